@@ -211,7 +211,7 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
             _failure_saved(feed, window, stage),
             _spark(f"{feed.feed}-{stage}", allowed=not arguments.no_spark) as session,
         ):
-            found = run(session, feed, window, lease)
+            continues = run(session, feed, window, lease)
     except SparkNeeded:
         log.info("%s: the window has records, which Spark reads", feed.feed)
         return exit_codes.NEEDS_SPARK
@@ -222,7 +222,7 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
         time.monotonic() - began - session.seconds,
         session.seconds,
     )
-    return exit_codes.NOTHING if found is False else 0
+    return exit_codes.NOTHING if continues is False else 0
 
 
 @contextmanager
@@ -270,5 +270,5 @@ def _window(start: datetime, end: datetime, request: str) -> Window:
     try:
         return Window(start=start, end=end, request=Request.model_validate_json(request))
     except ValidationError as error:
-        said = "; ".join(one["msg"] for one in error.errors())
+        said = "; ".join(detail["msg"] for detail in error.errors())
         raise ConfigError(said, "correct --start, --end and --request") from None

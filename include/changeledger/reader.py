@@ -120,16 +120,16 @@ def _scan(feed: str, table: str, name: str, tag: str) -> DataScan:
 
     Raises ConfigError if the lake has no such table, or if the release does not contain it.
     """
-    found = catalog.found(name)
-    if found is None:
+    iceberg_table = catalog.found(name)
+    if iceberg_table is None:
         _refuse_table(feed, table)
-    ref = found.metadata.refs.get(tag)
+    ref = iceberg_table.metadata.refs.get(tag)
     if ref is None:
         raise ConfigError(
             f"{tag} of {feed} does not contain {table}",
             f"read a later release: {table} joined the feed after this one",
         )
-    return found.scan(snapshot_id=ref.snapshot_id)
+    return iceberg_table.scan(snapshot_id=ref.snapshot_id)
 
 
 def _refuse_table(feed: str, table: str) -> NoReturn:

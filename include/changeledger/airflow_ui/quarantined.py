@@ -83,7 +83,10 @@ def _read_now(
     contracts = control.table_contracts(feed.feed, known)
     try:
         outcomes = results(
-            feed, messages, contracts, lambda ids: {one: stored[one] for one in ids if one in stored}
+            feed,
+            messages,
+            contracts,
+            lambda ids: {schema_id: stored[schema_id] for schema_id in ids if schema_id in stored},
         )
         by_record = {outcome["record"]: outcome for outcome in outcomes}
     except ChangeledgerError as error:

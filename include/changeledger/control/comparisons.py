@@ -243,8 +243,8 @@ def _of_pair(database: str, reference: str, feed: str) -> tuple[ColumnElement[bo
 
 
 def _between(database: str, pair: tuple[str, str]) -> ColumnElement[bool]:
-    one, other = pair
-    return or_(and_(*_of_pair(database, one, other)), and_(*_of_pair(database, other, one)))
+    feed, other = pair
+    return or_(and_(*_of_pair(database, feed, other)), and_(*_of_pair(database, other, feed)))
 
 
 def _reaches(moment: datetime) -> ColumnElement[bool]:

@@ -82,7 +82,7 @@ class Contracts(Store):
             return {row.table: row for row in session.scalars(query)}
 
     def save_mask_evidence(
-        self, feed: str, table: str, window: Window, found: Evidence, decision: MaskDecision
+        self, feed: str, table: str, window: Window, evidence: Evidence, decision: MaskDecision
     ) -> None:
         """Add what a window says, and keep what was made of it. No window counts twice.
 
@@ -96,7 +96,7 @@ class Contracts(Store):
                 MaskEvidenceRow,
                 feed=feed,
                 table=table,
-                counts=_counts(Evidence(), found),
+                counts=_counts(Evidence(), evidence),
                 mask_order=proved,
                 why=decision.why,
                 first_window=window.id,
@@ -107,11 +107,11 @@ class Contracts(Store):
             if fresh or row.first_window <= window.id < row.last_window:
                 return
             if window.id < row.first_window:
-                row.counts, row.first_window = _counts(found + row.earlier, row.last), window.id
+                row.counts, row.first_window = _counts(evidence + row.earlier, row.last), window.id
             elif window.id == row.last_window:
-                row.counts = _counts(row.earlier, found)
+                row.counts = _counts(row.earlier, evidence)
             else:
-                row.counts, row.last_window = _counts(row.total, found), window.id
+                row.counts, row.last_window = _counts(row.total, evidence), window.id
             row.mask_order, row.why, row.updated_at = proved, decision.why, now()
 
 

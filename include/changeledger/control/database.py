@@ -188,13 +188,15 @@ def _migrate(connection: Connection) -> None:
 
 def _require_whole(connection: Connection) -> None:
     """Raises ConfigError if a store says that it is of this version, and lacks a table or column of it."""
-    there = {
+    stored_columns = {
         (str(table), column["name"])
         for (_, table), columns in inspect(connection).get_multi_columns().items()
         for column in columns
     }
     wanted = ControlTable.metadata.tables.values()
-    lacking = [f"{t.name}.{c.name}" for t in wanted for c in t.columns if (t.name, c.name) not in there]
+    lacking = [
+        f"{t.name}.{c.name}" for t in wanted for c in t.columns if (t.name, c.name) not in stored_columns
+    ]
     if lacking:
         raise ConfigError(
             f"the control store lacks {', '.join(lacking)}: an unreleased version has made it",

@@ -67,7 +67,9 @@ class Reads(Store):
         query = select(SourceStateRow).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
         with self._transaction() as session:
             return {
-                row.source: SourceState(**{one.name: getattr(row, one.name) for one in fields(SourceState)})
+                row.source: SourceState(
+                    **{field.name: getattr(row, field.name) for field in fields(SourceState)}
+                )
                 for row in session.scalars(query)
             }
 

@@ -197,11 +197,11 @@ def standing(releases: Iterable[ReleaseHead | ReleaseRow], as_of: int | None = N
     A run builds on the release before its own; a rollback has what the release that it names has.
     """
     before = {row.id: row.rolled_back_to or row.id - 1 for row in releases}
-    found, number = set(), max(before, default=0) if as_of is None else as_of
+    ids, number = set(), max(before, default=0) if as_of is None else as_of
     while number in before:
-        found.add(number)
+        ids.add(number)
         number = before[number]
-    return found
+    return ids
 
 
 def taken_back(releases: Iterable[_Numbered]) -> dict[int, _Numbered]:

@@ -155,7 +155,7 @@ def _quarantined(feed: Feed, window: Window, audits: Sequence[AuditRow], context
     """Once for each window, by its audit: more records than a notifier tolerates are quarantined."""
     rules = [a for a in audits if a.rule == _QUARANTINED]
     count = sum(a.violations for a in rules)
-    notify = [one for one in feed.notify if count > one.quarantined_above]
+    notify = [notifier for notifier in feed.notify if count > notifier.quarantined_above]
     if not count or not notify:
         return
     told = {
@@ -196,9 +196,9 @@ def alert(
     # On one line: an error's remedy is on one of its own.
     line = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in told.items() if value)
     log.log(logging.INFO if event == "recovered" else logging.ERROR, "%s", line)
-    for one in notify:
-        if event in one.on:
-            notifiers.tell(one, {**told, "subject": subject}, context)
+    for notifier in notify:
+        if event in notifier.on:
+            notifiers.tell(notifier, {**told, "subject": subject}, context)
 
 
 def _control() -> ControlStore:

@@ -94,7 +94,7 @@ def request(answers: Mapping[str, Any], feed: Feed, run_id: str) -> Request:
             run=run_id,
         )
     except ValidationError as error:
-        said = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
+        said = "; ".join(detail["msg"].removeprefix("Value error, ") for detail in error.errors())
         raise ConfigError(said, "trigger the DAG again") from None
     feed.only(asked.tables)
     return asked

@@ -43,21 +43,21 @@ Named = TypeVar("Named", bound=Notifying)
 def with_notifiers(named: Mapping[str, Named]) -> tuple[dict[str, Named], list[ConfigError]]:
     """Those whose notifiers can be called, by name, and what is wrong of the others."""
     usable, errors = {}, []
-    for name, one in named.items():
+    for name, config in named.items():
         try:
-            for notify in one.notify:
+            for notify in config.notify:
                 notifier(notify)
         except ConfigError as error:
             errors.append(ConfigError(f"{name}: notify: {error.message}", error.remedy))
             continue
-        usable[name] = one
+        usable[name] = config
     return usable, errors
 
 
 def notifier(notify: Notify) -> BaseNotifier:
     """A new one: it is used once. Raises ConfigError for an unknown class or argument."""
-    found = _class(notify.notifier)
-    known = _parameters(found)
+    notifier_class = _class(notify.notifier)
+    known = _parameters(notifier_class)
     for name in notify.arguments:
         if name not in known:
             near = meant(name, known)
@@ -65,7 +65,7 @@ def notifier(notify: Notify) -> BaseNotifier:
             raise ConfigError(f"{notify.notifier} has no argument `{name}`", f"{choice} {_WHERE}")
     arguments = {**dict(_texts(notify, known)), **notify.arguments}
     try:
-        return found(**arguments)
+        return notifier_class(**arguments)
     except Exception as error:  # each class checks its arguments in its own way
         raise ConfigError(f"{notify.notifier} does not take its arguments: {error}", _WHERE) from error
 
@@ -107,7 +107,7 @@ def _texts(notify: Notify, known: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _class(path: str) -> type[BaseNotifier]:
     module, _, name = path.rpartition(".")
     try:
-        there = import_module(module)
+        imported_module = import_module(module)
     except ImportError as error:
         provider = module.removeprefix(_PROVIDERS).partition(".notifications")[0].replace(".", "-")
         install = f"install apache-airflow-providers-{provider} beside the lock, or "
@@ -115,23 +115,25 @@ def _class(path: str) -> type[BaseNotifier]:
             f"{module} cannot be imported: {error}",
             f"{install if module.startswith(_PROVIDERS) else ''}{_WHERE}",
         ) from error
-    found = getattr(there, name, None)
-    if isinstance(found, type) and issubclass(found, BaseNotifier):
-        return found
-    others = {n: o for n, o in vars(there).items() if isinstance(o, type) and issubclass(o, BaseNotifier)}
+    attribute = getattr(imported_module, name, None)
+    if isinstance(attribute, type) and issubclass(attribute, BaseNotifier):
+        return attribute
+    others = {
+        n: o for n, o in vars(imported_module).items() if isinstance(o, type) and issubclass(o, BaseNotifier)
+    }
     others.pop(BaseNotifier.__name__, None)
     near = meant(name, others)
     guess = f"did you mean `{near}`?" if near else f"it has {', '.join(others) or 'none'}:"
     raise ConfigError(f"{name} is no notifier of {module}", f"{guess} {_WHERE}")
 
 
-def _parameters(found: type[BaseNotifier]) -> list[str]:
+def _parameters(notifier_class: type[BaseNotifier]) -> list[str]:
     """The names of arguments; those of base classes, too, where it passes others on."""
     names: dict[str, None] = {}
-    for one in found.__mro__:
-        if one in (BaseNotifier, object) or "__init__" not in vars(one):
+    for base in notifier_class.__mro__:
+        if base in (BaseNotifier, object) or "__init__" not in vars(base):
             continue
-        parameters = list(inspect.signature(vars(one)["__init__"]).parameters.values())[1:]
+        parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
         named = (p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
         names |= dict.fromkeys(named)
         if not any(p.kind == p.VAR_KEYWORD for p in parameters):

@@ -93,8 +93,8 @@ def _subjects(
     judged = JudgedRows(ctx, tables)
     judging = Judging(judged, read_dispositions(judged), _SEVERITY[ctx.feed.image_chain])
     contracts = list(ctx.contracts().values())
-    of_feed, found = judging.of_all(contracts)
-    accounting = judging.accounting(of_feed, found)
+    of_feed, of_tables = judging.of_all(contracts)
+    accounting = judging.accounting(of_feed, of_tables)
     for balance in accounting.balances:
         log.info("%s: %s", ctx.feed.feed, balance)
     name = f"feed {ctx.feed.feed}"
@@ -104,10 +104,10 @@ def _subjects(
         gate.Subject(name, beside, _feed_rules(ctx, judging, accounting)),
         *(
             gate.Subject(contract.table, tuple(ctx.names[contract.table]), tuple(of_table.rules))
-            for contract, of_table in zip(contracts, found, strict=True)
+            for contract, of_table in zip(contracts, of_tables, strict=True)
         ),
     ]
-    return subjects, together([of_records, *(rows for of_table in found for rows in of_table.rows)])
+    return subjects, together([of_records, *(rows for of_table in of_tables for rows in of_table.rows)])
 
 
 def _with_expectations(
@@ -120,7 +120,7 @@ def _with_expectations(
         table = ctx.feed.table(subject.name)
         if table is not None and table.expectations:
             asked = tables.of(table, contracts[subject.name])
-            names = {one.rule for each in asked for one in each.expectations}
+            names = {expectation.rule for each in asked for expectation in each.expectations}
             added = user_expectations.rules(table, names)
             extended.append(replace(subject, rules=(*subject.rules, *added)))
             in_all += asked
@@ -161,7 +161,7 @@ def _with_images(ctx: StageContext, verdicts: Sequence[RuleResult]) -> list[Rule
 def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> tuple[Rule, ...]:
     feed = ctx.feed
     states = ctx.control.source_states(feed.feed).values()
-    late = [one for one in states if one.is_late(one.at, feed.deadline)]
+    late = [state for state in states if state.is_late(state.at, feed.deadline)]
     joined = {row.table: row.lacking for row in ctx.control.lacking(feed.feed, ctx.window)}
     return (
         *conservation.source_rules(_reads(ctx, accounting), late),

@@ -48,10 +48,12 @@ def run(
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
     rows: list[ComparisonRow] = []
     with Workers(lambda: spark) as workers, FindingsWriter.opened(spark, workers, control) as writer:
-        found = ledgers(spark, workers, [reference, *others])
-        one, *ranges = workers.each(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
+        feed_ledgers = ledgers(spark, workers, [reference, *others])
+        reference_range, *ranges = workers.each(
+            lambda feed: feed_range(feed, feed_ledgers[feed.feed]), [reference, *others]
+        )
         for other in ranges:
-            rows += _compared(Pair(control, database, one, other, full), writer)
+            rows += _compared(Pair(control, database, reference_range, other, full), writer)
     pairs = {(reference.feed, other.feed) for other in others}
     differing = [
         row for row in control.disagreements(database.database) if (row.reference, row.feed) in pairs
@@ -72,28 +74,30 @@ def _faults(row: ComparisonRow) -> str:
 
 
 def _compared(pair: Pair, writer: FindingsWriter) -> list[ComparisonRow]:
-    one, other = pair.one, pair.other
-    if not (one.rows and other.rows):
-        log.info("%s: %s has no changes yet", other.feed.feed, (other if one.rows else one).feed.feed)
+    reference, other = pair.one, pair.other
+    if not (reference.rows and other.rows):
+        log.info(
+            "%s: %s has no changes yet", other.feed.feed, (other if reference.rows else reference).feed.feed
+        )
         return []
     return _tables(pair, _method(pair), writer)
 
 
 def _method(pair: Pair) -> Method:
-    one, other = pair.one, pair.other
+    reference, other = pair.one, pair.other
     name = other.feed.feed
-    if one.unplaced or other.unplaced:
+    if reference.unplaced or other.unplaced:
         log.info("%s: one of the feeds has no LSNs: matched by key and sequence", name)
         return Method(Reach())
-    found = corresponding(one, other)
-    log.info("%s: %s", name, positions.said(found.as_json(one.feed.feed, name)))
-    if found.lsn == positions.UNKNOWN:
-        return Method(one.reach_by_time(other), found)
-    if found.lsn == positions.COMMIT:
-        return Method(one.reach(other), found)
-    known, unclear = (one, other) if found.of_other else (other, one)
+    correspondence = corresponding(reference, other)
+    log.info("%s: %s", name, positions.said(correspondence.as_json(reference.feed.feed, name)))
+    if correspondence.lsn == positions.UNKNOWN:
+        return Method(reference.reach_by_time(other), correspondence)
+    if correspondence.lsn == positions.COMMIT:
+        return Method(reference.reach(other), correspondence)
+    known, unclear = (reference, other) if correspondence.of_other else (other, reference)
     translation = Translation(known)
-    return Method(known.reach(translation.translated(unclear)), found, translation)
+    return Method(known.reach(translation.translated(unclear)), correspondence, translation)
 
 
 def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
@@ -111,4 +115,4 @@ def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[Comparis
             continue
         timed = None if method.translation is None else method.translation.timed(reach)
         todo.append(TablePair(pair, table, replace(method, reach=reach, translation=timed)))
-    return writer.workers.each(lambda one: one.compared(writer), todo)
+    return writer.workers.each(lambda table_pair: table_pair.compared(writer), todo)

@@ -96,7 +96,7 @@ def _drop_branches(
         table: [name for name in names if name not in needed]
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items()
     }
-    iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
+    iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
     count = len({name for names in drop.values() for name in names})
     log.info("%s: %d branches of runs removed, %d are waited for", feed.feed, count, len(needed))
 
@@ -112,15 +112,15 @@ def _drop_tags(
     old = [row.id for row in control.releases_before(feed.feed, oldest) if row.id not in kept]
     names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
     drop = {
-        table: [name for name in there if name in names]
-        for table, there in refs.names(tables, refs.TAG).items()
+        table: [name for name in tags if name in names]
+        for table, tags in refs.names(tables, refs.TAG).items()
     }
     pointer = feed.lake.releases
     if old and pointer in tables:
         stay = f" AND release NOT IN ({', '.join(map(str, sorted(kept)))})" if kept else ""
         upkeep.delete_where(spark, pointer, f"release <= {max(old)}{stay}")
-    iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
-    return len({name for there in drop.values() for name in there})
+    iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
+    return len({name for tags in drop.values() for name in tags})
 
 
 def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Settings) -> None:
@@ -158,8 +158,8 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
 
     Returns how many runs have lost rows.
     """
-    found = [raw for raw in raw_tables(feed) if catalog.exists(raw)]
-    if not windows or not found:
+    tables = [raw for raw in raw_tables(feed) if catalog.exists(raw)]
+    if not windows or not tables:
         return 0
     quarantine = feed.lake.quarantine
     # By the record alone: after a replay it is in quarantine by another run than the one that has read it.
@@ -169,9 +169,9 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
         else None
     )
     changed = 0
-    for raw in found:
-        there = upkeep.runs_of(spark, raw)
-        old = [window for window in windows if window in there]
+    for raw in tables:
+        runs = upkeep.runs_of(spark, raw)
+        old = [window for window in windows if window in runs]
         kept_rows = _in_quarantine(spark, raw, old, bad) if bad is not None and old else {}
         changed += upkeep.retain_only(spark, raw, old, kept_rows)
     return changed
@@ -185,8 +185,8 @@ def _in_quarantine(
     names = rows.columns
     if "source_position" not in names:
         rows = rows.withColumn("source_position", message_record())
-    found = rows.join(F.broadcast(bad), "source_position", "left_semi")
-    first = found.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
-    found = found.join(F.broadcast(first), ["source_position", "window_id"], "left_semi").select(*names)
-    with_bad = [row["window_id"] for row in found.select("window_id").distinct().collect()]
-    return {run: found.where(F.col("window_id") == run) for run in with_bad}
+    bad_rows = rows.join(F.broadcast(bad), "source_position", "left_semi")
+    first = bad_rows.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
+    bad_rows = bad_rows.join(F.broadcast(first), ["source_position", "window_id"], "left_semi").select(*names)
+    with_bad = [row["window_id"] for row in bad_rows.select("window_id").distinct().collect()]
+    return {run: bad_rows.where(F.col("window_id") == run) for run in with_bad}

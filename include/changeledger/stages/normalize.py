@@ -60,13 +60,13 @@ def run(ctx: StageContext) -> None:
     contracts = [i.contract.checked() for i in inputs if i.contract is not None]
     of_window = {contract.table: as_stated(ctx.feed, contract) for contract in contracts}
     # A table without a record in the window has its branch, too: the later stages expect it.
-    _prepare(ctx, {**ctx.contracts(), **{table: one.published for table, one in of_window.items()}})
+    _prepare(ctx, {**ctx.contracts(), **{table: stated.published for table, stated in of_window.items()}})
     describing.describe(ctx, of_window.values())
-    left = ctx.workers.each(lambda one: _write(ctx, _published(ctx, one, of_window)), inputs)
+    left = ctx.workers.each(lambda table_input: _write(ctx, _published(ctx, table_input, of_window)), inputs)
     left += ctx.workers.each(partial(_write, ctx), repairing.inputs(ctx))
     _write_dispositions(ctx, left)
     if isinstance(dialect, MessageDialect):
-        waiting.write(ctx, any(one.counts.get(change.PENDING) for one in left))
+        waiting.write(ctx, any(records.counts.get(change.PENDING) for records in left))
     _forget_replayed(ctx)
     ctx.finish("normalize", ctx.written, of_window.values())
 
@@ -76,10 +76,10 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:
     records: list[Records] = []
     for table in ctx.names:
         raw = _raw_rows(ctx, ctx.names[table].raw)
-        of_table = {instance: one for instance, one in writer_schemas.items() if one.table == table}
-        for instance, one in of_table.items():
+        of_table = {instance: schema for instance, schema in writer_schemas.items() if schema.table == table}
+        for instance, schema in of_table.items():
             rows = raw.through(partial(_of_instance, instance), raw.schema) if len(of_table) > 1 else raw
-            records.append(reading.of_change_table(dialect.kernel, table, one, rows, ctx.feed, ctx.id))
+            records.append(reading.of_change_table(dialect.kernel, table, schema, rows, ctx.feed, ctx.id))
     return _inputs(ctx, records)
 
 
@@ -107,14 +107,17 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
     schemas = control.writer_schemas(name), control.avro_schemas(name)
     known = kernels.EarlierWindows(_as_in_source(ctx), *schemas)
-    found = reading.discovered(dialect.kernel, _raw_messages(ctx), ctx.feed, known, ctx.id)
-    for warning in found.warnings:
+    discovered = reading.discovered(dialect.kernel, _raw_messages(ctx), ctx.feed, known, ctx.id)
+    for warning in discovered.warnings:
         log.warning("%s: %s", name, warning)
-    for schema_name, schema in found.writer_schemas.items():
+    for schema_name, schema in discovered.writer_schemas.items():
         control.save_writer_schema(name, schema_name, schema, ctx.id)
-    for schema_id, avro_schema in found.avro_schemas.items():
+    for schema_id, avro_schema in discovered.avro_schemas.items():
         control.save_avro_schema(name, schema_id, avro_schema, ctx.id)
-    return [*_inputs(ctx, found.records), Input(None, None, not_chosen.named(ctx, together(found.others)))]
+    return [
+        *_inputs(ctx, discovered.records),
+        Input(None, None, not_chosen.named(ctx, together(discovered.others))),
+    ]
 
 
 def _raw_messages(ctx: StageContext) -> Rows:
@@ -138,18 +141,18 @@ def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
 
 def _as_in_source(ctx: StageContext) -> dict[str, Contract]:
     """The contracts that records are read by."""
-    return {table: one.unpublished for table, one in ctx.control.contracts(ctx.feed.feed).items()}
+    return {table: contract.unpublished for table, contract in ctx.control.contracts(ctx.feed.feed).items()}
 
 
-def _published(ctx: StageContext, one: Input, contracts: Mapping[str, Contract]) -> Input:
+def _published(ctx: StageContext, table_input: Input, contracts: Mapping[str, Contract]) -> Input:
     """The input in the columns that are published; the two rows of each update are joined before."""
-    if one.table is None or one.contract is None:
-        return one
-    contract, decoded = contracts[one.table], _joined(ctx, one.decoded, one.contract)
+    if table_input.table is None or table_input.contract is None:
+        return table_input
+    contract, decoded = contracts[table_input.table], _joined(ctx, table_input.decoded, table_input.contract)
     if contract.published == contract:
-        return Input(one.table, contract, decoded)
+        return Input(table_input.table, contract, decoded)
     kernel = PublishChanges(contract, secret_of(ctx.feed, contract), decoded.schema)
-    return Input(one.table, contract.published, decoded.through(kernel, kernel.schema))
+    return Input(table_input.table, contract.published, decoded.through(kernel, kernel.schema))
 
 
 def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
@@ -162,21 +165,21 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
         tables[names.changes] = contract, change.ledger_columns(contract)
         tables[names.history] = contract, change.history_columns(contract)
         tables[names.current] = contract, change.current_columns(contract)
-    there = set(catalog.tables(ctx.feed.namespace))
-    published = ctx.published(there & tables.keys())
+    existing_tables = set(catalog.tables(ctx.feed.namespace))
+    published = ctx.published(existing_tables & tables.keys())
     for table, columns in own.items():
-        if table not in there:
+        if table not in existing_tables:
             iceberg.create(ctx.spark, table, columns)
         iceberg.fresh_branch(ctx.spark, table, ctx.branch)
-    known = [table for table in tables if table in there]
+    known = [table for table in tables if table in existing_tables]
     if any(iceberg.parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table][1]), known)):
         # Their snapshots hold columns that are gone now.
         ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
-        there = set(catalog.tables(ctx.feed.namespace))
+        existing_tables = set(catalog.tables(ctx.feed.namespace))
 
     def prepare(table: str) -> None:
         contract, columns = tables[table]
-        if table in there:
+        if table in existing_tables:
             iceberg.widen(ctx.spark, table, columns)
         else:
             is_history = table == ctx.names[contract.table].history
@@ -194,28 +197,33 @@ class OtherRecords(NamedTuple):
     counts: Mapping[str, int]
 
 
-def _write(ctx: StageContext, one: Input) -> OtherRecords:
+def _write(ctx: StageContext, table_input: Input) -> OtherRecords:
     """Append the input's changes; return its other records."""
-    if one.table is None or one.contract is None:
-        kernel = partial(ledger_kernels.left, table=one.table, window_id=ctx.id)
-        return _left(one.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
-    contract, names = one.contract, ctx.names[one.table]
-    decoded = one.decoded
-    made = _resolved(ctx, decoded, contract, ctx.workers.nothing(ledger_schema(contract)))
-    published = published_changes.published(ctx, contract, made[ledger_kernels.CHANGES])
+    if table_input.table is None or table_input.contract is None:
+        kernel = partial(ledger_kernels.left, table=table_input.table, window_id=ctx.id)
+        return _left(table_input.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
+    contract, names = table_input.contract, ctx.names[table_input.table]
+    decoded = table_input.decoded
+    resolved = _resolved(ctx, decoded, contract, ctx.workers.nothing(ledger_schema(contract)))
+    published = published_changes.published(ctx, contract, resolved[ledger_kernels.CHANGES])
     if published is not None:
         # What stands at the positions of the window's changes is published already, or half of it.
-        made = _resolved(ctx, decoded, contract, published)
-        replaced = made[ledger_kernels.REPLACED].collected()
+        resolved = _resolved(ctx, decoded, contract, published)
+        replaced = resolved[ledger_kernels.REPLACED].collected()
         if len(replaced):
             gone = ctx.workers.given(replaced).frame
             windows = set(replaced.column("window_id").to_pylist())
             iceberg.delete_changes(gone, names.changes, ctx.branch, windows)
-    changes = made[ledger_kernels.CHANGES]
+    changes = resolved[ledger_kernels.CHANGES]
     writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
-    left = _left(made[ledger_kernels.LEFT])
+    left = _left(resolved[ledger_kernels.LEFT])
     others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
-    log.info("%s: %s: changes are written; other records: %s", ctx.feed.feed, one.table, others or "nothing")
+    log.info(
+        "%s: %s: changes are written; other records: %s",
+        ctx.feed.feed,
+        table_input.table,
+        others or "nothing",
+    )
     return left
 
 
@@ -254,10 +262,13 @@ def _counted(left: pa.RecordBatch) -> pa.RecordBatch:
 
 def _write_dispositions(ctx: StageContext, left: Iterable[OtherRecords]) -> None:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
-    found = [one for one in left if one.counts]
-    if not found:
+    other_records = [records for records in left if records.counts]
+    if not other_records:
         return
-    rows, counts = together([one.rows for one in found]), {what for one in found for what in one.counts}
+    rows, counts = (
+        together([records.rows for records in other_records]),
+        {what for records in other_records for what in records.counts},
+    )
     late = waiting.late(ctx) if change.PENDING in counts else ()
     if late:
         rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)

@@ -27,8 +27,8 @@ def run(ctx: StageContext) -> None:
         ledger = ledgers[contract.table]
         return _table(ctx, contract, published, normalized[ledger], new[ledger])
 
-    found = ctx.workers.each(build, contracts)
-    write_breaks(ctx, [breaks for breaks in found if breaks is not None])
+    table_breaks = ctx.workers.each(build, contracts)
+    write_breaks(ctx, [breaks for breaks in table_breaks if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
     if catalog.exists(ctx.lake.image_chain_breaks):
         built.add(ctx.lake.image_chain_breaks)

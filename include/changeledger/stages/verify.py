@@ -113,7 +113,7 @@ def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
 
 def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
     """What the feeds' last releases have. One that a crash left half done waits for the feed's next run."""
-    found = []
+    tables = []
     for feed in feeds:
         reached, release = control.reached(feed.feed), control.latest_release(feed.feed)
         if release is None or not release.completed:
@@ -123,8 +123,8 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
         for table in (t.table for t in feed.tables):
             names = TableNames.of(feed.namespace, table)
             if table in contracts and {names.current, names.history} <= release.tables.keys():
-                found.append(_Table(feed, table, contracts[table], release, reached))
-    return found
+                tables.append(_Table(feed, table, contracts[table], release, reached))
+    return tables
 
 
 def _last_snapshot(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
@@ -146,15 +146,15 @@ def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
 
     What no feed publishes is not read.
     """
-    found: dict[str, Contract] = {}
-    for one in tables:
-        dropped = one.contract.dropped
-        own = tuple(c for c in one.contract.columns if c.name not in dropped)
-        known = found.setdefault(one.table, one.contract.model_copy(update={"columns": own}))
+    contracts: dict[str, Contract] = {}
+    for table in tables:
+        dropped = table.contract.dropped
+        own = tuple(c for c in table.contract.columns if c.name not in dropped)
+        known = contracts.setdefault(table.table, table.contract.model_copy(update={"columns": own}))
         names = {c.name.lower() for c in known.columns}
         more = tuple(c for c in own if c.name.lower() not in names)
-        found[one.table] = known.model_copy(update={"columns": (*known.columns, *more)})
-    return found
+        contracts[table.table] = known.model_copy(update={"columns": (*known.columns, *more)})
+    return contracts
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,9 @@ class _DatabaseProof:
         """
         rows = [] if what == FRESH else self._waiting(writer, tables)
         behind = {row.feed for row in rows if row.outcome == WAITING}
-        is_stuck = all(row.outcome == WAITING for row in rows) and behind != {one.feed.feed for one in tables}
+        is_stuck = all(row.outcome == WAITING for row in rows) and behind != {
+            table.feed.feed for table in tables
+        }
         # The first release of a database starts its first reading.
         is_first = self.control.last_snapshot(self.database) is None
         if (what == REUSE and not is_first) or not tables or (rows and not is_stuck):
@@ -205,9 +207,11 @@ class _Proving:
     source: Verify
     snapshot: SnapshotRow
 
-    def table(self, one: _Table) -> ProofRow:
-        log.info("%s: %s: comparing with what was read at %s", one.feed.feed, one.table, self.snapshot.until)
-        proof = self._proof(one)
+    def table(self, table: _Table) -> ProofRow:
+        log.info(
+            "%s: %s: comparing with what was read at %s", table.feed.feed, table.table, self.snapshot.until
+        )
+        proof = self._proof(table)
         sums = proof.summed()
         counts = dict.fromkeys(COUNTED, 0) | {
             "rows": sums.rows,
@@ -215,33 +219,33 @@ class _Proving:
             "buckets": sums.buckets,
             "read_again": len(sums.differing),
         }
-        row = self._row(one, counts)
+        row = self._row(table, counts)
         if sums.differing or sums.apart:
             log.info(
                 "%s: %s: %d of %d parts and %d keys are looked at row by row",
-                one.feed.feed, one.table, len(sums.differing), sums.buckets, sums.apart,
+                table.feed.feed, table.table, len(sums.differing), sums.buckets, sums.apart,
             )  # fmt: skip
             judged = proof.judged(sums)
             for verdict, n in judged.counts.items():
                 counts[verdict] += n
             if judged.many:
-                row.outcome = DRIFTED if self._is_grace_period_over(one) else WAITING
+                row.outcome = DRIFTED if self._is_grace_period_over(table) else WAITING
             if row.outcome == DRIFTED:
                 kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
-                wrong = concluded(proof.explained(judged), self._ledger(one), kernel)
+                wrong = concluded(proof.explained(judged), self._ledger(table), kernel)
                 self.writer.add_drift(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
         self.writer.add_proof(row)
         return row
 
-    def _row(self, one: _Table, counts: dict[str, int]) -> ProofRow:
+    def _row(self, table: _Table, counts: dict[str, int]) -> ProofRow:
         return ProofRow(
-            id=f"{self.snapshot.id}.{one.feed.feed}.{one.table}",
+            id=f"{self.snapshot.id}.{table.feed.feed}.{table.table}",
             against=SOURCE,
             snapshot_id=self.snapshot.id,
             database=self.snapshot.database,
-            table=one.table,
-            feed=one.feed.feed,
-            release=one.release.id,
+            table=table.table,
+            feed=table.feed.feed,
+            release=table.release.id,
             outcome=PROVEN,
             since=self.snapshot.since,
             until=self.snapshot.until,
@@ -251,20 +255,20 @@ class _Proving:
             at=datetime.now(UTC),
         )
 
-    def _is_grace_period_over(self, one: _Table) -> bool:
+    def _is_grace_period_over(self, table: _Table) -> bool:
         """Must the feed have sent, and published, all that was read of the source?"""
         needed = self.snapshot.until + self.source.grace_period
-        return one.reached is not None and one.reached >= needed
+        return table.reached is not None and table.reached >= needed
 
-    def _proof(self, one: _Table) -> Proof:
-        kept, tag = self.snapshot.tables[one.table], release_tag(one.release.id)
-        columns, source = published_rows(one.feed, self._read(kept), kept["contract"], one.contract)
+    def _proof(self, table: _Table) -> Proof:
+        kept, tag = self.snapshot.tables[table.table], release_tag(table.release.id)
+        columns, source = published_rows(table.feed, self._read(kept), kept["contract"], table.contract)
         for name, why in columns.left_out.items():
-            log.warning("%s: %s: %s is not verified: %s", one.feed.feed, one.table, shown([name]), why)
+            log.warning("%s: %s: %s is not verified: %s", table.feed.feed, table.table, shown([name]), why)
         parts: dict[int, Readable] = {
             READ: source,
-            CURRENT: self._at(one.names.current, tag),
-            HISTORY: self._at(one.names.history, tag),
+            CURRENT: self._at(table.names.current, tag),
+            HISTORY: self._at(table.names.history, tag),
         }
         lsns = (None if lsn is None else bytes.fromhex(lsn) for lsn in (
             self.snapshot.since_lsn, self.snapshot.until_lsn))  # fmt: skip
@@ -276,8 +280,8 @@ class _Proving:
         frame = iceberg.read(self.spark, kept["name"], snapshot=kept["snapshot"])
         return Stored.of(self.writer.workers, kept["name"], frame, kept["snapshot"])
 
-    def _ledger(self, one: _Table) -> Stored:
-        return self._at(one.names.changes, release_tag(one.release.id))
+    def _ledger(self, table: _Table) -> Stored:
+        return self._at(table.names.changes, release_tag(table.release.id))
 
     def _at(self, table: str, tag: str) -> Stored:
         return Stored.of(self.writer.workers, table, iceberg.read(self.spark, table, at=tag), tag)

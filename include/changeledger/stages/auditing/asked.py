@@ -33,15 +33,23 @@ class AskedTables:
         """
         shared: dict[tuple[str, str], list[ExpectationConfig]] = {}
         asked = []
-        for one in table.expectations:
-            kinds = [one.on] if one.expect else list(_WINDOW)
-            if one.scope == "touched" and not any(self._is_written(contract, kind) for kind in kinds):
+        for expectation in table.expectations:
+            kinds = [expectation.on] if expectation.expect else list(_WINDOW)
+            if expectation.scope == "touched" and not any(self._is_written(contract, kind) for kind in kinds):
                 continue
-            if one.expect:
-                shared.setdefault((one.on, one.scope), []).append(one)
+            if expectation.expect:
+                shared.setdefault((expectation.on, expectation.scope), []).append(expectation)
                 continue
-            name = f"{contract.table} {one.rule}"
-            asked.append(Asked(contract.table, name, partial(self._returned, contract, one), (one,), (ROW,)))
+            name = f"{contract.table} {expectation.rule}"
+            asked.append(
+                Asked(
+                    contract.table,
+                    name,
+                    partial(self._returned, contract, expectation),
+                    (expectation,),
+                    (ROW,),
+                )
+            )
         key = tuple(column.name for column in contract.key)
         for (on, scope), expectations in shared.items():
             shown = ("change_id",) if on == "changes" else (*key, "_change_id")
@@ -68,8 +76,8 @@ class AskedTables:
     def _frame(self, contract: Contract, kind: str, scope: str) -> DataFrame:
         return self.ctx.spark.sql(self._query(contract, kind, scope))
 
-    def _returned(self, contract: Contract, one: ExpectationConfig) -> DataFrame:
+    def _returned(self, contract: Contract, expectation: ExpectationConfig) -> DataFrame:
         """The rows that the user's SQL returns, as JSON."""
-        tables = {kind: self._query(contract, kind, one.scope) for kind in _WINDOW}
-        rows = self.ctx.spark.sql(with_tables(one.sql, tables))
+        tables = {kind: self._query(contract, kind, expectation.scope) for kind in _WINDOW}
+        rows = self.ctx.spark.sql(with_tables(expectation.sql, tables))
         return self.ctx.workers.kept(rows.select(F.to_json(F.struct("*")).alias(ROW)))

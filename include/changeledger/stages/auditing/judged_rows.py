@@ -97,18 +97,18 @@ class JudgedRows:
     def read(self) -> Rows:
         """`record_sums.ENTRIES` of all that the run accounts for, with the source of its own raw rows."""
         ctx = self.ctx
-        found: list[Rows] = []
+        entries: list[Rows] = []
         for raw in ctx.raws:
             schema, kernel = (_READ_MESSAGE, _message_read) if raw == ctx.lake.raw else (_READ_ROW, _row_read)
             own = scans.scanned(ctx.workers, raw, scans.of_window(ctx.id), schema)
-            found.append(own.through(kernel, record_sums.ENTRIES))
+            entries.append(own.through(kernel, record_sums.ENTRIES))
         more = [input_records.asked_again(ctx, raw) for raw in ctx.raws]
         more += [input_records.waiting(ctx), input_records.planned(ctx)]
         for rows in more:
             if rows is not None:
                 carried = ctx.workers.of_spark(rows.select("source_position"), schema=_READ_RECORD)
-                found.append(carried.through(_other_read, record_sums.ENTRIES))
-        return together(found)
+                entries.append(carried.through(_other_read, record_sums.ENTRIES))
+        return together(entries)
 
     def changes(self, contract: Contract) -> Rows:
         """The ledger rows of the run."""
@@ -135,14 +135,14 @@ class JudgedRows:
             # All that is there is the run's.
             return Around(Where(AlwaysTrue(), AlwaysTrue()), nothing)
         commits = placed.through(published_changes.commits, published_changes.COMMITS)
-        found = self._keys(contract, placed).collected_with([commits, placed.through(_distinct_ids, HASHES)])
-        keys, of_commits = map(Touched.of, found[:2])
+        hashes = self._keys(contract, placed).collected_with([commits, placed.through(_distinct_ids, HASHES)])
+        keys, of_commits = map(Touched.of, hashes[:2])
         is_own, is_near = self._is_own, scans.are_near(keys)
         # By the condition files are passed over, by the hashes rows are found.
         may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
         return Around(
             Where(*may_matter, Among(key_of_rows(contract), keys.hashes)),
-            self._published(contract, scans.are_near(of_commits), Among(by("id"), known(found[2]))),
+            self._published(contract, scans.are_near(of_commits), Among(by("id"), known(hashes[2]))),
         )
 
     @property
@@ -207,8 +207,8 @@ class JudgedRows:
     def records(self, contract: Contract, halves: Rows) -> Rows:
         """Records of the ledger, on the branch, at the places of these halves."""
         rows = self._at(self.ctx.names[contract.table].changes, AlwaysTrue(), _RECORDS)
-        found = rows.through(repeated_halves.records_of, repeated_halves.RECORDS)
-        return found.through(_among(halves, repeated_halves.key), repeated_halves.RECORDS)
+        records = rows.through(repeated_halves.records_of, repeated_halves.RECORDS)
+        return records.through(_among(halves, repeated_halves.key), repeated_halves.RECORDS)
 
     def _is_written(self, table: str) -> bool:
         return table in self.tables and self.tables[table].is_new

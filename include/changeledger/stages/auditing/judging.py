@@ -100,7 +100,9 @@ class Judging:
 
     def of_all(self, contracts: Sequence[Contract]) -> tuple[OfFeed, list[OfTable]]:
         """The feed and its tables: what they ask of the workers is answered together."""
-        asking: list[Callable[[], OfFeed | OfTable]] = [partial(self.of_table, one) for one in contracts]
+        asking: list[Callable[[], OfFeed | OfTable]] = [
+            partial(self.of_table, contract) for contract in contracts
+        ]
         answers = self.judged.ctx.workers.each(lambda ask: ask(), [self.of_feed, *asking])
         return cast("OfFeed", answers[0]), cast("list[OfTable]", answers[1:])
 
@@ -163,17 +165,17 @@ class Judging:
             )
             for parts, kernel in ((of_keys, suspects.of_keys), (of_ids, suspects.of_ids))
         ]
-        keys, of_id = (one[suspects.SUSPECTS] for one in asked)
-        found = keys.collected_with([of_id, _summed(of_records)])
-        return Suspects(known(found[0]), known(found[1])), found[2]
+        keys, of_id = (outputs[suspects.SUSPECTS] for outputs in asked)
+        collected = keys.collected_with([of_id, _summed(of_records)])
+        return Suspects(known(collected[0]), known(collected[1])), collected[2]
 
     def _judged_by_keys(self, contract: Contract, new: Rows, around: Around, keys: Known) -> Rows:
         if not len(keys):
             return self.judged.ctx.workers.nothing(narrow_rows.ROWS)
         built = self.judged.of_keys(contract, around.keys)
         parts = {key_rules.CHANGES: new, key_rules.HISTORY: built.history, key_rules.CURRENT: built.current}
-        made = bucketed(_among(parts, "key", keys), key_rules.KeyRules(contract.table), key_rules.OUTPUTS)
-        return made[key_rules.FOUND]
+        outputs = bucketed(_among(parts, "key", keys), key_rules.KeyRules(contract.table), key_rules.OUTPUTS)
+        return outputs[key_rules.FOUND]
 
     def _judged_by_ids(self, table: str, by_id: Mapping[str, Rows], of_suspects: Known) -> dict[str, Rows]:
         if not len(of_suspects):
@@ -184,15 +186,15 @@ class Judging:
         table, rows = contract.table, self.beside.rows
         halves = rows.through(partial(dispositions.repeated_halves, table=table), dispositions.ROWS)
         others = rows.through(partial(dispositions.others, table=table), repeated_halves.RECORDS)
-        there = self.judged.records(contract, halves).and_all([others])
+        records = self.judged.records(contract, halves).and_all([others])
         parts = {
             repeated_halves.HALVES: Part(
                 halves.through(repeated_halves.of_halves, repeated_halves.RECORDS), repeated_halves.key
             ),
-            repeated_halves.THERE: Part(there, repeated_halves.key),
+            repeated_halves.THERE: Part(records, repeated_halves.key),
         }
-        found = bucketed(parts, repeated_halves.PlaceRules(table), repeated_halves.OUTPUTS)
-        return found[repeated_halves.FOUND]
+        outputs = bucketed(parts, repeated_halves.PlaceRules(table), repeated_halves.OUTPUTS)
+        return outputs[repeated_halves.FOUND]
 
     def _ledger_keeps(self, contract: Contract, sums: pa.Table, joined: Rows) -> rules.Sum | None:
         """None where nothing was published before. Counted from what Iceberg's snapshots say."""
@@ -201,19 +203,19 @@ class Judging:
         if summary.main is None:
             return None
         now, before = summary.now.live, summary.main.live
-        own = sum(one["n"] for one in sums.to_pylist() if one["disposition"] == change.CHANGE)
+        own = sum(row["n"] for row in sums.to_pylist() if row["disposition"] == change.CHANGE)
         kept = None if now is None else now - own
         published = None if before is None else before - count(joined)
         return rules.ledger_keeps(ledger, kept, published)
 
     def quarantined(self) -> dict[str, int]:
         """How many records are quarantined, by reason."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for kind in self.beside.kinds:
             if kind["disposition"] == change.QUARANTINED:
                 reason = str(kind["reason"])
-                found[reason] = found.get(reason, 0) + int(str(kind["n"]))
-        return found
+                counts[reason] = counts.get(reason, 0) + int(str(kind["n"]))
+        return counts
 
     def of_records(self, feed: str, *, redact: bool) -> Rows:
         """The rules that look at one record, asked of the run's dispositions. `feed`: as a subject."""
@@ -227,19 +229,19 @@ class Judging:
     def accounting(self, of_feed: OfFeed, of_tables: Sequence[OfTable]) -> Accounting:
         """Everything that was read, against what became of it."""
         nothing = self.judged.ctx.workers.nothing(record_sums.ENTRIES)
-        earlier = rows_together([nothing, *(one.earlier for one in of_tables)])
-        parts = [of_feed.sums, *(one.sums for one in of_tables), _summed(earlier).collected()]
+        earlier = rows_together([nothing, *(of_table.earlier for of_table in of_tables)])
+        parts = [of_feed.sums, *(of_table.sums for of_table in of_tables), _summed(earlier).collected()]
         sums = record_sums.added(pa.concat_tables(parts)).to_pylist()
         wrong = conservation.uneven(sums)
-        found: dict[str, Faulty] = {}
+        faulty: dict[str, Faulty] = {}
         if wrong:
-            entries = rows_together([of_feed.records, earlier, *(one.records for one in of_tables)])
+            entries = rows_together([of_feed.records, earlier, *(of_table.records for of_table in of_tables)])
             by_record = {record_sums.ENTRY: Part(entries, by("hash"))}
-            made = bucketed(
+            outputs = bucketed(
                 by_record, record_sums.Faults(tuple(wrong)), {record_sums.FAULTS: record_sums.FAULT}
             )
-            found = record_sums.faults(made[record_sums.FAULTS].collected().to_pylist())
-        return Accounting(conservation.balances(sums, found), found, conservation.received(sums))
+            faulty = record_sums.faults(outputs[record_sums.FAULTS].collected().to_pylist())
+        return Accounting(conservation.balances(sums, faulty), faulty, conservation.received(sums))
 
 
 def _summed(entries: Rows) -> Rows:

@@ -235,8 +235,8 @@ class StageContext:
 
     def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
         """Store what the stage has built of these tables, and by which contracts."""
-        found = refs.heads(tables, self.branch)
-        missing = sorted(set(tables) - found.keys())
+        heads = refs.heads(tables, self.branch)
+        missing = sorted(set(tables) - heads.keys())
         if missing:
             raise StageOrderError(
                 f"{self.feed.feed}: the branch {self.branch} is gone from {', '.join(missing)}: somebody has "
@@ -244,13 +244,16 @@ class StageContext:
                 "run it again from normalize: in Airflow clear normalize with what follows it",
             )
         self.control.finish_stage(
-            self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, found), contracts
+            self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, heads), contracts
         )
 
     def begin_from(self, stage: str) -> BuiltSnapshots:
         """Begin this process' branch where `stage` has left its own; see `require_done`."""
         done = self.require_done(stage)
-        iceberg.parallel_map(lambda one: refs.set_branch(one[0], self.branch, one[1]), done.tables.items())
+        iceberg.parallel_map(
+            lambda table_snapshot: refs.set_branch(table_snapshot[0], self.branch, table_snapshot[1]),
+            done.tables.items(),
+        )
         return done
 
     def require_done(self, stage: str) -> BuiltSnapshots:

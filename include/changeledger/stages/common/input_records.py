@@ -12,9 +12,9 @@ from changeledger.stages.common.context import StageContext
 
 def raw_records(ctx: StageContext) -> DataFrame:
     """The `source_position`s of what the run accounts for: new, asked for again, pending, and repairs."""
-    found = [raw(ctx, table) for table in ctx.raws]
-    found += [more for more in (waiting(ctx), planned(ctx)) if more is not None]
-    return iceberg.union([rows.select("source_position") for rows in found])
+    frames = [raw(ctx, table) for table in ctx.raws]
+    frames += [more for more in (waiting(ctx), planned(ctx)) if more is not None]
+    return iceberg.union([rows.select("source_position") for rows in frames])
 
 
 def raw(ctx: StageContext, table: str) -> DataFrame:
@@ -51,12 +51,12 @@ def _again(rows: DataFrame, asked: DataFrame) -> DataFrame:
     """
     wanted = asked.select("source_position").distinct()
     runs = [row["window_id"] for row in asked.select("window_id").distinct().collect()]
-    found = rows.where(F.col("window_id").isin(runs)).join(
+    raw_rows = rows.where(F.col("window_id").isin(runs)).join(
         F.broadcast(wanted), "source_position", "left_semi"
     )
-    if not wanted.join(found.select("source_position"), "source_position", "left_anti").isEmpty():
-        found = rows.join(F.broadcast(wanted), "source_position", "left_semi")
-    return found.dropDuplicates(["source_position"])
+    if not wanted.join(raw_rows.select("source_position"), "source_position", "left_anti").isEmpty():
+        raw_rows = rows.join(F.broadcast(wanted), "source_position", "left_semi")
+    return raw_rows.dropDuplicates(["source_position"])
 
 
 def waiting(ctx: StageContext) -> DataFrame | None:

@@ -47,15 +47,15 @@ def require_as_published(feed: Feed, contract: Contract) -> None:
 
 def secret(feed: Feed) -> str:
     """The secret of hashes. Raises ConfigError if there is none."""
-    found = Settings().hash_key
-    if len(found) < _SHORTEST:
+    hash_key = Settings().hash_key
+    if len(hash_key) < _SHORTEST:
         raise ConfigError(
             f"{feed.feed}: `publish:` hashes columns, and CHANGELEDGER_HASH_KEY is "
-            + ("shorter than 16 characters" if found else "not set"),
+            + ("shorter than 16 characters" if hash_key else "not set"),
             "set it for Airflow's workers and for commands, for example to the output of `openssl rand -hex "
             "32`, and keep it: rows that are hashed with another one match nothing",
         )
-    return found
+    return hash_key
 
 
 def secret_of(feed: Feed, contract: Contract) -> str:

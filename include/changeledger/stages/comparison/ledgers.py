@@ -28,14 +28,14 @@ def ledgers(spark: SparkSession, workers: Workers, feeds: Sequence[Feed]) -> dic
 
 def _names(feed: Feed) -> dict[str, str]:
     names = feed.names
-    there = set(catalog.tables(feed.namespace))
-    return {table.lower(): own.changes for table, own in names.items() if own.changes in there}
+    tables = set(catalog.tables(feed.namespace))
+    return {table.lower(): own.changes for table, own in names.items() if own.changes in tables}
 
 
 def _captured(spark: SparkSession, workers: Workers, ledger: str) -> Stored:
     """All but repairs."""
-    found = Stored.of(workers, ledger, iceberg.read(spark, ledger), refs.MAIN)
-    return replace(found, only=(_no_repairs, "flags"))
+    stored = Stored.of(workers, ledger, iceberg.read(spark, ledger), refs.MAIN)
+    return replace(stored, only=(_no_repairs, "flags"))
 
 
 def _no_repairs(rows: pa.RecordBatch) -> pa.RecordBatch:

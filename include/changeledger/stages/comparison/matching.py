@@ -69,8 +69,8 @@ class Side(NamedTuple):
 
     def times(self) -> Times:
         rows = self._rows(of_log.NEEDED)
-        found = self._in_reach(rows.through(of_log.as_log, of_log.LOG))
-        counted = found.through(of_log.times, of_log.TIMES).collected()
+        log_rows = self._in_reach(rows.through(of_log.as_log, of_log.LOG))
+        counted = log_rows.through(of_log.times, of_log.TIMES).collected()
         number, *ends = (column(counted, name).drop_null() for name in of_log.TIMES.names)
         return Times(pc.sum(number).as_py() or 0, pc.min(ends[0]).as_py(), pc.max(ends[1]).as_py())
 
@@ -114,11 +114,11 @@ class Matching:
     name: str
 
     @classmethod
-    def of(cls, one: Side, other: Side, method: Method, name: str) -> Matching:
+    def of(cls, reference: Side, other: Side, method: Method, name: str) -> Matching:
         """Raises ContractError if the feeds do not agree on the table's key."""
-        columns = Columns.of(one.contract, other.contract)
-        times = [one.times(), other.times()]
-        return cls(one, other, columns, method, _span(times), name)
+        columns = Columns.of(reference.contract, other.contract)
+        times = [reference.times(), other.times()]
+        return cls(reference, other, columns, method, _span(times), name)
 
     def counted(self) -> tuple[Counts, Rows | None]:
         """What all effects count; and rows of what is wrong (`rematch.FOUND_COLUMNS`), if anything is."""
@@ -137,48 +137,51 @@ class Matching:
         """`findings.FINDINGS`."""
         own = (self.columns.reference, self.columns.other)
         looks = (findings.LookUp.of_reference(), findings.LookUp.of_other())
-        found = wrong
+        finding_rows = wrong
         for side, columns, look in zip((self.one, self.other), own, looks, strict=True):
-            ids = found.through(look.ids, findings.IDS)
+            ids = finding_rows.through(look.ids, findings.IDS)
             rows = side.ledger.among(findings.NEEDED, "change_id", ids)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
-            parts = {findings.FOUND: Part(found, look.key), findings.SHOWN: Part(shown, by("change_id"))}
-            found = bucketed(parts, look, {findings.FOUND: look.schema})[findings.FOUND]
-        return found.through(findings.Explain(self.columns.names, named), findings.FINDINGS)
+            parts = {
+                findings.FOUND: Part(finding_rows, look.key),
+                findings.SHOWN: Part(shown, by("change_id")),
+            }
+            finding_rows = bucketed(parts, look, {findings.FOUND: look.schema})[findings.FOUND]
+        return finding_rows.through(findings.Explain(self.columns.names, named), findings.FINDINGS)
 
     def _effects(self, at: Rows | None = None) -> list[Rows]:
-        found = []
+        effect_rows = []
         for side in (self.one, self.other):
             make = effects.MakeEffects(side.number, self.columns, self.method.by_position)
             own = None if at is None else at.through(buckets.PositionsOf(side.number), buckets.POSITIONS)
-            found.append(side.effects(make, own))
-        return found
+            effect_rows.append(side.effects(make, own))
+        return effect_rows
 
     def _prefiltered(self) -> tuple[Numbers, Rows]:
         narrow = effects.Narrow(self.columns)
         says = together([rows.through(narrow, effects.SAID) for rows in self._effects()])
         parts = {buckets.SAYS: Part(says, effects.PLACE)}
-        found = bucketed(parts, buckets.Prefilter(self.span), buckets.PREFILTERED)
-        numbers = counts.added([found[buckets.COUNTS].collected()])
+        outputs = bucketed(parts, buckets.Prefilter(self.span), buckets.PREFILTERED)
+        numbers = counts.added([outputs[buckets.COUNTS].collected()])
         alike, left = (numbers.get((what, -1), 0) for what in (EQUAL, counts.UNLIKE))
         log.info("%s: %d alike; %s to match", self.name, alike, counted(left, "effect"))
-        return numbers, found[buckets.UNLIKE]
+        return numbers, outputs[buckets.UNLIKE]
 
     def _matched(self, within: Rows | None) -> tuple[Numbers, Rows]:
         parts = {buckets.EFFECTS: Part(together(self._effects(within)), effects.KEY)}
         if within is not None:
             parts[buckets.WITHIN] = Part(within, effects.KEY)
         match = buckets.Match(self.columns, self.method.by_position, self.span)
-        found = bucketed(parts, match, buckets.MATCHED)
-        return counts.added([found[buckets.COUNTS].collected()]), found[buckets.FAULTS]
+        outputs = bucketed(parts, match, buckets.MATCHED)
+        return counts.added([outputs[buckets.COUNTS].collected()]), outputs[buckets.FAULTS]
 
     def _rematched(self, faulty: Rows) -> tuple[Numbers, Rows]:
         unknown = faulty.through(rematch.UnknownColumns(self.columns), rematch.UNKNOWN).collected()
         flags = np.array(column(unknown, "columns").to_pylist(), np.bool_).any(axis=0)
         known = np.flatnonzero(~flags).tolist()
         kernel = rematch.Rematch(self.columns, known, self.method.is_ordered, self.method.reach)
-        found = bucketed({buckets.FAULTS: Part(faulty, effects.KEY)}, kernel, rematch.OUTPUTS)
-        return counts.added([found[buckets.COUNTS].collected()]), found[rematch.FOUND]
+        outputs = bucketed({buckets.FAULTS: Part(faulty, effects.KEY)}, kernel, rematch.OUTPUTS)
+        return counts.added([outputs[buckets.COUNTS].collected()]), outputs[rematch.FOUND]
 
 
 def _span(times: list[Times]) -> Span:

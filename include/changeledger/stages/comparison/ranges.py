@@ -78,15 +78,15 @@ def feed_range(feed: Feed, ledgers: Mapping[str, Ledger]) -> FeedRange:
     )
 
 
-def corresponding(one: FeedRange, other: FeedRange) -> Positions:
+def corresponding(reference: FeedRange, other: FeedRange) -> Positions:
     """How the positions of the two feeds correspond."""
-    parts = max((one.rows + other.rows) // positions.ENOUGH, 1)
+    parts = max((reference.rows + other.rows) // positions.ENOUGH, 1)
     lsns = {}
-    for name, of in ((positions.ONE, one), (positions.OTHER, other)):
+    for name, of in ((positions.ONE, reference), (positions.OTHER, other)):
         as_lsns = positions.AsLsns(name, parts)
         rows = together([table.through(as_lsns, positions.LSNS) for table in of.log()])
         lsns[name] = Part(rows, positions.KEY)
-    ranges = ((one.first, one.last), one.changes, (other.first, other.last), other.changes)
+    ranges = ((reference.first, reference.last), reference.changes, (other.first, other.last), other.changes)
     counted = bucketed(lsns, positions.Count(ranges), {"counts": positions.COUNTS})
     return positions.found(counted["counts"].collected())
 
@@ -98,12 +98,12 @@ class Translation(NamedTuple):
     # The commit times at which what is compared begins and ends.
     times: tuple[datetime, datetime] | None = None
 
-    def translated(self, one: FeedRange) -> FeedRange:
+    def translated(self, unclear: FeedRange) -> FeedRange:
         """The first and the last commit of the feed that the other one has, too."""
-        rows = self.placed(together(one.log()), together(self.known.log()))
+        rows = self.placed(together(unclear.log()), together(self.known.log()))
         placed = rows.through(log.only_placed, LOG).through(log.extent, EXTENT)
         extent = log.whole(placed.collected())
-        return replace(one, first=extent.first, last=extent.last)
+        return replace(unclear, first=extent.first, last=extent.last)
 
     def placed(self, rows: Rows, known: Rows) -> Rows:
         """The rows at the commit LSNs that `known` (`log.LOG`) has of their positions."""
@@ -115,9 +115,9 @@ class Translation(NamedTuple):
         ends = [end or b"" for end in (reach.since, reach.until)]
         first = partial(log.first_times, ends=ends)
         each = [rows.through(first, FIRST_TIMES) for rows in self.known.log()]
-        found = together(each).collected()
+        times = together(each).collected()
         now = datetime.now(UTC)
-        since, until = (log.least(found, name) or now for name in FIRST_TIMES.names)
+        since, until = (log.least(times, name) or now for name in FIRST_TIMES.names)
         return self._replace(times=(since, until))
 
 

@@ -56,8 +56,8 @@ class TablePair:
         }
         log.info("%s: %s: from LSN %s to %s", feed, self.table, from_lsn or "the first", to_lsn or "the last")
         contracts = self._contracts()
-        matching = self._matching([one.published for one in contracts])
-        dropped = {name: _DROPPED for one in contracts for name in one.dropped}
+        matching = self._matching([contract.published for contract in contracts])
+        dropped = {name: _DROPPED for contract in contracts for name in contract.dropped}
         left_out = {**dropped, **matching.columns.left_out}
         for column, why in left_out.items():
             log.warning("%s: %s: %s is not compared: %s", feed, self.table, shown([column]), why)
@@ -84,22 +84,24 @@ class TablePair:
 
     def _contracts(self) -> list[Contract]:
         """Of both feeds, as in the source."""
-        found = []
-        for one in (self.pair.one, self.pair.other):
-            config = one.feed.table(self.table)
-            contract = None if config is None else self.pair.control.contract(one.feed.feed, config.table)
+        contracts = []
+        for feed_range in (self.pair.one, self.pair.other):
+            config = feed_range.feed.table(self.table)
+            contract = (
+                None if config is None else self.pair.control.contract(feed_range.feed.feed, config.table)
+            )
             assert contract is not None, "its ledger is published"
-            found.append(contract)
-        return found
+            contracts.append(contract)
+        return contracts
 
     def _matching(self, contracts: Sequence[Contract]) -> Matching:
         pair, method, table = self.pair, self.method, self.table.lower()
         sides = []
-        for number, (one, contract) in enumerate(zip((pair.one, pair.other), contracts, strict=True)):
+        for number, (feed_range, contract) in enumerate(zip((pair.one, pair.other), contracts, strict=True)):
             translation = None
-            if method.translation is not None and method.translation.known is not one:
+            if method.translation is not None and method.translation.known is not feed_range:
                 translation = (method.translation, method.translation.known.ledgers[table])
-            sides.append(Side(number, one.ledgers[table], contract, method.reach, translation))
+            sides.append(Side(number, feed_range.ledgers[table], contract, method.reach, translation))
         return Matching.of(sides[REFERENCE], sides[OTHER], method, f"{pair.other.feed.feed}: {self.table}")
 
 

@@ -61,16 +61,16 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
         )
 
 
-def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: TablePositions) -> None:
+def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released: TablePositions) -> None:
     """Raises SourceDataLostError if a released position has another landmark than when it was read.
 
-    `found`: the landmarks of the `released` positions now, by table. Of a table that the run does not read it
+    `landmarks`: those of the `released` positions now, by table. Of a table that the run does not read it
     is the beginning of one, without the table's id.
     """
     marks = ctx.control.source_marks(ctx.feed.feed)
     others = [
         f"{table}: {known.identity} was read, now it is {text}"
-        for table, text in found.items()
+        for table, text in landmarks.items()
         if (known := marks.get(table))
         and known.identity.startswith(released[table])
         and not (text.startswith(known.identity) or known.identity.startswith(text))
@@ -101,14 +101,14 @@ def note_messages(
     without a message are marks of transactions, or aborted messages; in a compacted topic they are
     lost changes.
     """
-    found = _counted(ctx)
+    counts = _counted(ctx)
     earliest, compacted = kafka.earliest(end), kafka.compacted(end)
     require_known(ctx, kafka, earliest, kafka.latest(end))
     reads = []
     for topic, partitions in end.items():
         for number, last in partitions.items():
             first = start.get(topic, {}).get(number, 0)
-            here = found.get(partition_name(topic, number))
+            here = counts.get(partition_name(topic, number))
             received, lowest = (0, last) if here is None else (here.rows, here.first)
             asked, low = last - first, earliest.get(topic, {}).get(number, 0)
             problem = None
@@ -122,7 +122,9 @@ def note_messages(
             reads.append(SourceRead(partition_name(topic, number), asked, received, before, problem))
     ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)
-    source_states.save_topic_states(ctx, kafka, end, {source: one.newest for source, one in found.items()})
+    source_states.save_topic_states(
+        ctx, kafka, end, {source: partition.newest for source, partition in counts.items()}
+    )
 
 
 def _counted(ctx: StageContext) -> dict[str, _Found]:
@@ -138,9 +140,9 @@ def _counted(ctx: StageContext) -> dict[str, _Found]:
     if not counted:
         return {}
     of_all = [("count_all", "sum"), ("offset_min", "min"), ("timestamp_max", "max")]
-    found = pa.concat_tables(counted).group_by(_PARTITION).aggregate(of_all)
-    times = found.column("timestamp_max_max").cast(pa.int64()).to_pylist()
-    rows = found.select([*_PARTITION, "count_all_sum", "offset_min_min"]).to_pylist()
+    by_partition = pa.concat_tables(counted).group_by(_PARTITION).aggregate(of_all)
+    times = by_partition.column("timestamp_max_max").cast(pa.int64()).to_pylist()
+    rows = by_partition.select([*_PARTITION, "count_all_sum", "offset_min_min"]).to_pylist()
     return {
         partition_name(row["topic"], str(row["partition"])): _Found(
             row["count_all_sum"], row["offset_min_min"], None if time is None else time // 1000

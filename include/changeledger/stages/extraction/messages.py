@@ -68,7 +68,9 @@ def _fetch_schemas(ctx: StageContext) -> None:
         return
     # Records asked for again as well: what the registry did not know then it may know now.
     known = ctx.control.avro_schemas(feed.feed)
-    wanted = [one for one in _schema_ids(input_records.raw(ctx, ctx.lake.raw)) if one not in known]
+    wanted = [
+        wanted_id for wanted_id in _schema_ids(input_records.raw(ctx, ctx.lake.raw)) if wanted_id not in known
+    ]
     for schema_id, schema in registry.schemas(wanted):
         ctx.control.save_avro_schema(feed.feed, schema_id, schema, ctx.id)
 
@@ -76,7 +78,7 @@ def _fetch_schemas(ctx: StageContext) -> None:
 def _schema_ids(raw: DataFrame) -> list[str]:
     """The schemas that frames of values and keys name, those that most name first. No JSON begins with a zero
     byte: the lake's own statistics answer for whole files of it."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for side, names in ID_HEADERS.items():
         framed = (F.col(side) < F.lit(b"\1")) & (F.octet_length(side) >= FRAME_BYTES)
         # What has its id in a header begins with any bytes.
@@ -88,8 +90,8 @@ def _schema_ids(raw: DataFrame) -> list[str]:
         )
         for row in most.collect():
             for schema_id in schema_ids([bytes(row["frame"])]):
-                found[schema_id] += row["messages"]
-    return [schema_id for schema_id, _ in found.most_common()]
+                counts[schema_id] += row["messages"]
+    return [schema_id for schema_id, _ in counts.most_common()]
 
 
 def _has_id(names: Iterable[str]) -> str:

@@ -66,7 +66,7 @@ def require_rows(ctx: StageContext, reader: TableReader) -> None:
 
 def _first_offsets(ctx: StageContext) -> dict[tuple[str, str], int]:
     """By topic and partition the first offset of a published change."""
-    found: dict[tuple[str, str], int] = {}
+    offsets: dict[tuple[str, str], int] = {}
     for names in ctx.names.values():
         if not catalog.exists(names.changes):
             continue
@@ -74,17 +74,17 @@ def _first_offsets(ctx: StageContext) -> dict[tuple[str, str], int]:
         of_messages = places.where("`partition` IS NOT NULL AND `offset` IS NOT NULL")
         for row in of_messages.groupBy("source", "partition").min("offset").collect():
             place = row["source"], str(row["partition"])
-            found[place] = min(row["min(offset)"], found.get(place, row["min(offset)"]))
-    return found
+            offsets[place] = min(row["min(offset)"], offsets.get(place, row["min(offset)"]))
+    return offsets
 
 
 def _first_read(ctx: StageContext) -> TablePositions:
     """How far the first window of each table has read."""
-    found: dict[str, str] = {}
+    positions: dict[str, str] = {}
     for release in ctx.control.releases(ctx.feed.feed):
         for table, at in release.positions.items():
-            found[table] = min(at, found.get(table, at))
-    return {table: at for table, at in found.items() if table in ctx.names}
+            positions[table] = min(at, positions.get(table, at))
+    return {table: at for table, at in positions.items() if table in ctx.names}
 
 
 def _refuse(ctx: StageContext, what: str, lost: list[str]) -> None:

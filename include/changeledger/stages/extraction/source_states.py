@@ -22,12 +22,12 @@ def save_topic_states(
     behind = {t: {p: o for p, o in ps.items() if o < last.get(t, {}).get(p, o)} for t, ps in read.items()}
     first = kafka.times(behind)
     earlier, now = ctx.control.source_states(ctx.feed.feed), datetime.now(UTC)
-    found = []
+    states = []
     for topic, partitions in read.items():
         for number, offset in partitions.items():
             source = f"{topic}[{number}]"
             time = newest.get(source)
-            found.append(
+            states.append(
                 partition_state(
                     source,
                     offset,
@@ -39,14 +39,14 @@ def save_topic_states(
                     at=now,
                 )
             )
-    ctx.control.save_source_states(ctx.feed.feed, found)
-    _warn(ctx, found)
+    ctx.control.save_source_states(ctx.feed.feed, states)
+    _warn(ctx, states)
 
 
 def save_table_states(ctx: StageContext, reader: TableReader, end: TablePositions) -> None:
-    found = reader.source_states(_reached(ctx, end), datetime.now(UTC))
-    ctx.control.save_source_states(ctx.feed.feed, found)
-    _warn(ctx, found)
+    states = reader.source_states(_reached(ctx, end), datetime.now(UTC))
+    ctx.control.save_source_states(ctx.feed.feed, states)
+    _warn(ctx, states)
 
 
 def _warn(ctx: StageContext, states: Sequence[SourceState]) -> None:

@@ -115,29 +115,41 @@ class _WindowTables:
 
         Spark is started only where the source has rows.
         """
-        asked = [self._asked(one) for one in self.reader.tables]
-        completeness.promise(self.ctx, {one.of.instance: one.expected for one in asked})
-        if not any(one.expected for one in asked):
-            return [one.read(0) for one in asked]
-        if any(one.has_large for one in asked):
+        asked = [self._asked(change_table) for change_table in self.reader.tables]
+        completeness.promise(
+            self.ctx, {asked_table.of.instance: asked_table.expected for asked_table in asked}
+        )
+        if not any(asked_table.expected for asked_table in asked):
+            return [asked_table.read(0) for asked_table in asked]
+        if any(asked_table.has_large for asked_table in asked):
             for_rows_of(self.ctx.spark, 1, _LARGE)
-        by_table = [[one for one in asked if one.of.table == table] for table in self.ctx.names]
-        return [read for found in self.ctx.workers.each(self._write, by_table) for read in found]
+        by_table = [
+            [asked_table for asked_table in asked if asked_table.of.table == table]
+            for table in self.ctx.names
+        ]
+        return [read for reads in self.ctx.workers.each(self._write, by_table) for read in reads]
 
-    def _asked(self, one: ChangeTable) -> _Asked:
-        queries = self.reader.queries(one, self.start.get(one.table), self.end.get(one.table))
-        return _Asked(one, queries, self.database.count(queries))
+    def _asked(self, change_table: ChangeTable) -> _Asked:
+        queries = self.reader.queries(
+            change_table, self.start.get(change_table.table), self.end.get(change_table.table)
+        )
+        return _Asked(change_table, queries, self.database.count(queries))
 
     def _write(self, asked: Sequence[_Asked]) -> list[SourceRead]:
         """The window's rows of one source table into raw."""
         ctx, table = self.ctx, asked[0].of.table
         name = ctx.names[table].raw
         since = ctx.main_before(name)
-        frames = {one.of.instance: self.database.read(ctx.spark, one.queries) for one in asked}
-        there = dict(iceberg.read(ctx.spark, name).dtypes) if catalog.exists(name) else {}
-        raw = RawTable.of({one: to_arrow_schema(frame.schema) for one, frame in frames.items()}, there)
-        new = [(column, kind) for column, kind in raw.columns if column not in there]
-        if not there:
+        frames = {
+            asked_table.of.instance: self.database.read(ctx.spark, asked_table.queries)
+            for asked_table in asked
+        }
+        column_types = dict(iceberg.read(ctx.spark, name).dtypes) if catalog.exists(name) else {}
+        raw = RawTable.of(
+            {instance: to_arrow_schema(frame.schema) for instance, frame in frames.items()}, column_types
+        )
+        new = [(column, kind) for column, kind in raw.columns if column not in column_types]
+        if not column_types:
             iceberg.create(ctx.spark, name, new, ("window_id",))
         elif new:
             iceberg.widen(ctx.spark, name, new)
@@ -147,17 +159,17 @@ class _WindowTables:
         received = Counter[str]()
         for row in rows.through(_by_instance, _COUNTED).collected().to_pylist():
             received[row["instance"]] += row["rows"]
-        return [one.read(received[one.of.instance]) for one in asked]
+        return [asked_table.read(received[asked_table.of.instance]) for asked_table in asked]
 
     def _rows(self, asked: Sequence[_Asked], frames: Mapping[str, DataFrame], raw: RawTable) -> Rows:
         ctx, kernel = self.ctx, self.dialect.kernel
-        found = [
-            ctx.workers.of_spark(frames[one.of.instance], one.expected).through(
-                AsRaw(kernel, ctx.feed, one.of.instance, ctx.id, raw), raw.schema
+        rows = [
+            ctx.workers.of_spark(frames[asked_table.of.instance], asked_table.expected).through(
+                AsRaw(kernel, ctx.feed, asked_table.of.instance, ctx.id, raw), raw.schema
             )
-            for one in asked
+            for asked_table in asked
         ]
-        return numbered(together(found))
+        return numbered(together(rows))
 
 
 def _by_instance(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -77,18 +77,18 @@ class Erasing:
     def counts(self) -> dict[str, int]:
         """The rows that would be erased, by table of the lake."""
         self._find_records()
-        found = {
+        row_counts = {
             table: upkeep.count_where(self.spark, table, " OR ".join(f"({c})" for c in conditions))
             for table, conditions in self._conditions().items()
         }
-        return {table: count for table, count in found.items() if count}
+        return {table: count for table, count in row_counts.items() if count}
 
     def linked(self) -> list[str]:
         """Other keys that the row has had, as JSON: they may be the same person's."""
         changes = iceberg.read(self.spark, self._names.changes).where("previous_key IS NOT NULL")
         moved = [
-            changes.where(self.key.columns(f"{one}.")).select(F.to_json(other).alias("key"))
-            for one, other in (("key", "previous_key"), ("previous_key", "key"))
+            changes.where(self.key.columns(f"{column}.")).select(F.to_json(other).alias("key"))
+            for column, other in (("key", "previous_key"), ("previous_key", "key"))
         ]
         return sorted(row["key"] for row in iceberg.union(moved).distinct().collect())
 
@@ -111,7 +111,7 @@ class Erasing:
         self.control.forget_built(feed, [w.window_id for w in self.control.open_windows(feed)])
         counts = {}
         for table, wanted in conditions.items():
-            count = sum(upkeep.delete_where(self.spark, table, one) for one in wanted)
+            count = sum(upkeep.delete_where(self.spark, table, condition) for condition in wanted)
             # Also of rows that were deleted long ago a data file may have the values.
             iceberg.compact(self.spark, table)
             if count:
@@ -135,7 +135,7 @@ class Erasing:
         """What is to be deleted of each table that is there."""
         table = self.key.contract.table
         shared = f"database = {literal(self.feed.database)} AND lower(`table`) = {literal(table.lower())}"
-        found = {
+        conditions = {
             self._names.current: [self.key.columns()],
             self._names.history: [self.key.columns()],
             self._names.changes: [self.key.in_ledger()],
@@ -146,8 +146,8 @@ class Erasing:
             **{name: [self.source_key.columns()] for name in self._snapshots()},
         }
         broken = f"`table` = {literal(table)} AND {self.key.in_json()}"
-        found[self.feed.lake.image_chain_breaks].append(broken)
-        return {name: wanted for name, wanted in found.items() if catalog.exists(name)}
+        conditions[self.feed.lake.image_chain_breaks].append(broken)
+        return {name: wanted for name, wanted in conditions.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:
         """The row's raw records, as the view `_RECORDS`: fixed, because what says so is deleted itself."""
@@ -157,8 +157,8 @@ class Erasing:
             F.col("paired_source_position").alias("source_position")
         )
         own = ledger.select("source_position").union(paired)
-        found = [own, *self._repeated(ledger), *self._of_messages(own), *self._of_rows()]
-        rows = iceberg.union(found).distinct().collect()
+        frames = [own, *self._repeated(ledger), *self._of_messages(own), *self._of_rows()]
+        rows = iceberg.union(frames).distinct().collect()
         view = self.spark.createDataFrame(rows, changes.select("source_position").schema)
         view.createOrReplaceTempView(_RECORDS)
 
@@ -220,12 +220,12 @@ class Erasing:
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
         iceberg.parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
         self.control.move_release(newest.feed, newest.id, {**newest.tables, **mains})
-        there = [table for table in newest.tables if catalog.exists(table)]
+        tables = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
-            for table, names in refs.names(there, refs.TAG).items()
+            for table, names in refs.names(tables, refs.TAG).items()
         }
-        iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
+        iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
         if catalog.exists(self.feed.lake.releases):
             upkeep.delete_where(self.spark, self.feed.lake.releases, f"release <> {newest.id}")
 

@@ -21,12 +21,12 @@ _AT_ONCE = 500
 def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before: datetime) -> None:
     """Comparisons, proofs and snapshots that are older: the last ones of each table stay."""
     old = control.superseded(feed.database, feed.feed, before)
-    found = (
+    results = (
         (FINDINGS, "comparison_id", old.comparisons),
         (DRIFT, "proof_id", old.proofs),
         (REPAIRS, "proof_id", old.proofs),
     )
-    for table, column, ids in found:
+    for table, column, ids in results:
         if catalog.exists(table):
             _drop(spark, table, column, ids)
             iceberg.expire(spark, table, before)

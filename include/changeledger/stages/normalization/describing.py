@@ -18,4 +18,4 @@ def describe(ctx: StageContext, contracts: Iterable[Contract]) -> None:
         for contract in contracts
         for kind, table in ctx.names[contract.table]._asdict().items()
     ]
-    iceberg.parallel_map(lambda one: comments.write(*one), tables)
+    iceberg.parallel_map(lambda table_comments: comments.write(*table_comments), tables)

@@ -35,8 +35,8 @@ class MaskOrders:
             return in_order(writer_schema, cast(ByteOrder, stored.mask_order))
         others = self._of_run.get(table, Evidence())
         earlier = others if stored is None else stored.without(window) + others
-        found, reading = judged(records, writer_schema, earlier)
-        self._of_run[table] = found + others
-        self.ctx.control.save_mask_evidence(feed.feed, table, window, found + others, reading)
+        evidence, reading = judged(records, writer_schema, earlier)
+        self._of_run[table] = evidence + others
+        self.ctx.control.save_mask_evidence(feed.feed, table, window, evidence + others, reading)
         log.info("%s: %s: masks are %s: %s", feed.feed, table, reading.order, reading.why)
         return read_as(writer_schema, reading)

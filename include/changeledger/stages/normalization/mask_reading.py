@@ -51,5 +51,5 @@ def judged(
     records: Records, writer_schema: Contract, earlier: decision.Evidence
 ) -> tuple[decision.Evidence, decision.MaskDecision]:
     """What the records say, and how their masks are read after `earlier` windows said that."""
-    found = records.evidence(in_order(writer_schema, _PUBLISHED).writer_schema)
-    return found, decision.decide(found, earlier, records.feed.mask_order, _PUBLISHED)
+    evidence = records.evidence(in_order(writer_schema, _PUBLISHED).writer_schema)
+    return evidence, decision.decide(evidence, earlier, records.feed.mask_order, _PUBLISHED)

@@ -24,14 +24,14 @@ def computed(ctx: StageContext, table: str) -> frozenset[str]:
 
     A feed whose own source says it asks no other. What a feed finds out here it does not pass on.
     """
-    found: set[str] = set()
+    columns: set[str] = set()
     for other in [] if ctx.dialect.knows_computed else _others(ctx):
         config = other.table(table)
-        found |= {c.name.lower() for c in config.columns if c.computed} if config else set()
+        columns |= {c.name.lower() for c in config.columns if c.computed} if config else set()
         contract = ctx.control.contract(other.feed, table)
         if contract is not None and DIALECTS[other.dialect].knows_computed:
-            found |= contract.computed
-    return frozenset(found)
+            columns |= contract.computed
+    return frozenset(columns)
 
 
 def _others(ctx: StageContext) -> list[Feed]:

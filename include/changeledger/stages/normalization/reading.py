@@ -81,10 +81,10 @@ class Records:
         assert self.mask_rules is not None, "asked only of records with masks"
         rules = self.mask_rules(writer_schema)
         few = InMemory(self.raw[0].collected(_LOOKED_AT))
-        found = as_batch(self.decode(few, ResolvedSchema(writer_schema), writer_schema).collected())
-        if _PAIRED in found.schema.names:
-            found = pairs.joined(found, TablePlan(self.feed, writer_schema, writer_schema, "look"))
-        facts = mask_evidence.facts(found, writer_schema, rules)
+        batch = as_batch(self.decode(few, ResolvedSchema(writer_schema), writer_schema).collected())
+        if _PAIRED in batch.schema.names:
+            batch = pairs.joined(batch, TablePlan(self.feed, writer_schema, writer_schema, "look"))
+        facts = mask_evidence.facts(batch, writer_schema, rules)
         return mask_evidence.counted(facts, writer_schema, rules).evidence(writer_schema)
 
 
@@ -120,14 +120,14 @@ def discovered(
     if segments is not None and segments.there(facts):
         parts = raw.through(segments.of, segments.keyed_schema)
         outputs = {"events": segments.joined_schema, "left": UNCHANGED}
-        made = bucketed({"parts": Part(parts, by("event"))}, partial(_joined, segments), outputs)
-        sources.append(made["events"])
-        others.append(made["left"])
-        facts = kernel.merged([facts, _facts(kernel, made["events"], schemas)[0]])
+        joined = bucketed({"parts": Part(parts, by("event"))}, partial(_joined, segments), outputs)
+        sources.append(joined["events"])
+        others.append(joined["left"])
+        facts = kernel.merged([facts, _facts(kernel, joined["events"], schemas)[0]])
     discovery = kernel.discover(facts, feed, known._replace(avro_schemas=schemas))
     of_feed = _OfMessages(kernel, discovery, feed, window_id)
     sources = [source.through(of_feed.routed, source.schema.append(_NUMBER)) for source in sources]
-    records = [of_feed.records(number, one, sources) for number, one in enumerate(discovery.tables)]
+    records = [of_feed.records(number, table, sources) for number, table in enumerate(discovery.tables)]
     others += [source.through(of_feed.decode_other, UNCHANGED) for source in sources]
     new = {name: schema for name, schema in schemas.items() if name not in known.avro_schemas}
     return Discovered(records, others, discovery.new_writer_schemas, new, kernel.warnings(discovery))
@@ -156,8 +156,8 @@ def _as_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _joined(segments: kernels.Segments, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    found = segments.joined(as_batch(tables["parts"].select(MESSAGE.names)))
-    return {name: pa.Table.from_batches([batch]) for name, batch in found._asdict().items()}
+    joined = segments.joined(as_batch(tables["parts"].select(MESSAGE.names)))
+    return {name: pa.Table.from_batches([batch]) for name, batch in joined._asdict().items()}
 
 
 @dataclass(frozen=True)
@@ -169,17 +169,17 @@ class _OfMessages:
     feed: Feed
     window_id: str
 
-    def records(self, number: int, one: kernels.TableRecords, sources: Sequence[Rows]) -> Records:
-        raws = [
-            source.through(partial(_of_table, number), _without_number(source.schema)) for source in sources
-        ]
+    def records(self, number: int, table: kernels.TableRecords, sources: Sequence[Rows]) -> Records:
+        raws = [rows.through(partial(_of_table, number), _without_number(rows.schema)) for rows in sources]
 
         def decode(raw: Rows, resolved: ResolvedSchema, contract: Contract) -> Rows:
             plan = self.kernel.plan(self.discovery, number, self.feed, resolved, contract, self.window_id)
             return raw.through(partial(self.decode, plan), message_rows.decoded_schema(contract))
 
         rules, refuse = self.kernel.mask_rules, _refuse_messages
-        return Records(self.feed, one.table, one.writer_schema, raws, decode, refuse, rules, one.source_table)
+        return Records(
+            self.feed, table.table, table.writer_schema, raws, decode, refuse, rules, table.source_table
+        )
 
     def routed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         """The messages with their number among the discovery's tables, see `MessageKernel.routes`."""
@@ -211,8 +211,8 @@ def _refuse_messages(raw: Rows, why: str) -> Rows:
 
 
 def _refused_batch(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
-    found = Outcome(change.QUARANTINED, change.INCOMPATIBLE_SHAPE, why)
-    return message_rows.unchanged(raw.select(MESSAGE.names), [found] * raw.num_rows)
+    outcome = Outcome(change.QUARANTINED, change.INCOMPATIBLE_SHAPE, why)
+    return message_rows.unchanged(raw.select(MESSAGE.names), [outcome] * raw.num_rows)
 
 
 def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
@@ -246,13 +246,13 @@ def inputs(records: Sequence[Records], known: TableKnowledge, each: Each = map) 
     whose columns are not known: they became no change, and the audit fails for them.
     """
     by_table: dict[str, list[Records]] = {}
-    for one in records:
-        by_table.setdefault(one.table, []).append(one)
+    for schema_records in records:
+        by_table.setdefault(schema_records.table, []).append(schema_records)
 
     def of_table(table: str) -> list[Input]:
         return list(_inputs_of(table, by_table[table], known))
 
-    return [found for of in each(of_table, by_table) for found in of]
+    return [table_input for of in each(of_table, by_table) for table_input in of]
 
 
 def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> Iterator[Input]:

@@ -58,7 +58,7 @@ def inputs(ctx: StageContext) -> list[Input]:
     planned = input_records.planned(ctx)
     if planned is None:
         return []
-    found = []
+    table_inputs = []
     for row in planned.select("table").distinct().collect():
         contract = ctx.control.contract(ctx.feed.feed, row["table"])
         assert contract is not None, "a proof reads what was published"
@@ -66,5 +66,5 @@ def inputs(ctx: StageContext) -> list[Input]:
         own = planned.where(F.col("table") == row["table"])
         rows = ctx.workers.of_spark(own, own.count(), repairs.RAW)
         decode = partial(repairs.decode, plan=repairs.Plan(ctx.feed, contract, ctx.id))
-        found.append(Input(contract.table, contract, rows.through(decode, decoded_schema(contract))))
-    return found
+        table_inputs.append(Input(contract.table, contract, rows.through(decode, decoded_schema(contract))))
+    return table_inputs

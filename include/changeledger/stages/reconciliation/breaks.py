@@ -33,7 +33,7 @@ class Breaks(NamedTuple):
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    rows = [r for one in tables for r in (one.found, one.rebuilt) if r is not None]
+    rows = [r for table_breaks in tables for r in (table_breaks.found, table_breaks.rebuilt) if r is not None]
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
     if not is_known:
         if not rows or not count(together(rows)):
@@ -43,39 +43,39 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     if ctx.starts_over:
         iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     elif is_known:
-        rows = [rows for one in tables for rows in _after(ctx, one)]
+        rows = [rows for table_breaks in tables for rows in _after(ctx, table_breaks)]
     if rows:
         writes.append(together(rows), ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
 
 
-def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
+def _after(ctx: StageContext, table_breaks: Breaks) -> list[Rows]:
     """The table's new rows; those of its keys that were built again are gone from the branch."""
-    if one.rebuilt is None:
-        return [one.found]
-    keys = pa.table({"key": pa.array(_texts(one), pa.string())})
+    if table_breaks.rebuilt is None:
+        return [table_breaks.found]
+    keys = pa.table({"key": pa.array(_texts(table_breaks), pa.string())})
     breaks = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks)
-    published = breaks.where(F.col("table") == one.contract.table)
+    published = breaks.where(F.col("table") == table_breaks.contract.table)
     known = published.join(F.broadcast(ctx.workers.given(keys).frame), "key", "left_semi").select(
         "key", "change_id", "window_id"
     )
     runs = {(row["key"], row["change_id"]): row["window_id"] for row in known.collect()}
     if runs:
-        rows = ctx.workers.given(keys).frame.withColumn("table", F.lit(one.contract.table))
+        rows = ctx.workers.given(keys).frame.withColumn("table", F.lit(table_breaks.contract.table))
         same = "t.`table` = s.`table` AND t.key = s.key"
         iceberg.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
-    return [one.found, one.rebuilt.through(partial(_first_found, runs), _SCHEMA)]
+    return [table_breaks.found, table_breaks.rebuilt.through(partial(_first_found, runs), _SCHEMA)]
 
 
-def _texts(one: Breaks) -> list[str]:
+def _texts(table_breaks: Breaks) -> list[str]:
     """The keys as `display` writes them."""
-    cells = one.again.column("key").combine_chunks().flatten()
-    return keys_as_json({c.name: cell for c, cell in zip(one.contract.key, cells, strict=True)})
+    cells = table_breaks.again.column("key").combine_chunks().flatten()
+    return keys_as_json({c.name: cell for c, cell in zip(table_breaks.contract.key, cells, strict=True)})
 
 
-def _first_found(runs: Mapping[Place, str], found: pa.RecordBatch) -> pa.RecordBatch:
+def _first_found(runs: Mapping[Place, str], breaks: pa.RecordBatch) -> pa.RecordBatch:
     """The breaks, each with the run that found it first."""
-    places = zip(found.column("key").to_pylist(), found.column("change_id").to_pylist(), strict=True)
-    own = found.column("window_id").to_pylist()
+    places = zip(breaks.column("key").to_pylist(), breaks.column("change_id").to_pylist(), strict=True)
+    own = breaks.column("window_id").to_pylist()
     first = [runs.get(place, run) for place, run in zip(places, own, strict=True)]
-    at = found.schema.get_field_index("window_id")
-    return found.set_column(at, found.schema.field(at), pa.array(first, pa.string()))
+    at = breaks.schema.get_field_index("window_id")
+    return breaks.set_column(at, breaks.schema.field(at), pa.array(first, pa.string()))

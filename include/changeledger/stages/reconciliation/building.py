@@ -49,12 +49,12 @@ class Building:
             buckets.SHOWN: Part(keys.shown(opened), buckets.KEY),
             buckets.AGAIN: Part(keys.again(), buckets.KEY),
         }
-        made = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
-        again = made[buckets.AGAIN].collected().combine_chunks()
-        self._write(made)
+        outputs = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
+        again = outputs[buckets.AGAIN].collected().combine_chunks()
+        self._write(outputs)
         rebuilt = self._rebuild(again, truncates, keys) if len(again) else None
         log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
-        return Breaks(contract, made[buckets.BREAKS], again, rebuilt)
+        return Breaks(contract, outputs[buckets.BREAKS], again, rebuilt)
 
     def _truncates(self) -> pa.Table:
         """All times that the table was emptied: a change may come after the truncate that ended its row."""
@@ -71,19 +71,21 @@ class Building:
     def _names(self) -> TableNames:
         return self.ctx.names[self.contract.table]
 
-    def _write(self, made: Mapping[str, Rows]) -> None:
+    def _write(self, outputs: Mapping[str, Rows]) -> None:
         """What the run has found takes the place of the open intervals that it continues from."""
         if self.published is None:
-            self._apply(made, None, None)
+            self._apply(outputs, None, None)
         else:
-            opened = made[buckets.OPENED]
-            self._apply(made, self._keys(opened, "_valid_to"), self._keys(opened))
+            opened = outputs[buckets.OPENED]
+            self._apply(outputs, self._keys(opened, "_valid_to"), self._keys(opened))
 
     def _apply(
-        self, made: Mapping[str, Rows], of_history: writes.Keys | None, of_current: writes.Keys | None
+        self, outputs: Mapping[str, Rows], of_history: writes.Keys | None, of_current: writes.Keys | None
     ) -> None:
-        rows = made[buckets.CLOSED].and_all([made[buckets.OPENED]])
-        alive = made[buckets.OPENED].through(partial(_alive, self.contract), _current_schema(self.contract))
+        rows = outputs[buckets.CLOSED].and_all([outputs[buckets.OPENED]])
+        alive = outputs[buckets.OPENED].through(
+            partial(_alive, self.contract), _current_schema(self.contract)
+        )
         history, current = change.history_columns(self.contract), change.current_columns(self.contract)
         names, branch = self._names, self.ctx.branch
         writes.apply(
@@ -103,11 +105,11 @@ class Building:
             buckets.AGAIN: Part(ctx.workers.given(again), buckets.KEY),
         }
         kernel: BucketKernel = buckets.Rebuild(contract, truncates, ctx.id)
-        made = bucketed(parts, kernel, buckets.outputs(contract))
+        outputs = bucketed(parts, kernel, buckets.outputs(contract))
         cells = again.column("key").combine_chunks().flatten()
         gone = ctx.workers.given(pa.Table.from_arrays(cells, names=[c.name for c in contract.key]))
-        self._apply(made, self._keys(gone), self._keys(gone))
-        return made[buckets.BREAKS]
+        self._apply(outputs, self._keys(gone), self._keys(gone))
+        return outputs[buckets.BREAKS]
 
     def _keys(self, rows: Rows, open_by: str | None = None) -> writes.Keys:
         return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], open_by)

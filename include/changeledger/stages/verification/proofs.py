@@ -81,8 +81,8 @@ class ProofWriter:
     def _write(self) -> None:
         for table, rows in self._waiting.items():
             if rows:
-                found = self.workers.given(pa.concat_tables(rows)).frame
-                iceberg.replace_partition(found, table, "proof_id", *self._replaced[table])
+                frame = self.workers.given(pa.concat_tables(rows)).frame
+                iceberg.replace_partition(frame, table, "proof_id", *self._replaced[table])
         for row in self._rows:
             self.control.save_proof(row)
             wrong = judging.summary(row.counts) or "nothing wrong"

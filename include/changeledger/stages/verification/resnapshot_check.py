@@ -39,7 +39,7 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
         for table, brought in runs.items()
         if brought
     ]
-    return writer.workers.each(lambda one: _table(spark, writer, one), redelivered)
+    return writer.workers.each(lambda redelivery: _table(spark, writer, redelivery), redelivered)
 
 
 def unproved(control: ControlStore, feed: Feed) -> list[ReleaseRow]:
@@ -69,13 +69,13 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered) 
     feed, release, contract = redelivered.feed, redelivered.release, redelivered.contract
     rows = _rows(spark, writer.workers, redelivered)
     kernel, parts = resnapshot.Judge(contract), {resnapshot.ROWS: Part(rows, resnapshot.KEY)}
-    found = bucketed(parts, kernel, resnapshot.OUTPUTS)
+    outputs = bucketed(parts, kernel, resnapshot.OUTPUTS)
     counts = dict.fromkeys(COUNTED, 0)
-    for row in found[resnapshot.COUNTS].collected().to_pylist():
+    for row in outputs[resnapshot.COUNTS].collected().to_pylist():
         counts[row["verdict"]] += row["rows"]
         counts["rows"] += row["rows"]
     is_wrong = any(counts[verdict] for verdict in judging.DRIFTS)
-    made = ProofRow(
+    proof = ProofRow(
         id=f"{feed.feed}.release_{release.id}.{contract.table}",
         against=TOPIC,
         snapshot_id=f"release_{release.id}",
@@ -92,11 +92,11 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered) 
     if is_wrong:
         names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
         ledger = _at(spark, writer.workers, names.changes, tag)
-        conclude = drift.Conclude(writer.named(made), release.created_at)
-        wrong = concluded(found[resnapshot.WRONG], ledger, conclude)
-        writer.add_drift(made, wrong[drift.DRIFT_ROWS])
-    writer.add_proof(made)
-    return made
+        conclude = drift.Conclude(writer.named(proof), release.created_at)
+        wrong = concluded(outputs[resnapshot.WRONG], ledger, conclude)
+        writer.add_drift(proof, wrong[drift.DRIFT_ROWS])
+    writer.add_proof(proof)
+    return proof
 
 
 def _at(spark: SparkSession, workers: Workers, table: str, tag: str) -> Stored:

@@ -44,7 +44,7 @@ def take(
     with closing(jdbc):
         reading = _SnapshotReader(spark, workers, jdbc, source, database)
         since = reading.moment()
-        found = dict(iceberg.parallel_map(reading.table, tables.values()))
+        stored_tables = dict(iceberg.parallel_map(reading.table, tables.values()))
         until = reading.moment()
     return SnapshotRow(
         id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",
@@ -53,7 +53,7 @@ def take(
         until=until.at,
         since_lsn=None if since.lsn is None else since.lsn.hex().upper(),
         until_lsn=None if until.lsn is None else until.lsn.hex().upper(),
-        tables=found,
+        tables=stored_tables,
         at=datetime.now(UTC),
     )
 
@@ -77,8 +77,8 @@ class _SnapshotReader(NamedTuple):
         log.info("%s: reading it from the source", contract.table)
         schema, _, name = contract.table.partition(".")
         place = (self.source.schemas.get(schema, schema), name)
-        there = self.database.columns(sql.header(sql.source_table(*place)))
-        contract = _present(contract, there)
+        source_columns = self.database.columns(sql.header(sql.source_table(*place)))
+        contract = _present(contract, source_columns)
         source = sql.source_table(*place, contract.names)
         (counted,) = self.database.rows(sql.row_count(source))
         cuts = self._cuts(source, contract, counted["rows"])
@@ -107,9 +107,9 @@ def _utc(moment: datetime | str) -> datetime:
     return datetime.fromisoformat(str(moment)).replace(tzinfo=UTC)
 
 
-def _present(contract: Contract, there: list[str]) -> Contract:
+def _present(contract: Contract, source_columns: list[str]) -> Contract:
     """The contract's columns that the source has; it may have lost some."""
-    names = {name.lower() for name in there}
+    names = {name.lower() for name in source_columns}
     missing = [c.name for c in contract.columns if c.name.lower() not in names]
     lost = [c.name for c in contract.key if c.name in missing]
     if lost:

@@ -45,21 +45,21 @@ class Proof:
     def summed(self) -> Sums:
         """Do the hashes of many rows agree?"""
         narrow = versions.Narrow(self.columns)
-        rows = together([one.through(narrow, versions.NARROW) for one in self._versions(None)])
-        made = bucketed({sums.ROWS: Part(rows, sums.KEY)}, sums.summed, {sums.SUMS: sums.SCHEMA})
-        return sums.whole(made[sums.SUMS].collected())
+        rows = together([of_part.through(narrow, versions.NARROW) for of_part in self._versions(None)])
+        outputs = bucketed({sums.ROWS: Part(rows, sums.KEY)}, sums.summed, {sums.SUMS: sums.SCHEMA})
+        return sums.whole(outputs[sums.SUMS].collected())
 
-    def judged(self, found: Sums) -> Judged:
+    def judged(self, summed: Sums) -> Judged:
         """Single keys: of the buckets that differ, and those that hashes cannot judge."""
-        rows = together(self._versions(found.looked_at))
-        kernel = judging.Judge(self.columns, found.differing)
-        made = bucketed({judging.ROWS: Part(rows, versions.KEY)}, kernel, judging.OUTPUTS)
+        rows = together(self._versions(summed.looked_at))
+        kernel = judging.Judge(self.columns, summed.differing)
+        outputs = bucketed({judging.ROWS: Part(rows, versions.KEY)}, kernel, judging.OUTPUTS)
         counts = dict.fromkeys((judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown"), 0)
-        for row in made[judging.COUNTS].collected().to_pylist():
+        for row in outputs[judging.COUNTS].collected().to_pylist():
             counts[row["verdict"]] += row["keys"]
             counts["unknown"] += row["unknown"]
         many = sum(counts[verdict] for verdict in judging.DRIFTS)
-        return Judged(counts, made[judging.WRONG], many)
+        return Judged(counts, outputs[judging.WRONG], many)
 
     def explained(self, judged: Judged) -> Rows:
         """`drift.EXPLAINED`: in values that people can look up."""
@@ -84,12 +84,12 @@ class Proof:
 
     def _versions(self, buckets: list[int] | None) -> list[Rows]:
         """`versions.VERSIONS` of all parts; of those in these buckets, where they are given."""
-        found = []
+        of_parts = []
         for part in (SOURCE, CURRENT, HISTORY):
             read = self._read(part)
             rows = self.parts[part].rows(read.needed)
-            found.append(rows.through(versions.MakeVersions(read, buckets), versions.VERSIONS))
-        return found
+            of_parts.append(rows.through(versions.MakeVersions(read, buckets), versions.VERSIONS))
+        return of_parts
 
 
 def concluded(explained: Rows, ledger: Ledger, kernel: drift.Conclude) -> dict[str, Rows]:
