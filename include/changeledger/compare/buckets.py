@@ -68,19 +68,19 @@ class Prefilter:
         at = order.by([*group, side], size)
         first = order.begins([ranks[at] for ranks in group], size)
         starts = np.flatnonzero(first)
-        one = at[starts]
-        two = at[np.minimum(starts + 1, max(size - 1, 0))]
+        leading = at[starts]
+        following = at[np.minimum(starts + 1, max(size - 1, 0))]
         is_pair = np.diff(np.append(starts, size)) == 2
-        alike = is_pair & (side[one] != side[two]) & (says[one] == says[two])
-        spans = [self.span.numbers(column(rows, "committed_at"))[some] for some in (one, two)]
+        alike = is_pair & (side[leading] != side[following]) & (says[leading] == says[following])
+        spans = [self.span.numbers(column(rows, "committed_at"))[some] for some in (leading, following)]
         # The earlier time, where both are known.
         number = np.where(np.minimum(*spans) < 0, np.maximum(*spans), np.minimum(*spans))
         unlike = np.sort(at[np.repeat(~alike, np.diff(np.append(starts, size)))])
-        found = {(EQUAL, -1): int(alike.sum()), (counts.UNLIKE, -1): len(unlike)}
+        totals = {(EQUAL, -1): int(alike.sum()), (counts.UNLIKE, -1): len(unlike)}
         for what in (AGREEING_IN, ALL_IN):
-            found |= in_spans(what, number, alike)
+            totals |= in_spans(what, number, alike)
         return {
-            COUNTS: counts.table(found),
+            COUNTS: counts.table(totals),
             UNLIKE: rows.select(PLACES.names).take(pa.array(unlike)),
         }
 
@@ -101,16 +101,16 @@ class Match:
             effects = effects.take(np.flatnonzero(are_among(effects, column(places, "place"), keys)))
         effects = joined_in_transaction(effects, self.by_position)
         pairs = matched(effects)
-        found = judged(effects, pairs)
-        everything = np.ones(len(found.verdict), np.bool_)
+        judgement = judged(effects, pairs)
+        everything = np.ones(len(judgement.verdict), np.bool_)
         times = [self.span.numbers(effects.committed_at)]
         number = times[0][pairs.some] if len(effects) else times[0]
         # Of a pair the reference's time; where it has none, the other's.
         absent = (number < 0) & pairs.is_both
         number = np.where(absent, times[0][pairs.other], number) if absent.any() else number
-        faulty = found.is_fault
-        numbers = found.counted(self.columns, everything)
-        numbers |= in_spans(AGREEING_IN, number, found.is_a(*AGREEING))
+        faulty = judgement.is_fault
+        numbers = judgement.counted(self.columns, everything)
+        numbers |= in_spans(AGREEING_IN, number, judgement.is_a(*AGREEING))
         numbers |= in_spans(ALL_IN, number, everything)
         some = np.concatenate([rows[faulty] for rows in pairs])
         return {

@@ -30,13 +30,15 @@ class CellHashes:
 
     def take(self, rows: Indices) -> CellHashes:
         """The images of these rows; none for a row below 0."""
-        there = rows >= 0
+        has_row = rows >= 0
         if not len(self):
             width = self.numbers.shape[1]
             return CellHashes(
-                there, np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.bool_)
+                has_row, np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.bool_)
             )
-        return CellHashes(self.present[rows] & there, self.numbers[rows], self.known[rows] & there[:, None])
+        return CellHashes(
+            self.present[rows] & has_row, self.numbers[rows], self.known[rows] & has_row[:, None]
+        )
 
     def only(self, rows: Bools) -> CellHashes:
         """The same images, of these rows alone."""
@@ -66,32 +68,32 @@ class CellHashes:
 
 
 def of_cells(
-    cells: Sequence[pa.Array], present: Bools, states: Bytes | None, made: Sequence[Made | None]
+    cells: Sequence[pa.Array], present: Bools, states: Bytes | None, forms: Sequence[Made | None]
 ) -> CellHashes:
-    """`states`: n x columns, not 0 if a cell is a gap. `made`: the form in which each is compared."""
+    """`states`: n x columns, not 0 if a cell is a gap. `forms`: the form in which each is compared."""
     rows = len(present)
     numbers = np.zeros((rows, len(cells)), np.int64)
     known = np.ones((rows, len(cells)), np.bool_) if states is None else states == 0
     known &= present[:, None]
-    for at, (cell, form) in enumerate(zip(cells, made, strict=True)):
+    for at, (cell, form) in enumerate(zip(cells, forms, strict=True)):
         numbers[:, at] = hashed([cell if form is None else form(cell)], rows)
     return CellHashes(present, np.where(known, numbers, 0), known)
 
 
 def hashed(columns: Sequence[pa.Array], rows: int, seed: int = 42) -> Numbers:
     """A number for each row: equal where all of the columns are, and hardly anywhere else."""
-    found = np.full((1, rows), seed, np.uint64)
+    hashes = np.full((1, rows), seed, np.uint64)
     for number, column in enumerate(columns):
         # A NULL leaves a hash as it was: the number says of which column the others are.
-        found = fingerprints.of_column(fingerprints.of_ints(found, np.full(rows, number)), column)
-    numbers: Numbers = found[0].view(np.int64)
+        hashes = fingerprints.of_column(fingerprints.of_ints(hashes, np.full(rows, number)), column)
+    numbers: Numbers = hashes[0].view(np.int64)
     return numbers
 
 
 def folded(parts: Sequence[Numbers], rows: int) -> Numbers:
     """One number for each row of several: equal where all are, and hardly anywhere else."""
-    found = np.full((1, rows), 42, np.uint64)
+    hashes = np.full((1, rows), 42, np.uint64)
     for part in parts:
-        found = fingerprints.of_longs(found, part)
-    numbers: Numbers = found[0].view(np.int64)
+        hashes = fingerprints.of_longs(hashes, part)
+    numbers: Numbers = hashes[0].view(np.int64)
     return numbers

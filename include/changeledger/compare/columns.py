@@ -77,9 +77,9 @@ def _computed(contract: Contract) -> set[str]:
     return {_source(c) for c in contract.columns if c.name.lower() in contract.computed}
 
 
-def _why_not(one: Column, other: Column) -> str:
+def _why_not(column: Column, other: Column) -> str:
     """Why equal values of the source need not be equal as they are published; empty: they are."""
-    origins = [c.origin or c for c in (one, other)]
+    origins = [c.origin or c for c in (column, other)]
     rules = [c.publish for c in origins if c.publish is not None]
     types = f"{origins[0].type} and {origins[1].type}"
     if any(rule.cast == "string" for rule in rules) and origins[0].spark_type != origins[1].spark_type:

@@ -54,56 +54,56 @@ class Span:
         return np.where(valid(times), inside, -1)
 
 
-def table(found: Mapping[tuple[str, int], int]) -> pa.Table:
+def table(totals: Mapping[tuple[str, int], int]) -> pa.Table:
     """`SCHEMA`."""
-    keys = [key for key, rows in found.items() if rows]
-    columns = [[w for w, _ in keys], [n for _, n in keys], [int(found[key]) for key in keys]]
+    keys = [key for key, rows in totals.items() if rows]
+    columns = [[w for w, _ in keys], [n for _, n in keys], [int(totals[key]) for key in keys]]
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
 
 def in_spans(what: str, numbers: npt.NDArray[np.int64], rows: Bools) -> dict[tuple[str, int], int]:
-    found = np.bincount(numbers[rows & (numbers >= 0)], minlength=SPANS)
-    return {(what, at): int(n) for at, n in enumerate(found)}
+    row_counts = np.bincount(numbers[rows & (numbers >= 0)], minlength=SPANS)
+    return {(what, at): int(n) for at, n in enumerate(row_counts)}
 
 
 def added(tables: Sequence[pa.Table]) -> dict[tuple[str, int], int]:
     """The sums of counts of buckets."""
-    found: dict[tuple[str, int], int] = {}
+    totals: dict[tuple[str, int], int] = {}
     for rows in tables:
         for what, number, n in zip(*(column(rows, name).to_pylist() for name in SCHEMA.names), strict=True):
-            found[what, number] = found.get((what, number), 0) + n
-    return found
+            totals[what, number] = totals.get((what, number), 0) + n
+    return totals
 
 
-def summed(found: Sequence[Mapping[tuple[str, int], int]]) -> dict[tuple[str, int], int]:
+def summed(looks: Sequence[Mapping[tuple[str, int], int]]) -> dict[tuple[str, int], int]:
     """Of looks at different effects."""
     totals: dict[tuple[str, int], int] = {}
-    for one in found:
-        for key, rows in one.items():
+    for look in looks:
+        for key, rows in look.items():
             totals[key] = totals.get(key, 0) + rows
     return totals
 
 
-def without_faults(found: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+def without_faults(totals: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
     """What a rematch of the faults leaves."""
-    return {key: rows for key, rows in found.items() if key[0] not in FAULTS}
+    return {key: rows for key, rows in totals.items() if key[0] not in FAULTS}
 
 
-def counts(found: Mapping[tuple[str, int], int], names: Sequence[str]) -> Counts:
+def counts(totals: Mapping[tuple[str, int], int], names: Sequence[str]) -> Counts:
     """`names`: of the columns."""
     columns: dict[str, dict[str, int]] = {}
     for at, name in ((-1, OPERATION), *enumerate(names)):
-        of_column = {word: found[what, at] for what, word in _OF_COLUMNS.items() if found.get((what, at))}
+        of_column = {word: totals[what, at] for what, word in _OF_COLUMNS.items() if totals.get((what, at))}
         if of_column:
             columns[name] = of_column
     return Counts(
-        {name: found.get((name, -1), 0) for name in (*VERDICTS, *CLASSES)},
+        {name: totals.get((name, -1), 0) for name in (*VERDICTS, *CLASSES)},
         columns,
-        [(found.get((AGREEING_IN, at), 0), found.get((ALL_IN, at), 0)) for at in range(SPANS)],
+        [(totals.get((AGREEING_IN, at), 0), totals.get((ALL_IN, at), 0)) for at in range(SPANS)],
     )
 
 
 def of_words(words: Sequence[str], codes: npt.NDArray[Any]) -> dict[tuple[str, int], int]:
     """How often each word is meant by the codes; a code below 0 means none."""
-    found = np.bincount(codes[codes >= 0], minlength=len(words))
-    return {(word, -1): int(n) for word, n in zip(words, found, strict=True)}
+    occurrences = np.bincount(codes[codes >= 0], minlength=len(words))
+    return {(word, -1): int(n) for word, n in zip(words, occurrences, strict=True)}

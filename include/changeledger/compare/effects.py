@@ -89,7 +89,7 @@ class MakeEffects:
         of_key = [np.where(leaves, old[at], new[at]) for old, new in zip(*keys, strict=True)]
         op = np.where(comes, INSERTED, np.where(leaves, DELETED, _operations(rows)[at]))
         lsns = taken(rows.column("commit_lsn"), at)
-        found = {
+        columns = {
             "side": pa.array(np.full(len(at), self.side, np.int32)),
             "place": lsns if self.by_position else pa.array([b""] * len(at), pa.binary()),
             "position": lsns,
@@ -104,7 +104,7 @@ class MakeEffects:
             "no_op": pa.array(_no_op(rows)[at]),
             **{name: taken(rows.column(name), at) for name in ("sort_key", "change_id", "committed_at")},
         }
-        return pa.RecordBatch.from_arrays([found[f.name].cast(f.type) for f in SCHEMA], schema=SCHEMA)
+        return pa.RecordBatch.from_arrays([columns[f.name].cast(f.type) for f in SCHEMA], schema=SCHEMA)
 
     def _keys(self, struct: pa.StructArray) -> list[Numbers]:
         fields, cells = _fields(struct), []
@@ -115,7 +115,7 @@ class MakeEffects:
 
     def _images(self, rows: pa.RecordBatch) -> tuple[list[CellHashes], list[CellHashes]]:
         """Values and texts, of before and after."""
-        found: tuple[list[CellHashes], list[CellHashes]] = ([], [])
+        hashes: tuple[list[CellHashes], list[CellHashes]] = ([], [])
         for side in ("before", "after"):
             struct = rows.column(side)
             fields = _fields(struct)
@@ -125,11 +125,11 @@ class MakeEffects:
             )
             cells = [fields[name] for name in self._names]
             some = self.columns.with_texts
-            found[0].append(of_cells(cells, present, states, [form.value for form in self.columns.forms]))
+            hashes[0].append(of_cells(cells, present, states, [form.value for form in self.columns.forms]))
             of_texts = None if states is None else states[:, some]
-            made = [self.columns.forms[at].text for at in some]
-            found[1].append(of_cells([cells[at] for at in some], present, of_texts, made))
-        return found
+            forms = [self.columns.forms[at].text for at in some]
+            hashes[1].append(of_cells([cells[at] for at in some], present, of_texts, forms))
+        return hashes
 
     @property
     def _names(self) -> list[str]:
@@ -141,17 +141,17 @@ def _fields(struct: pa.StructArray) -> dict[str, pa.Array]:
 
 
 def _operations(rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
-    found: npt.NDArray[np.int32] = pc.index_in(
+    codes: npt.NDArray[np.int32] = pc.index_in(
         rows.column("operation"), value_set=pa.array(_OPERATIONS)
     ).to_numpy(zero_copy_only=False)
-    return found
+    return codes
 
 
 def _no_op(rows: pa.RecordBatch) -> Bools:
     """Updates of which the feed says that they changed nothing."""
     is_empty = flags_of(pc.equal(pc.list_value_length(rows.column("changed")), 0))
-    found: Bools = is_empty & flags_of(pc.equal(rows.column("operation"), change.UPDATE))
-    return found
+    no_ops: Bools = is_empty & flags_of(pc.equal(rows.column("operation"), change.UPDATE))
+    return no_ops
 
 
 @dataclass(frozen=True)
@@ -179,20 +179,20 @@ class Effects:
 
     def take(self, at: Indices) -> Effects:
         """Effects of these numbers, none of which is below 0."""
-        made: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            made[name] = value[at] if isinstance(value, np.ndarray) else taken(value, at) if isinstance(
+            values[name] = value[at] if isinstance(value, np.ndarray) else taken(value, at) if isinstance(
                 value, pa.Array) else value.take(at)  # fmt: skip
-        return replace(self, **made)
+        return replace(self, **values)
 
     def table(self) -> pa.Table:
         """The columns of `FAULTY`."""
         columns = []
         for field in FAULTY:
             value = getattr(self, field.name)
-            made = value.array() if isinstance(value, CellHashes) else value
-            columns.append(pa.array(made, field.type) if isinstance(made, np.ndarray) else made)
+            cells = value.array() if isinstance(value, CellHashes) else value
+            columns.append(pa.array(cells, field.type) if isinstance(cells, np.ndarray) else cells)
         return pa.table(columns, schema=FAULTY)
 
 
@@ -206,13 +206,13 @@ def of_table(rows: pa.Table, columns: Columns) -> Effects:
     """Of `SCHEMA`, or of `FAULTY`."""
     widths = {"before": len(columns.forms), "after": len(columns.forms)}
     apart = flags_of(column(rows, "apart")) if "apart" in rows.column_names else np.zeros(len(rows), np.bool_)
-    found = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
+    by_name = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
     cells: dict[str, Any] = {
-        name: CellHashes.of(found.pop(name), widths.get(name, len(columns.with_texts)))
+        name: CellHashes.of(by_name.pop(name), widths.get(name, len(columns.with_texts)))
         for name in ("before", "after", "text_before", "text_after")
     }
-    numbers = {name: found.pop(name).to_numpy() for name in ("side", "key_1", "key_2", "op")}
-    return Effects(**numbers, **cells, no_op=flags_of(found.pop("no_op")), apart=apart, **found)
+    numbers = {name: by_name.pop(name).to_numpy() for name in ("side", "key_1", "key_2", "op")}
+    return Effects(**numbers, **cells, no_op=flags_of(by_name.pop("no_op")), apart=apart, **by_name)
 
 
 def said(effects: Effects) -> Numbers:

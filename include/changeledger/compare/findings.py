@@ -78,10 +78,10 @@ IDS: Final = pa.schema([("id", pa.string())])
 _OTHER: Final = "other_"
 
 
-def joined_columns(prefix: str, found: pa.Schema) -> pa.Schema:
+def joined_columns(prefix: str, schema: pa.Schema) -> pa.Schema:
     """Of rows with what one side shows."""
     shown = [pa.field(f"{prefix}{f.name}", f.type) for f in SHOWN_COLUMNS if f.name != "change_id"]
-    return pa.schema([*found, *shown])
+    return pa.schema([*schema, *shown])
 
 
 OF_REFERENCE: Final = joined_columns("", FOUND_COLUMNS)
@@ -95,11 +95,11 @@ class Show:
     columns: Sequence[Column]
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        found = {name: rows.column(name) for name in ("change_id", "operation", "source_position")}
-        found |= {name: self._texts(rows, name) for name in ("before", "after")}
-        found["key"] = _keys(rows.column("key"))
+        columns = {name: rows.column(name) for name in ("change_id", "operation", "source_position")}
+        columns |= {name: self._texts(rows, name) for name in ("before", "after")}
+        columns["key"] = _keys(rows.column("key"))
         return pa.RecordBatch.from_arrays(
-            [found[f.name].cast(f.type) for f in SHOWN_COLUMNS], schema=SHOWN_COLUMNS
+            [columns[f.name].cast(f.type) for f in SHOWN_COLUMNS], schema=SHOWN_COLUMNS
         )
 
     def _texts(self, rows: pa.RecordBatch, side: str) -> pa.ListArray:
@@ -134,24 +134,26 @@ class LookUp:
     def id_column(self) -> str:
         return f"{self.prefix}change_id"
 
-    def key(self, found: pa.RecordBatch) -> Hashes:
+    def key(self, rows: pa.RecordBatch) -> Hashes:
         """What FOUND rows are put into buckets by; SHOWN ones are by their id."""
         alternative = "other_change_id" if not self.prefix else "change_id"
-        return hash_of([pc.coalesce(found.column(self.id_column), found.column(alternative))])
+        return hash_of([pc.coalesce(rows.column(self.id_column), rows.column(alternative))])
 
     def ids(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`IDS` of the changes that are looked up."""
         return pa.RecordBatch.from_arrays([batch.column(self.id_column)], schema=IDS)
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        found, shown = tables[FOUND], tables[SHOWN]
-        at = pc.index_in(column(found, self.id_column), value_set=column(shown, "change_id"), skip_nulls=True)
+        findings, shown = tables[FOUND], tables[SHOWN]
+        at = pc.index_in(
+            column(findings, self.id_column), value_set=column(shown, "change_id"), skip_nulls=True
+        )
         rows = at.fill_null(-1).to_numpy().astype(np.int64)
         for name in SHOWN_COLUMNS.names[1:]:
             cells = column(shown, name)
-            values = taken(cells, rows) if len(shown) else pa.nulls(len(found), cells.type)
-            found = found.append_column(f"{self.prefix}{name}", values)
-        return {FOUND: found.cast(self.schema)}
+            values = taken(cells, rows) if len(shown) else pa.nulls(len(findings), cells.type)
+            findings = findings.append_column(f"{self.prefix}{name}", values)
+        return {FOUND: findings.cast(self.schema)}
 
 
 @dataclass(frozen=True)
@@ -163,19 +165,19 @@ class Explain:
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         size = rows.num_rows
-        found = {name: pa.repeat(pa.scalar(value), size) for name, value in self.named.items()}
-        found |= {name: rows.column(name) for name in FINDINGS.names if name in rows.schema.names}
-        found["key"] = pc.coalesce(rows.column("key"), rows.column("other_key"))
-        found["cells"] = self._cells(rows)
-        return pa.RecordBatch.from_arrays([found[name] for name in FINDINGS.names], schema=FINDINGS)
+        columns = {name: pa.repeat(pa.scalar(value), size) for name, value in self.named.items()}
+        columns |= {name: rows.column(name) for name in FINDINGS.names if name in rows.schema.names}
+        columns["key"] = pc.coalesce(rows.column("key"), rows.column("other_key"))
+        columns["cells"] = self._cells(rows)
+        return pa.RecordBatch.from_arrays([columns[name] for name in FINDINGS.names], schema=FINDINGS)
 
     def _cells(self, rows: pa.RecordBatch) -> pa.ListArray:
         images_of = [rows.column(n).to_pylist() for n in ("before", "other_before", "after", "other_after")]
-        found: list[list[dict[str, Any]] | None] = []
+        cells: list[list[dict[str, Any]] | None] = []
         for row, numbers in enumerate(rows.column("numbers").to_pylist()):
             shown = [image[row] for image in images_of]
-            found.append(None if numbers is None else [self._cell(at, shown) for at in numbers])
-        return pa.array(found, CELLS)
+            cells.append(None if numbers is None else [self._cell(at, shown) for at in numbers])
+        return pa.array(cells, CELLS)
 
     def _cell(self, at: int, shown: Sequence[list[str] | None]) -> dict[str, str | None]:
         name = OPERATION if at < 0 else self.names[at]

@@ -53,8 +53,8 @@ class Judgement:
     unsent: Bools
 
     def is_a(self, *verdicts: str) -> Bools:
-        found: Bools = np.isin(self.verdict, [VERDICT_CODES[verdict] for verdict in verdicts])
-        return found
+        has_verdict: Bools = np.isin(self.verdict, [VERDICT_CODES[verdict] for verdict in verdicts])
+        return has_verdict
 
     @property
     def is_fault(self) -> Bools:
@@ -63,24 +63,24 @@ class Judgement:
     def columns(self, columns: Columns) -> list[list[int] | None]:
         """Of each pair the numbers of the columns that differ; -1 for the operation."""
         differ, loose = self.is_a(DIFFERS), self.is_a(REPRESENTATION)
-        found: list[list[int] | None] = [None] * len(self.verdict)
+        numbers: list[list[int] | None] = [None] * len(self.verdict)
         for row in np.flatnonzero(differ | loose).tolist():
             if self.is_other_operation[row]:
-                found[row] = [-1]
+                numbers[row] = [-1]
             else:
-                found[row] = _union(self.different if differ[row] else self.loose, row)
+                numbers[row] = _union(self.different if differ[row] else self.loose, row)
         texts = columns.with_texts
         for row in np.flatnonzero(loose & ~self.is_other_operation).tolist():
-            found[row] = [texts[at] for at in found[row] or ()]
-        return found
+            numbers[row] = [texts[at] for at in numbers[row] or ()]
+        return numbers
 
     def counted(self, columns: Columns, rows: Bools) -> dict[tuple[str, int], int]:
         """Verdicts and classes of these rows, and columns in which they have another form, or are unknown."""
-        found = counts.of_words(VERDICTS, self.verdict[rows]) | counts.of_words(CLASSES, self.reason[rows])
+        totals = counts.of_words(VERDICTS, self.verdict[rows]) | counts.of_words(CLASSES, self.reason[rows])
         loose = (self.loose[0] | self.loose[1])[self.is_a(REPRESENTATION) & rows].sum(axis=0)
-        found |= {(counts.REPRESENTED, at): int(n) for at, n in zip(columns.with_texts, loose, strict=True)}
+        totals |= {(counts.REPRESENTED, at): int(n) for at, n in zip(columns.with_texts, loose, strict=True)}
         unsent = self.unsent[(self.reason == CLASS_CODES[NOT_CAPTURED]) & rows].sum(axis=0)
-        return found | {(counts.NOT_CAPTURED_IN, at): int(n) for at, n in enumerate(unsent)}
+        return totals | {(counts.NOT_CAPTURED_IN, at): int(n) for at, n in enumerate(unsent)}
 
 
 def _union(sides: Sequence[Bools], row: int) -> list[int]:
@@ -89,12 +89,12 @@ def _union(sides: Sequence[Bools], row: int) -> list[int]:
 
 
 def judged(effects: Effects, pairs: Pairs) -> Judgement:
-    one, other = pairs
+    reference, other = pairs
     both = pairs.is_both
     ops = [_of_side(effects.op, rows) for rows in pairs]
     no_op, apart = ([_of_side(flags, rows) for rows in pairs] for flags in (effects.no_op, effects.apart))
     befores, afters, text_befores, text_afters = (
-        (cells.take(one), cells.take(other))
+        (cells.take(reference), cells.take(other))
         for cells in (effects.before, effects.after, effects.text_before, effects.text_after)
     )
     other_operation = both & (ops[0] != ops[1])
@@ -112,7 +112,7 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
     is_loose = loose[0].any(axis=1) | loose[1].any(axis=1)
     is_explained = is_unknown | (apart[0] != apart[1])
     verdict: Codes = np.select(
-        [alone_no_op, other < 0, one < 0, differs, is_loose, is_explained],
+        [alone_no_op, other < 0, reference < 0, differs, is_loose, is_explained],
         [np.int64(VERDICT_CODES[v]) for v in _IN_TURN],
         np.int64(VERDICT_CODES[EQUAL]),
     )
@@ -128,11 +128,11 @@ def _of_side(values: npt.NDArray[Any], rows: Indices) -> npt.NDArray[Any]:
     """The values of the effects; 0 if a side has none."""
     if not len(values):
         return np.zeros(len(rows), values.dtype)
-    found: npt.NDArray[Any] = np.where(rows >= 0, values[rows], values.dtype.type(0))
-    return found
+    side_values: npt.NDArray[Any] = np.where(rows >= 0, values[rows], values.dtype.type(0))
+    return side_values
 
 
-def _differ(one: CellHashes, other: CellHashes) -> Bools:
+def _differ(cells: CellHashes, other: CellHashes) -> Bools:
     """n x columns: known on both sides, and not equal."""
-    found: Bools = one.known & other.known & (one.numbers != other.numbers)
-    return found
+    unequal: Bools = cells.known & other.known & (cells.numbers != other.numbers)
+    return unequal

@@ -75,7 +75,7 @@ def extent(batch: pa.RecordBatch) -> pa.RecordBatch:
     first, _ = _ends(streamed.column("place"))
     _, last = _ends(batch.column("place"))
     since, until = _ends(micros_of(streamed.column("committed_at")))
-    made = Extent(
+    batch_extent = Extent(
         streamed.num_rows,
         first,
         last,
@@ -85,7 +85,7 @@ def extent(batch: pa.RecordBatch) -> pa.RecordBatch:
         until,
         streamed.column("place").null_count > 0,
     )
-    return pa.RecordBatch.from_pylist([made._asdict()], schema=EXTENT)
+    return pa.RecordBatch.from_pylist([batch_extent._asdict()], schema=EXTENT)
 
 
 def _ends(values: pa.Array) -> tuple[Any, Any]:
@@ -95,10 +95,10 @@ def _ends(values: pa.Array) -> tuple[Any, Any]:
 
 def whole(extents: pa.Table) -> Extent:
     """Of all batches."""
-    found = {name: [v for v in column(extents, name).to_pylist() if v is not None] for name in EXTENT.names}
-    least = {name: min(found[name], default=None) for name in ("first", "loaded", "first_change", "since")}
-    most = {name: max(found[name], default=None) for name in ("last", "last_change", "until")}
-    return Extent(rows=sum(found["rows"]), unplaced=any(found["unplaced"]), **least, **most)
+    values = {name: [v for v in column(extents, name).to_pylist() if v is not None] for name in EXTENT.names}
+    least = {name: min(values[name], default=None) for name in ("first", "loaded", "first_change", "since")}
+    most = {name: max(values[name], default=None) for name in ("last", "last_change", "until")}
+    return Extent(rows=sum(values["rows"]), unplaced=any(values["unplaced"]), **least, **most)
 
 
 # Inputs of `place`: rows with `place`, `position` and `is_placed`, and LOG of the feed that has both LSNs.
@@ -123,8 +123,8 @@ def place(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     _, first = np.unique(numbers(changes.indices), return_index=True)
     commits = column(pairs, "place").take(pa.array(first))
     at = pc.index_in(column(rows, "position"), value_set=changes.dictionary, skip_nulls=True)
-    found = commits.take(at)
-    placed = {"place": pc.coalesce(found, column(rows, "place")), "is_placed": found.is_valid()}
+    commit_lsns = commits.take(at)
+    placed = {"place": pc.coalesce(commit_lsns, column(rows, "place")), "is_placed": commit_lsns.is_valid()}
     for name, cells in placed.items():
         rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), cells)
     return {ROWS: rows}
@@ -151,11 +151,11 @@ class InReach:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         times = batch.column("committed_at")
-        found = self.reach.holds(batch.column("place"), times)
+        inside = self.reach.holds(batch.column("place"), times)
         if self.times is not None:
             since, until = (at - SLACK for at in self.times)
-            found = np.where(flags_of(batch.column("is_placed")), found, within(since, until, times))
-        return batch.filter(pa.array(found))
+            inside = np.where(flags_of(batch.column("is_placed")), inside, within(since, until, times))
+        return batch.filter(pa.array(inside))
 
 
 # The number of rows, and the first and last commit time of all.
@@ -172,11 +172,11 @@ def times(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def first_times(batch: pa.RecordBatch, ends: Sequence[bytes]) -> pa.RecordBatch:
     """One row: the first commit time of the rows from each end on."""
-    found = []
+    firsts = []
     for end in ends:
         behind = batch.filter(pc.greater_equal(batch.column("place"), end))
-        found.append(_ends(micros_of(behind.column("committed_at")))[0])
-    return pa.RecordBatch.from_arrays([pa.array([n], pa.int64()) for n in found], schema=FIRST_TIMES)
+        firsts.append(_ends(micros_of(behind.column("committed_at")))[0])
+    return pa.RecordBatch.from_arrays([pa.array([n], pa.int64()) for n in firsts], schema=FIRST_TIMES)
 
 
 FIRST_TIMES: Final = pa.schema([("since", pa.int64()), ("until", pa.int64())])

@@ -32,8 +32,8 @@ class Pairs(NamedTuple):
 
     @property
     def is_both(self) -> Bools:
-        found: Bools = (self.reference >= 0) & (self.other >= 0)
-        return found
+        both: Bools = (self.reference >= 0) & (self.other >= 0)
+        return both
 
 
 def of_key(effects: Effects) -> list[Ranks]:
@@ -64,10 +64,10 @@ def joined_in_transaction(effects: Effects, by_position: bool) -> Effects:
     goes_on[:-1] = behind[1:]
     before = np.where(behind, np.roll(at, 1), at)
     stay = ~goes_on
-    found = effects.take(at[stay])
+    joined = effects.take(at[stay])
     return replace(
-        found,
-        op=np.where(behind[stay], UPDATED, found.op).astype(np.int32),
+        joined,
+        op=np.where(behind[stay], UPDATED, joined.op).astype(np.int32),
         before=effects.before.take(before[stay]),
         text_before=effects.text_before.take(before[stay]),
         apart=behind[stay],
@@ -78,9 +78,9 @@ def numbered(group: Sequence[Ranks], sequence: Sequence[Ranks], size: int) -> In
     """The number of each row in its group, from 0, in the order of the sequence."""
     at = order.by([*group, *sequence], size)
     first = order.begins([ranks[at] for ranks in group], size)
-    found = np.zeros(size, np.int64)
-    found[at] = np.arange(size) - order.begun_at(first)
-    return found
+    row_numbers = np.zeros(size, np.int64)
+    row_numbers[at] = np.arange(size) - order.begun_at(first)
+    return row_numbers
 
 
 def paired(group: Sequence[Ranks], side: Ranks) -> Pairs:
@@ -90,9 +90,11 @@ def paired(group: Sequence[Ranks], side: Ranks) -> Pairs:
     first = order.begins([ranks[at] for ranks in group], size)
     starts = np.flatnonzero(first)
     ends = np.append(starts[1:], size)[: len(starts)] - 1
-    one, last = at[starts], at[ends]
+    leading, last = at[starts], at[ends]
     nothing = np.int64(-1)
-    return Pairs(np.where(side[one] == REFERENCE, one, nothing), np.where(side[last] == OTHER, last, nothing))
+    return Pairs(
+        np.where(side[leading] == REFERENCE, leading, nothing), np.where(side[last] == OTHER, last, nothing)
+    )
 
 
 def matched(effects: Effects) -> Pairs:
@@ -112,16 +114,16 @@ def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -
     ]
     size = len(both)
     at = order.by(ranks, size)
-    group = np.cumsum(order.begins([one[at] for one in ranks], size)) - 1
+    group = np.cumsum(order.begins([rank[at] for rank in ranks], size)) - 1
     wanted = np.zeros(size, np.bool_)
     wanted[group[at >= len(effects)]] = True
-    found = np.zeros(size, np.bool_)
-    found[at] = wanted[group]
-    return found[: len(effects)]
+    is_wanted = np.zeros(size, np.bool_)
+    is_wanted[at] = wanted[group]
+    return is_wanted[: len(effects)]
 
 
-def is_same(one: CellHashes, other: CellHashes) -> Bools:
+def is_same(cells: CellHashes, other: CellHashes) -> Bools:
     """Of images: have both none, or the same cells, known and unknown ones?"""
-    same: Bools = (one.present == other.present) & (one.known == other.known).all(axis=1)
-    found: Bools = same & (one.numbers == other.numbers).all(axis=1)
-    return found
+    same: Bools = (cells.present == other.present) & (cells.known == other.known).all(axis=1)
+    alike: Bools = same & (cells.numbers == other.numbers).all(axis=1)
+    return alike

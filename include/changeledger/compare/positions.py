@@ -48,22 +48,22 @@ class Positions(NamedTuple):
     equal: int
     positions: int
 
-    def as_json(self, one: str, other: str) -> dict[str, Any]:
+    def as_json(self, reference: str, other: str) -> dict[str, Any]:
         """For people and programs, with the names of the feeds: whose `positions` are which `lsn` of whom."""
-        feed, of = (other, one) if self.of_other else (one, other)
+        feed, of = (other, reference) if self.of_other else (reference, other)
         return {"feed": feed, "lsn": self.lsn, "of": of, "equal": self.equal, "positions": self.positions}
 
 
-def said(found: Mapping[str, Any]) -> str:
+def said(record: Mapping[str, Any]) -> str:
     """`Positions.as_json` as a sentence."""
-    shown = f"{found['equal']:,} of {found['positions']:,}"
-    if found["lsn"] == UNKNOWN:
+    shown = f"{record['equal']:,} of {record['positions']:,}"
+    if record["lsn"] == UNKNOWN:
         return (
-            f"the positions of {found['feed']} are neither the commit LSNs nor the change LSNs of "
-            f"{found['of']} ({shown} at most are equal): changes are matched by key and images within the "
+            f"the positions of {record['feed']} are neither the commit LSNs nor the change LSNs of "
+            f"{record['of']} ({shown} at most are equal): changes are matched by key and images within the "
             "commit times that both feeds have, and their order is unknown"
         )
-    return f"the positions of {found['feed']} are {found['lsn']} LSNs of {found['of']} ({shown} are equal)"
+    return f"the positions of {record['feed']} are {record['lsn']} LSNs of {record['of']} ({shown} are equal)"
 
 
 _READINGS: Final = (
@@ -91,9 +91,9 @@ class AsLsns:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         kinds = (_ONE_COMMIT, _ONE_CHANGE) if self.part == ONE else (_OTHER_COMMIT, _OTHER_CHANGE)
-        found = [pc.unique(batch.column(name)).drop_null() for name in ("position", "change_lsn")]
-        lsns = pa.concat_arrays(found)
-        kind = np.repeat(np.array(kinds, np.int32), [len(one) for one in found])
+        columns = [pc.unique(batch.column(name)).drop_null() for name in ("position", "change_lsn")]
+        lsns = pa.concat_arrays(columns)
+        kind = np.repeat(np.array(kinds, np.int32), [len(values) for values in columns])
         rows = pa.RecordBatch.from_arrays([lsns, pa.array(kind)], schema=LSNS)
         if self.parts == 1:
             return rows
@@ -111,19 +111,19 @@ class Count:
         encoded = column(rows, "lsn").dictionary_encode()
         kinds: npt.NDArray[np.int32] = np.zeros(len(encoded.dictionary), np.int32)
         np.bitwise_or.at(kinds, numbers(encoded.indices), column(rows, "kind").to_numpy())
-        found = {}
+        totals = {}
         by_kind = dict(
             zip((_ONE_COMMIT, _ONE_CHANGE, _OTHER_COMMIT, _OTHER_CHANGE), self.ranges, strict=True)
         )
         for at, (_, a, b) in enumerate(_READINGS):
             within = _in_both(encoded.dictionary, by_kind[a], by_kind[b])
             for name, wanted in zip(_COUNTED, (a, b, a | b), strict=True):
-                found[f"{name} {at}"] = int((((kinds & wanted) == wanted) & within).sum())
-        return {"counts": pa.Table.from_pylist([found], schema=COUNTS)}
+                totals[f"{name} {at}"] = int((((kinds & wanted) == wanted) & within).sum())
+        return {"counts": pa.Table.from_pylist([totals], schema=COUNTS)}
 
 
-def _in_both(lsns: pa.BinaryArray, one: LsnRange, other: LsnRange) -> Bools:
-    firsts, lasts = ([end for end in ends if end is not None] for ends in zip(one, other, strict=True))
+def _in_both(lsns: pa.BinaryArray, lsn_range: LsnRange, other: LsnRange) -> Bools:
+    firsts, lasts = ([end for end in ends if end is not None] for ends in zip(lsn_range, other, strict=True))
     if len(firsts) + len(lasts) < 4:
         return np.zeros(len(lsns), np.bool_)
     return flags_of(pc.and_(pc.greater_equal(lsns, max(firsts)), pc.less_equal(lsns, min(lasts))))

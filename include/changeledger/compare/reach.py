@@ -63,6 +63,6 @@ class Reach(NamedTuple):
 
 def within(since: datetime, until: datetime, times: pa.TimestampArray) -> Bools:
     """Is a commit time in `[since, until)`?"""
-    found = micros_of(times)
-    inside = pc.and_(pc.greater_equal(found, micros(since)), pc.less(found, micros(until)))
+    in_micros = micros_of(times)
+    inside = pc.and_(pc.greater_equal(in_micros, micros(since)), pc.less(in_micros, micros(until)))
     return flags_of(inside)

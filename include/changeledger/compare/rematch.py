@@ -90,9 +90,9 @@ class Rematch:
         alone = ~pairs.is_both
         rest = _by_place(effects, np.sort(pairs.some[alone]))
         parts = [self._met(effects, met), self._rest(effects, rest)]
-        totals = counts.added([made for made, _ in parts])
-        found = pa.concat_tables([found for _, found in parts])
-        return {COUNTS: counts.table(totals), FOUND: found}
+        totals = counts.added([table for table, _ in parts])
+        findings = pa.concat_tables([table for _, table in parts])
+        return {COUNTS: counts.table(totals), FOUND: findings}
 
     def _by_content(self, effects: Effects) -> Pairs:
         said = folded([effects.op.astype(np.int64), *self._cells(effects)], len(effects))
@@ -106,8 +106,8 @@ class Rematch:
 
     def _met(self, effects: Effects, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
         """Effects that say the same: out of order at another place, or in another sequence at theirs."""
-        found = judged(effects, pairs)
-        verdict, reason = found.verdict.copy(), found.reason.copy()
+        judgement = judged(effects, pairs)
+        verdict, reason = judgement.verdict.copy(), judgement.reason.copy()
         places = [taken(effects.place, rows) for rows in pairs]
         moved = differs(*places)
         if self.is_ordered:
@@ -119,18 +119,18 @@ class Rematch:
             verdict[is_equal], reason[is_equal] = VERDICT_CODES[EXPECTED], CLASS_CODES[ORDER_UNKNOWN]
             moved = np.zeros(len(moved), np.bool_)
         elsewhere = taken(places[1], np.where(moved, np.arange(len(moved)), -1))
-        return self._outcome(effects, pairs, found, (verdict, reason), elsewhere)
+        return self._outcome(effects, pairs, judgement, (verdict, reason), elsewhere)
 
     def _rest(self, effects: Effects, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
-        found = judged(effects, pairs)
-        nowhere = pa.nulls(len(found.verdict), pa.binary())
-        return self._outcome(effects, pairs, found, (found.verdict, found.reason), nowhere)
+        judgement = judged(effects, pairs)
+        nowhere = pa.nulls(len(judgement.verdict), pa.binary())
+        return self._outcome(effects, pairs, judgement, (judgement.verdict, judgement.reason), nowhere)
 
     def _outcome(
         self,
         effects: Effects,
         pairs: Pairs,
-        found: Judgement,
+        judgement: Judgement,
         codes: tuple[Codes, Codes],
         elsewhere: pa.BinaryArray,
     ) -> tuple[pa.Table, pa.Table]:
@@ -143,7 +143,7 @@ class Rematch:
         is_different = verdict == VERDICT_CODES[DIFFERS]
         columns = [
             numbers if is_one else None
-            for numbers, is_one in zip(found.columns(self.columns), is_different.tolist(), strict=True)
+            for numbers, is_one in zip(judgement.columns(self.columns), is_different.tolist(), strict=True)
         ]
         totals = counts.of_words(VERDICTS, verdict[stay]) | counts.of_words(CLASSES, reason[stay])
         for row in np.flatnonzero(is_different & stay).tolist():

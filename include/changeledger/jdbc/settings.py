@@ -79,6 +79,6 @@ def _hint(name: str | None) -> str:
 def _value(name: str, allowed: tuple[str, ...], value: object) -> str | None:
     """None if it is none of those, or would end its part of a URL."""
     if allowed:
-        return {one.lower(): one for one in allowed}.get(str(value).lower())
+        return {choice.lower(): choice for choice in allowed}.get(str(value).lower())
     is_usable = name not in _IN_URL or logins.PLAIN.match(str(value))
     return str(value) if is_usable else None

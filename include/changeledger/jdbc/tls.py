@@ -44,18 +44,18 @@ def postgres_properties(conn_id: str, host: str | None, extra: Mapping[str, str]
 
 def explained(conn_id: str, connection: Connection, said: str) -> ConfigError | None:
     """The error that a driver's text stands for; None if trying again may help."""
-    if found := _NOT_TRUSTED.search(said):
+    if match := _NOT_TRUSTED.search(said):
         postgres = connection.conn_type == "postgres"
         setting = "sslrootcert" if postgres else "trustServerCertificate (of a server that signed its own)"
         return ConfigError(
-            f"the certificate of the database at {connection.host} is not trusted: {_line(said, found)}",
+            f"the certificate of the database at {connection.host} is not trusted: {_line(said, match)}",
             f"put the authority that signed it into the extra of the connection {conn_id!r}, as {setting}, "
             "and name the host as its certificate does"
             + ("; `sslmode` states less than verify-full" if postgres else ""),
         )
-    if found := _NOT_LET_IN.search(said):
+    if match := _NOT_LET_IN.search(said):
         return ConfigError(
-            f"the database at {connection.host} does not accept the login: {_line(said, found)}",
+            f"the database at {connection.host} does not accept the login: {_line(said, match)}",
             f"correct login and password of the connection {conn_id!r}, or let it in at the server",
         )
     return None
@@ -68,5 +68,5 @@ def _is_loopback(host: str | None) -> bool:
         return False
 
 
-def _line(said: str, found: re.Match[str]) -> str:
-    return said[said.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0].strip()[:300]
+def _line(said: str, match: re.Match[str]) -> str:
+    return said[said.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip()[:300]

@@ -89,15 +89,15 @@ MESSAGE = table_schema(change.MESSAGE_COLUMNS)
 
 def column(table: pa.Table, name: str) -> pa.Array:
     """A column of a table in one piece."""
-    found = table.column(name)
-    return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+    chunked = table.column(name)
+    return chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
 
 
 def flags_of(condition: pa.Array) -> Bools:
     """A column of booleans; NULL is false."""
     known = condition.fill_null(fill_value=False) if condition.null_count else condition
-    found: Bools = known.to_numpy(zero_copy_only=False)
-    return found
+    flags: Bools = known.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def equal(values: pa.Array, value: str) -> Bools:
@@ -127,11 +127,11 @@ def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def places(rows: Indices, size: int) -> pa.Array:
     """For `take`: where each of `size` rows finds its value among those of `rows`; NULL for the others."""
-    found = np.zeros(size, np.int32)
-    found[rows] = np.arange(len(rows), dtype=np.int32)
+    indices = np.zeros(size, np.int32)
+    indices[rows] = np.arange(len(rows), dtype=np.int32)
     absent = np.ones(size, np.bool_)
     absent[rows] = False
-    return pa.array(found, mask=absent)
+    return pa.array(indices, mask=absent)
 
 
 def valid(array: pa.Array) -> Bools:
@@ -168,9 +168,9 @@ def numbers(array: pa.Array) -> npt.NDArray[Any]:
     return values
 
 
-def named_where(found: Bools, names: Sequence[str], known: Bools) -> pa.Array:
-    """array<string>: the names whose flag is set in each row of `found`; NULL for those not `known`."""
-    _, column = np.nonzero(found)
-    offsets = np.concatenate(([0], np.cumsum(found.sum(axis=1)))).astype(np.int32)
+def named_where(flags: Bools, names: Sequence[str], known: Bools) -> pa.Array:
+    """array<string>: the names whose flag is set in each row of `flags`; NULL for those not `known`."""
+    _, column = np.nonzero(flags)
+    offsets = np.concatenate(([0], np.cumsum(flags.sum(axis=1)))).astype(np.int32)
     values = pa.array(list(names), pa.string()).take(pa.array(column, pa.int32()))
     return pa.ListArray.from_arrays(pa.array(offsets), values, mask=None if known.all() else pa.array(~known))

@@ -95,7 +95,7 @@ class Schema:
         """The record after a frame. Raises BrokenRecord, and UnicodeDecodeError if strict."""
         source = BytesIO(data)
         try:
-            found: Any = fastavro.schemaless_reader(source, self._parsed, None, handle_unicode_errors=errors)
+            datum: Any = fastavro.schemaless_reader(source, self._parsed, None, handle_unicode_errors=errors)
         except UnicodeDecodeError:
             raise
         except Exception as error:
@@ -103,18 +103,18 @@ class Schema:
             raise BrokenRecord(str(error)) from error
         if source.tell() != len(data):
             raise BrokenRecord("more bytes than the record has")
-        record: dict[str, Any] = found
+        record: dict[str, Any] = datum
         return record
 
     def json(self, data: bytes) -> bytes:
         """The record as JSON. Raises BrokenRecord and NotUtf8."""
         try:
-            found = self.record(data)
+            record = self.record(data)
         except UnicodeDecodeError:
             raise NotUtf8(_with_broken_text(self.record(data, "replace"))) from None
         for name, finite in self._fractions:
-            found[name] = finite(found[name])
-        return msgspec.json.encode(found)
+            record[name] = finite(record[name])
+        return msgspec.json.encode(record)
 
     def _read(self, given: Any, namespace: str, depth: int) -> tuple[Node, Any]:
         """The type, and the same without logical types, in names of our own."""
@@ -133,8 +133,8 @@ class Schema:
         if kind == "record":
             return self._record(given, said, namespace, depth)
         if kind in _ITEMS:
-            item, plain = self._read(given[_ITEMS[kind]], namespace, depth + 1)
-            return Node(kind, parts=(item,), properties=said), {"type": kind, _ITEMS[kind]: plain}
+            element, plain = self._read(given[_ITEMS[kind]], namespace, depth + 1)
+            return Node(kind, parts=(element,), properties=said), {"type": kind, _ITEMS[kind]: plain}
         if kind in {"enum", "fixed"}:
             return self._named_leaf(given, said, namespace)
         node, plain = self._by_name(kind, namespace)
@@ -156,12 +156,12 @@ class Schema:
         own = self._reserve(full)
         fields: dict[str, Node] = {}
         plain = []
-        for one in given["fields"]:
-            name = str(one["name"])
+        for field_schema in given["fields"]:
+            name = str(field_schema["name"])
             if name in fields:
                 raise UnusableSchema(f"{full} has two fields {name!r}")
-            of_type, kind = self._read(one["type"], inner, depth + 1)
-            fields[name] = replace(of_type, default=one.get("default"))
+            of_type, kind = self._read(field_schema["type"], inner, depth + 1)
+            fields[name] = replace(of_type, default=field_schema.get("default"))
             plain.append({"name": name, "type": kind})
         node = Node("record", full, fields, properties=said)
         self._named[full] = node, own
@@ -186,7 +186,7 @@ class Schema:
         return f"t{len(self._named)}"
 
     def _union(self, given: list[Any], namespace: str, depth: int) -> tuple[Node, Any]:
-        read = [self._read(one, namespace, depth + 1) for one in given]
+        read = [self._read(branch_schema, namespace, depth + 1) for branch_schema in given]
         branches = [node for node, _ in read if node.kind != "null"]
         plain = [own for _, own in read]
         if not branches:
@@ -195,8 +195,8 @@ class Schema:
         widened = _WIDENED.get(frozenset(b.kind for b in branches)) if len(branches) > 1 else None
         if len(branches) > 1 and widened is None:
             return Node("union", parts=branches, nullable=nullable), plain
-        one = branches[0]
-        return replace(one, kind=widened or one.kind, nullable=nullable or one.nullable), plain
+        branch = branches[0]
+        return replace(branch, kind=widened or branch.kind, nullable=nullable or branch.nullable), plain
 
 
 def _full(name: str, namespace: str) -> str:
@@ -225,8 +225,8 @@ def _fractions(node: Node) -> list[tuple[str, _Finite]]:
 
     JSON has no infinity and no NaN, and a writer of JSON would make NULL of them: they become texts.
     """
-    found = ((name, _finite_of(field)) for name, field in node.fields.items())
-    return [(name, finite) for name, finite in found if finite is not None]
+    converters = ((name, _finite_of(field)) for name, field in node.fields.items())
+    return [(name, finite) for name, finite in converters if finite is not None]
 
 
 def _finite_of(node: Node) -> _Finite | None:
@@ -252,21 +252,21 @@ def _finite_record(fields: Sequence[tuple[str, _Finite]], record: Any) -> Any:
 def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
     """The value with what `change` makes of its leaves."""
     if isinstance(value, dict):
-        return {name: _mapped(change, one) for name, one in value.items()}
-    return [_mapped(change, one) for one in value] if isinstance(value, list) else change(value)
+        return {name: _mapped(change, member) for name, member in value.items()}
+    return [_mapped(change, element) for element in value] if isinstance(value, list) else change(value)
 
 
 def _with_broken_text(record: Mapping[str, Any]) -> str:
     """The first member of a record in which text was replaced."""
-    found: list[bool] = []
+    broken: list[bool] = []
 
     def look(leaf: Any) -> None:
-        found.append(isinstance(leaf, str) and "\ufffd" in leaf)
+        broken.append(isinstance(leaf, str) and "\ufffd" in leaf)
 
     for name, value in record.items():
-        found.clear()
+        broken.clear()
         _mapped(look, value)
-        if any(found):
+        if any(broken):
             return name
     return ""
 

@@ -41,8 +41,8 @@ def one_by_one(read: sql_text.Reader, kind: pa.DataType) -> FromTexts:
     """By the reader of a single text."""
 
     def convert(texts: pa.StringArray) -> Cells:
-        found = [None if text is None else read(text) for text in texts.to_pylist()]
-        values = pa.array(found, kind)
+        parsed = [None if text is None else read(text) for text in texts.to_pylist()]
+        values = pa.array(parsed, kind)
         unfit = valid(texts) & ~valid(values)
         return Cells(values, unfit if unfit.any() else None)
 
@@ -74,8 +74,8 @@ _CANONICAL = {"time", "datetime2"}
 
 
 def _every(condition: pa.BooleanArray) -> bool:
-    found = pc.all(condition, skip_nulls=True).as_py()
-    return found is not False
+    all_true = pc.all(condition, skip_nulls=True).as_py()
+    return all_true is not False
 
 
 def _guids(texts: pa.StringArray) -> pa.Array | None:
@@ -99,16 +99,16 @@ def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array | None:
     fraction = pc.ascii_rpad(part, width=digits, padding="0")
     greenwich = pc.or_(pc.equal(zone, "Z"), pc.equal(zone, "-00:00"))
     offset = pc.if_else(greenwich, "+00:00", zone)
-    found = pc.binary_join_element_wise(pc.binary_join_element_wise(day, clock, "T"), fraction, ".")
-    found = pc.binary_join_element_wise(found, offset, "")
-    return pc.if_else(pc.is_null(texts), pa.scalar(None, pa.string()), found)
+    joined = pc.binary_join_element_wise(pc.binary_join_element_wise(day, clock, "T"), fraction, ".")
+    joined = pc.binary_join_element_wise(joined, offset, "")
+    return pc.if_else(pc.is_null(texts), pa.scalar(None, pa.string()), joined)
 
 
 def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most_bytes: int) -> Cells:
     """Unscaled big-endian two's complements in base64 as decimals; unfit beyond 16 bytes, or `most_bytes`."""
     known = valid(texts)
     lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
-    found = np.zeros((len(texts), 16), np.uint8)
+    unscaled = np.zeros((len(texts), 16), np.uint8)
     unfit = known & ((lengths == 0) | (lengths % 4 != 0) | (lengths > 24))
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts)]
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
@@ -119,27 +119,27 @@ def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most
         letters[:, -1][pads >= 1] = letters[:, -2][pads == 2] = 65
         values = _BASE64[letters]
         bad = (values == 255).any(axis=1) | (length // 4 * 3 - pads > min(most_bytes, 16))
-        _put(found, rows, _octets(values), pads)
+        _put(unscaled, rows, _octets(values), pads)
         unfit[rows[bad]] = True
-    too_large = _beyond(found, precision) & known
+    too_large = _beyond(unscaled, precision) & known
     unfit |= too_large
     kind = pa.decimal128(precision, scale)
     known &= ~unfit
-    buffers = [bitmap(known), pa.py_buffer(np.ascontiguousarray(found[:, ::-1]))]
+    buffers = [bitmap(known), pa.py_buffer(np.ascontiguousarray(unscaled[:, ::-1]))]
     return Cells(pa.Array.from_buffers(kind, len(texts), buffers), unfit if unfit.any() else None)
 
 
 def _octets(values: Bytes) -> Bytes:
     """Of base64's values of 6 bits, four in a group, the bytes."""
     a, b, c, d = (values[:, at::4] for at in range(4))
-    found = np.empty((len(values), values.shape[1] // 4 * 3), np.uint8)
-    found[:, ::3] = a << 2 | b >> 4
-    found[:, 1::3] = b << 4 | c >> 2
-    found[:, 2::3] = c << 6 | d
-    return found
+    octets = np.empty((len(values), values.shape[1] // 4 * 3), np.uint8)
+    octets[:, ::3] = a << 2 | b >> 4
+    octets[:, 1::3] = b << 4 | c >> 2
+    octets[:, 2::3] = c << 6 | d
+    return octets
 
 
-def _put(found: Bytes, rows: Any, octets: Bytes, pads: Any) -> None:
+def _put(unscaled: Bytes, rows: Any, octets: Bytes, pads: Any) -> None:
     """The numbers in `octets`, whose last `pads` bytes do not count, right-aligned and with their sign."""
     for pad in range(3):
         mine = pads == pad
@@ -149,12 +149,12 @@ def _put(found: Bytes, rows: Any, octets: Bytes, pads: Any) -> None:
         number = octets[mine][:, : octets.shape[1] - pad][:, -width:]
         wide = np.where(number[:, :1] >= 128, 255, 0).astype(np.uint8).repeat(16, axis=1)
         wide[:, 16 - width :] = number
-        found[rows[mine]] = wide
+        unscaled[rows[mine]] = wide
 
 
-def _beyond(found: Bytes, precision: int) -> Bools:
+def _beyond(unscaled: Bytes, precision: int) -> Bools:
     """Which big-endian two's complements of 16 bytes have more digits than `precision`."""
-    words = found.view(">u8").astype(np.uint64)
+    words = unscaled.view(">u8").astype(np.uint64)
     high, low = words[:, 0].copy(), words[:, 1].copy()
     negative = high >> np.uint64(63) == 1
     # -x is the complement of x - 1.

@@ -54,39 +54,37 @@ class Changes:
 
 
 def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change beside what it did
-    found: Changes, contract: Contract, feed: str, dialect: str, window_id: str, whole: Bools | None = None
+    changes: Changes, contract: Contract, feed: str, dialect: str, window_id: str, whole: Bools | None = None
 ) -> pa.RecordBatch:
     """The ledger's columns of the changes. `whole`: which of them get an id already; None: all."""
-    rows = len(found.operation)
+    rows = len(changes.operation)
     keys = row_type(contract.key)
-    old_key = images.key(found.before, contract)
-    moved = None if found.moved.all() else pa.array(~found.moved)
+    old_key = images.key(changes.before, contract)
+    moved = None if changes.moved.all() else pa.array(~changes.moved)
     # A truncate is of the table, not of a row.
-    no_row = pc.equal(found.operation, change.TRUNCATE)
+    no_row = pc.equal(changes.operation, change.TRUNCATE)
     by_name = {
-        "change_id": change_ids(found, contract) if whole is None else _ids_of(found, whole, contract),
-        "operation": found.operation,
-        "key": _struct(found.key, keys, rows, no_row if pc.any(no_row).as_py() else None),
+        "change_id": change_ids(changes, contract) if whole is None else _ids_of(changes, whole, contract),
+        "operation": changes.operation,
+        "key": _struct(changes.key, keys, rows, no_row if pc.any(no_row).as_py() else None),
         "previous_key": _struct(old_key, keys, rows, moved),
-        "before": images.struct(found.before, contract.columns),
-        "after": images.struct(found.after, contract.columns),
-        "before_unknown_columns": images.gaps(found.before, contract.names),
-        "after_unknown_columns": images.gaps(found.after, contract.names),
-        "changed": found.changed,
-        **({"mask": found.mask} if found.mask is not None else {}),
-        "commit_lsn": found.commit_lsn.array(),
-        "change_lsn": found.change_lsn.array(),
-        "event_serial_no": found.event_serial_no,
-        "sort_key": found.sort_key,
-        "committed_at": found.committed_at,
-        "transaction_id": found.transaction_id,
-        "flags": flags(found.flags, rows),
+        "before": images.struct(changes.before, contract.columns),
+        "after": images.struct(changes.after, contract.columns),
+        "before_unknown_columns": images.gaps(changes.before, contract.names),
+        "after_unknown_columns": images.gaps(changes.after, contract.names),
+        "changed": changes.changed,
+        **({"mask": changes.mask} if changes.mask is not None else {}),
+        "commit_lsn": changes.commit_lsn.array(),
+        "change_lsn": changes.change_lsn.array(),
+        "event_serial_no": changes.event_serial_no,
+        "sort_key": changes.sort_key,
+        "committed_at": changes.committed_at,
+        "transaction_id": changes.transaction_id,
+        "flags": flags(changes.flags, rows),
         "feed": _same(feed, rows),
         "dialect": _same(dialect, rows),
-        "source_position": found.source_position,
-        **(
-            {"paired_source_position": paired} if (paired := found.paired_source_position) is not None else {}
-        ),
+        "source_position": changes.source_position,
+        **({"paired_source_position": pair} if (pair := changes.paired_source_position) is not None else {}),
         "window_id": _same(window_id, rows),
     }
     schema = ledger_schema(contract)
@@ -100,7 +98,7 @@ def _struct(
     if not len(kind):
         # A table without a key has an empty one, which Arrow makes of Python's values alone.
         absent = [False] * rows if mask is None else mask.to_pylist()
-        return pa.array([None if one else {} for one in absent], kind)
+        return pa.array([None if is_absent else {} for is_absent in absent], kind)
     return pa.StructArray.from_arrays(list(cells), fields=list(kind), mask=mask)
 
 
@@ -110,63 +108,63 @@ def _same(text: str, rows: int) -> pa.StringArray:
 
 def flags(conditions: Mapping[str, Bools], rows: int) -> pa.ListArray:
     """array<string> of the flags that are set; NULL if none is."""
-    found = np.column_stack([*conditions.values(), np.zeros(rows, np.bool_)])[:, :-1]
-    return named_where(found, list(conditions), np.logical_or.reduce(found, axis=1))
+    is_set = np.column_stack([*conditions.values(), np.zeros(rows, np.bool_)])[:, :-1]
+    return named_where(is_set, list(conditions), np.logical_or.reduce(is_set, axis=1))
 
 
-def taken(found: Changes, rows: Indices) -> Changes:
+def taken(changes: Changes, rows: Indices) -> Changes:
     """The changes of those rows, in their order."""
     at = pa.array(rows)
     values: dict[str, Any] = {}
-    for field in fields(found):
-        one = getattr(found, field.name)
-        if isinstance(one, Image):
-            states = None if one.states is None else one.states[rows]
-            values[field.name] = Image(one.present[rows], [cell.take(at) for cell in one.cells], states)
-        elif isinstance(one, Lsns):
-            values[field.name] = Lsns(one.digits[rows], one.known[rows])
-        elif isinstance(one, Mapping):
-            values[field.name] = {name: flag[rows] for name, flag in one.items()}
-        elif isinstance(one, np.ndarray):
-            values[field.name] = one[rows]
-        elif isinstance(one, pa.Array):
-            values[field.name] = one.take(at)
+    for field in fields(changes):
+        value = getattr(changes, field.name)
+        if isinstance(value, Image):
+            states = None if value.states is None else value.states[rows]
+            values[field.name] = Image(value.present[rows], [cell.take(at) for cell in value.cells], states)
+        elif isinstance(value, Lsns):
+            values[field.name] = Lsns(value.digits[rows], value.known[rows])
+        elif isinstance(value, Mapping):
+            values[field.name] = {name: flag[rows] for name, flag in value.items()}
+        elif isinstance(value, np.ndarray):
+            values[field.name] = value[rows]
+        elif isinstance(value, pa.Array):
+            values[field.name] = value.take(at)
         else:
-            values[field.name] = one and [cell.take(at) for cell in one]
+            values[field.name] = value and [cell.take(at) for cell in value]
     return Changes(**values)
 
 
-def _ids_of(found: Changes, rows: Bools, contract: Contract) -> pa.StringArray:
+def _ids_of(changes: Changes, rows: Bools, contract: Contract) -> pa.StringArray:
     at = np.flatnonzero(rows)
-    ids = change_ids(found if rows.all() else taken(found, at), contract)
+    ids = change_ids(changes if rows.all() else taken(changes, at), contract)
     return ids if rows.all() else ids.take(places(at, len(rows)))
 
 
-def change_ids(found: Changes, contract: Contract) -> pa.StringArray:
+def change_ids(changes: Changes, contract: Contract) -> pa.StringArray:
     """The stable ids: over the table, what the change did, its position, and its images.
 
     Where no source gives a position, the same words elsewhere are another change; so are the rows of a
     snapshot, which share theirs, where there is no key: then the record's place counts, too. A
     number among equal rows of a table (`offset` beside `row`) is no place.
     """
-    rows = len(found.operation)
+    rows = len(changes.operation)
     said = fingerprints.begun(rows)
-    for number, image in enumerate((found.before, found.after)):
+    for number, image in enumerate((changes.before, changes.after)):
         cells = [fingerprints.widest(cell) for cell in image.cells]
         said = fingerprints.of_image(said, cells, contract.names, number)
-    parts = [_same(contract.table, rows), found.operation, found.sort_key, _place(found, contract)]
+    parts = [_same(contract.table, rows), changes.operation, changes.sort_key, _place(changes, contract)]
     return fingerprints.as_text(fingerprints.of_parts(said, parts))
 
 
-def _place(found: Changes, contract: Contract) -> pa.StructArray:
-    nowhere = np.zeros(len(found.operation), np.bool_)
+def _place(changes: Changes, contract: Contract) -> pa.StructArray:
+    nowhere = np.zeros(len(changes.operation), np.bool_)
     for name in (change.POSITION_UNKNOWN, change.REPAIRED):
-        nowhere = nowhere | found.flags.get(name, nowhere)
+        nowhere = nowhere | changes.flags.get(name, nowhere)
     if not contract.key:
-        nowhere = nowhere | pc.equal(found.operation, change.SNAPSHOT).to_numpy(zero_copy_only=False)
+        nowhere = nowhere | pc.equal(changes.operation, change.SNAPSHOT).to_numpy(zero_copy_only=False)
     if not nowhere.any():
         return pa.nulls(len(nowhere), RECORD)
-    source, partition, offset, row = found.source_position.flatten()
+    source, partition, offset, row = changes.source_position.flatten()
     offset = pc.if_else(pa.array(valid(row)), pa.scalar(None, pa.int64()), offset)
     mask = pa.array(~nowhere)
     return pa.StructArray.from_arrays([source, partition, offset, row], fields=list(RECORD), mask=mask)

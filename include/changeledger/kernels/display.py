@@ -34,14 +34,17 @@ def images_as_texts(
 
 def lists_of_texts(cells: Sequence[pa.Array], states: Bytes | None, present: Bools) -> pa.ListArray:
     """array<text> of each image, an unknown cell as the word in brackets; NULL for no image."""
-    columns = [texts(found).to_pylist() for found in cells]
+    columns = [texts(cell).to_pylist() for cell in cells]
     unknown = np.zeros((len(present), len(cells)), np.uint8) if states is None else states
-    for column, found in enumerate(columns):
+    for column, column_texts in enumerate(columns):
         words = [_WORDS[state] or "NULL" for state in unknown[:, column]]
-        columns[column] = [word if text is None else text for text, word in zip(found, words, strict=True)]
+        columns[column] = [
+            word if text is None else text for text, word in zip(column_texts, words, strict=True)
+        ]
     rows = zip(*columns, strict=True)
     return pa.array(
-        [list(row) if there else None for row, there in zip(rows, present.tolist(), strict=True)], NAMES
+        [list(row) if is_present else None for row, is_present in zip(rows, present.tolist(), strict=True)],
+        NAMES,
     )
 
 

@@ -41,19 +41,19 @@ class Form(NamedTuple):
     text: Made | None = None
 
 
-def form_of(one: Column, other: Column) -> Form:
-    """The form in which the cells of a column that two feeds have are compared; either may be `one`."""
-    if one.spark_type == other.spark_type:
-        return _of_text(one, other) if one.spark_type == "string" else Form()
-    if one.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
-        return Form(partial(_number, scale=max(_scale(one), _scale(other))))
+def form_of(column: Column, other: Column) -> Form:
+    """The form in which the cells of a column that two feeds have are compared; either may be `column`."""
+    if column.spark_type == other.spark_type:
+        return _of_text(column, other) if column.spark_type == "string" else Form()
+    if column.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
+        return Form(partial(_number, scale=max(_scale(column), _scale(other))))
     # A point in time as text in one feed and as a timestamp in the other, or anything else.
     return Form(_printed_without_zeros, display.texts)
 
 
-def _of_text(one: Column, other: Column) -> Form:
+def _of_text(column: Column, other: Column) -> Form:
     """Of a column that is text in both: a target may keep as a varchar what the source has as a GUID."""
-    bases = {one.sql_type.base, other.sql_type.base}
+    bases = {column.sql_type.base, other.sql_type.base}
     if "uniqueidentifier" in bases:
         return Form(pc.utf8_upper, _as_it_is)
     if bases & {"char", "nchar"}:
@@ -63,16 +63,16 @@ def _of_text(one: Column, other: Column) -> Form:
     return Form(_instant, _as_it_is) if "datetimeoffset" in bases else Form()
 
 
-def differ(one: pa.Array, other: pa.Array, column: Column) -> Bools:
+def differ(cells: pa.Array, other: pa.Array, column: Column) -> Bools:
     """Are the cells of each row different values? Two NULLs are equal, NULL and a value are not."""
-    found = differs(one, other)
+    unequal = differs(cells, other)
     value = form_of(column, column).value
-    rows = np.flatnonzero(found)
+    rows = np.flatnonzero(unequal)
     if value is None or not len(rows):
-        return found
+        return unequal
     at = pa.array(rows)
-    found[rows] = differs(value(one.take(at)), value(other.take(at)))
-    return found
+    unequal[rows] = differs(value(cells.take(at)), value(other.take(at)))
+    return unequal
 
 
 def _as_it_is(cells: pa.Array) -> pa.Array:

@@ -131,24 +131,24 @@ def _stripes(seed: Hashes, data: Bytes, starts: Indices, counts: Indices) -> Has
         acc += _rotated(lanes[:, lane], bits)
     for lane in range(4):
         acc = (acc ^ _round(lanes[:, lane])) * _P1 + _P4
-    found = np.empty_like(seed)
-    found[:, order] = acc
-    return found
+    hashes = np.empty_like(seed)
+    hashes[:, order] = acc
+    return hashes
 
 
 def _stripes_of_one(lanes: Hashes, data: Bytes) -> list[list[int]]:
     """The lanes after all stripes of one value: for few long values, numbers are quicker than columns."""
     mixed = (data.view(np.uint64) * _P2).reshape(-1, 4).tolist()
     prime, most = int(_P1), 2**64 - 1
-    found = []
+    chains = []
     for chain in lanes.tolist():
         a, b, c, d = chain
-        for one, two, three, four in mixed:
-            a, b, c, d = a + one & most, b + two & most, c + three & most, d + four & most
+        for first, second, third, fourth in mixed:
+            a, b, c, d = a + first & most, b + second & most, c + third & most, d + fourth & most
             a, b = (a << 31 | a >> 33) * prime & most, (b << 31 | b >> 33) * prime & most
             c, d = (c << 31 | c >> 33) * prime & most, (d << 31 | d >> 33) * prime & most
-        found.append([a, b, c, d])
-    return found
+        chains.append([a, b, c, d])
+    return chains
 
 
 def of_constant(h: Hashes, value: bytes) -> Hashes:
@@ -179,8 +179,8 @@ def of_column(h: Hashes, column: pa.Array, label: bytes | None = None) -> Hashes
     if column.null_count == len(column):
         return h
     labelled = h if label is None else of_constant(h, label)
-    found = _of_values(labelled, column)
-    return np.where(valid(column), found, h) if column.null_count else found
+    hashes = _of_values(labelled, column)
+    return np.where(valid(column), hashes, h) if column.null_count else hashes
 
 
 def _of_values(h: Hashes, column: pa.Array) -> Hashes:

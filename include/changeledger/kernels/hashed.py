@@ -41,11 +41,11 @@ def by(*columns: str) -> Key:
 
 def hash_of(columns: Sequence[pa.Array]) -> Hashes:
     """The hash of each row's values; NULL adds nothing."""
-    found = begun_for_spark(len(columns[0]))
+    accumulators = begun_for_spark(len(columns[0]))
     for leaf in _leaves(columns):
-        found = _of_leaf(found, leaf)
-    one: Hashes = found[0]
-    return one
+        accumulators = _of_leaf(accumulators, leaf)
+    hashes: Hashes = accumulators[0]
+    return hashes
 
 
 def _leaves(columns: Sequence[pa.Array]) -> Iterator[pa.Array]:
@@ -61,12 +61,12 @@ def _of_leaf(h: Hashes, leaf: pa.Array) -> Hashes:
     if pa.types.is_decimal(kind) and kind.precision <= _LONG_DIGITS:
         # The lower half of 16 bytes is the whole number.
         halves = np.frombuffer(leaf.buffers()[1], np.int64)[2 * leaf.offset : 2 * (leaf.offset + len(leaf))]
-        found = of_longs(h, np.ascontiguousarray(halves[::2]))
+        hashes = of_longs(h, np.ascontiguousarray(halves[::2]))
     elif pa.types.is_floating(kind):
         values = numbers(leaf)
         # 0 and -0 are one number, and so are all that are none.
-        one = np.where(values == 0, 0, np.where(np.isnan(values), np.nan, values)).astype(values.dtype)
-        found = of_longs(h, one) if kind.bit_width > 32 else of_ints(h, one.view(np.int32))
+        normalized = np.where(values == 0, 0, np.where(np.isnan(values), np.nan, values)).astype(values.dtype)
+        hashes = of_longs(h, normalized) if kind.bit_width > 32 else of_ints(h, normalized.view(np.int32))
     else:
         return of_column(h, leaf)
-    return np.where(valid(leaf), found, h) if leaf.null_count else found
+    return np.where(valid(leaf), hashes, h) if leaf.null_count else hashes

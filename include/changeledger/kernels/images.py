@@ -73,19 +73,19 @@ def states(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
     columns = pc.index_in(gaps.keys, value_set=pa.array(list(names), pa.string())).fill_null(-1)
     column = columns.to_numpy(zero_copy_only=False)[inside]
     state = pc.index_in(gaps.items, value_set=_STATES).to_numpy(zero_copy_only=False)[inside]
-    found = np.zeros((rows, len(names)), np.uint8)
+    cell_states = np.zeros((rows, len(names)), np.uint8)
     of_contract = column >= 0
-    found[row[of_contract], column[of_contract]] = state[of_contract]
-    return found
+    cell_states[row[of_contract], column[of_contract]] = state[of_contract]
+    return cell_states
 
 
-def differs(one: pa.Array, other: pa.Array) -> Bools:
-    """NOT (one <=> other): two NULLs are equal; so are 0 and -0."""
-    known = valid(one), valid(other)
-    unequal = pc.not_equal(one, other)
-    found: Bools = pc.fill_null(unequal, fill_value=False).to_numpy(zero_copy_only=False)
-    found |= known[0] != known[1]
-    return found
+def differs(cells: pa.Array, other: pa.Array) -> Bools:
+    """NOT (cells <=> other): two NULLs are equal; so are 0 and -0."""
+    known = valid(cells), valid(other)
+    unequal = pc.not_equal(cells, other)
+    different: Bools = pc.fill_null(unequal, fill_value=False).to_numpy(zero_copy_only=False)
+    different |= known[0] != known[1]
+    return different
 
 
 def has_value(image: Image, columns: Sequence[int]) -> Bools:
@@ -107,19 +107,19 @@ def without_nulls(image: Image, columns: Sequence[int], doubtful: Bools) -> Imag
 
 def known_in_both(before: Image, after: Image) -> Bools:
     """n x columns: the cells that are a gap in neither image."""
-    found = np.ones((len(before.present), len(before.cells)), np.bool_)
+    known = np.ones((len(before.present), len(before.cells)), np.bool_)
     for states in (before.states, after.states):
         if states is not None:
-            found &= states == KNOWN
-    return found
+            known &= states == KNOWN
+    return known
 
 
 def differing(before: Image, after: Image) -> Bools:
     """n x columns: the cells that are known in both images, and differ; none where a side is missing."""
-    found = known_in_both(before, after) & (before.present & after.present)[:, None]
+    different = known_in_both(before, after) & (before.present & after.present)[:, None]
     for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
-        found[:, at] &= differs(old, new)
-    return found
+        different[:, at] &= differs(old, new)
+    return different
 
 
 def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
@@ -133,14 +133,14 @@ def fitted(image: Image, written: Contract, contract: Contract) -> Image:
     Columns that the writer lacks are gaps: not captured. So are computed ones, whatever is written for them.
     Narrower types become the contract's.
     """
-    there = {
+    indices = {
         c.name.lower(): at for at, c in enumerate(written.columns) if c.name.lower() not in contract.computed
     }
     rows = len(image.present)
     cells: list[pa.Array] = []
     states = np.zeros((rows, len(contract.columns)), np.uint8)
     for at, column in enumerate(contract.columns):
-        kind, own = arrow_type(column.spark_type), there.get(column.name.lower())
+        kind, own = arrow_type(column.spark_type), indices.get(column.name.lower())
         if own is None:
             cells.append(pa.nulls(rows, kind))
             states[:, at] = NOT_CAPTURED
@@ -156,11 +156,11 @@ def fitted_key(cells: Sequence[pa.Array], columns: Sequence[Column], contract: C
     """The cells of the contract's key, in its types, from those of `columns`, as they were written."""
     by_name = {c.name.lower(): cell for c, cell in zip(columns, cells, strict=True)}
     kinds = [field.type for field in row_type(contract.key)]
-    found = [by_name[column.name.lower()] for column in contract.key]
-    return [c if c.type == kind else pc.cast(c, kind) for c, kind in zip(found, kinds, strict=True)]
+    key_cells = [by_name[column.name.lower()] for column in contract.key]
+    return [c if c.type == kind else pc.cast(c, kind) for c, kind in zip(key_cells, kinds, strict=True)]
 
 
 def is_fitted(written: Contract, contract: Contract) -> bool:
     """Are the writer's columns the contract's already?"""
-    columns = [[(c.name, c.spark_type) for c in one.columns] for one in (written, contract)]
+    columns = [[(c.name, c.spark_type) for c in schema.columns] for schema in (written, contract)]
     return not contract.computed and columns[0] == columns[1]

@@ -38,8 +38,8 @@ class InMemory:
     def bucketed(
         self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
     ) -> dict[str, Rows]:
-        made = kernel({name: part.rows.collected() for name, part in parts.items()})
-        return {name: InMemory(made[name].cast(schema)) for name, schema in outputs.items()}
+        tables = kernel({name: part.rows.collected() for name, part in parts.items()})
+        return {name: InMemory(tables[name].cast(schema)) for name, schema in outputs.items()}
 
     def and_all(self, others: Sequence[Rows]) -> InMemory:
         return InMemory(pa.concat_tables([self.table, *(rows.collected() for rows in others)]))

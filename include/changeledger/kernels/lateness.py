@@ -48,7 +48,9 @@ def timed(rows: pa.Table) -> pa.ChunkedArray:
 def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
     """A `Committed` as JSON; None without any."""
     chunks = [
-        chunk.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()) for one in times for chunk in one.chunks
+        chunk.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        for column in times
+        for chunk in column.chunks
     ]
     micros = pa.chunked_array(chunks, pa.int64()).to_numpy()
     if not len(micros):
@@ -60,10 +62,10 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
 def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:
     """Of releases with the time since when each can be read; None if they have no such changes."""
     seconds, weights, changes = list[float](), list[float](), 0
-    for readable, one in releases:
-        changes += one.changes
-        seconds += [readable.timestamp() - at / 1e6 for at in one.points]
-        weights += [one.changes / len(one.points)] * len(one.points)
+    for readable, commit_times in releases:
+        changes += commit_times.changes
+        seconds += [readable.timestamp() - at / 1e6 for at in commit_times.points]
+        weights += [commit_times.changes / len(commit_times.points)] * len(commit_times.points)
     if not changes:
         return None
     order = np.argsort(seconds)

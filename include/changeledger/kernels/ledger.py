@@ -40,26 +40,26 @@ def image(batch: pa.RecordBatch, side: str, contract: Contract) -> Image:
 def _gaps(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
     if gaps.null_count == len(gaps):
         return None
-    found = np.zeros((len(gaps), len(names)), np.uint8)
+    states = np.zeros((len(gaps), len(names)), np.uint8)
     entries = gaps.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
     row = pc.list_parent_indices(entries).to_numpy()
     name, state = entries.flatten().flatten()
     codes = pa.array(list(_STATES.values()), pa.uint8()).take(
         pc.index_in(state, value_set=pa.array(list(_STATES)))
     )
-    found[row, pc.index_in(name, value_set=pa.array(list(names))).to_numpy()] = codes.to_numpy()
-    return found
+    states[row, pc.index_in(name, value_set=pa.array(list(names))).to_numpy()] = codes.to_numpy()
+    return states
 
 
 def named(lists: pa.ListArray, names: Sequence[str]) -> Bools:
     """n x names: which names are in each list, whatever their case."""
-    found = np.zeros((len(lists), len(names)), np.bool_)
+    is_named = np.zeros((len(lists), len(names)), np.bool_)
     row = pc.list_parent_indices(lists).to_numpy()
     folded = pa.array([name.lower() for name in names], pa.string())
     at = pc.index_in(pc.utf8_lower(lists.flatten()), value_set=folded)
     is_one = valid(at)
-    found[row[is_one], at.drop_null().to_numpy()] = True
-    return found
+    is_named[row[is_one], at.drop_null().to_numpy()] = True
+    return is_named
 
 
 def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
@@ -85,9 +85,9 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
     )
 
 
-def _lsns(found: pa.BinaryArray) -> Lsns:
-    known = valid(found)
-    digits = np.zeros((len(found), WIDTH), np.uint8)
-    data = b"".join(found.drop_null().to_pylist())
+def _lsns(lsns: pa.BinaryArray) -> Lsns:
+    known = valid(lsns)
+    digits = np.zeros((len(lsns), WIDTH), np.uint8)
+    data = b"".join(lsns.drop_null().to_pylist())
     digits[known] = np.frombuffer(data, np.uint8).reshape(-1, WIDTH)
     return Lsns(digits, known)

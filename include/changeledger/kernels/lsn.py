@@ -60,7 +60,7 @@ def is_absent(text: str | None) -> bool:
 def parse_all(texts: pa.StringArray) -> Lsns:
     """The LSNs of a column of texts. Unknown: NULL, or no LSN."""
     known, rows = valid(texts), len(texts)
-    found = np.zeros((rows, WIDTH), np.uint8)
+    octets = np.zeros((rows, WIDTH), np.uint8)
     others = known.copy()
     for length, digits in _FORMS:
         has_length = pc.fill_null(pc.equal(pc.binary_length(texts), length), fill_value=False)
@@ -71,13 +71,13 @@ def parse_all(texts: pa.StringArray) -> Lsns:
         nibbles = _NIBBLES[matrix[:, digits]]
         colons = np.delete(matrix, digits, axis=1)
         fits = (nibbles < 16).all(axis=1) & (colons == _COLON).all(axis=1)
-        found[at] = nibbles[:, ::2] << 4 | (nibbles[:, 1::2] & 15)
+        octets[at] = nibbles[:, ::2] << 4 | (nibbles[:, 1::2] & 15)
         others[at] = ~fits
     for row in np.flatnonzero(others):
-        one = parse(texts[int(row)].as_py())
-        known[row] = one is not None
-        found[row] = np.frombuffer(one or bytes(WIDTH), np.uint8)
-    return Lsns(found, known)
+        lsn = parse(texts[int(row)].as_py())
+        known[row] = lsn is not None
+        octets[row] = np.frombuffer(lsn or bytes(WIDTH), np.uint8)
+    return Lsns(octets, known)
 
 
 def _matrix(texts: pa.StringArray, length: int) -> Bytes:
@@ -97,9 +97,9 @@ def to_text(lsns: Lsns) -> pa.StringArray:
 
 def big_endian(values: npt.NDArray[Any], width: int) -> Bytes:
     """Non-negative integers as `width` (8 or more) bytes each, so that byte order is number order."""
-    found = np.zeros((len(values), width), np.uint8)
-    found[:, width - 8 :] = values.astype(">i8").view(np.uint8).reshape(-1, 8)
-    return found
+    octets = np.zeros((len(values), width), np.uint8)
+    octets[:, width - 8 :] = values.astype(">i8").view(np.uint8).reshape(-1, 8)
+    return octets
 
 
 def of_integers(values: pa.Int64Array) -> Lsns:

@@ -49,8 +49,8 @@ def from_texts(texts: pa.StringArray) -> pa.BinaryArray:
 
 
 def _octets(nibbles: Bytes) -> Bytes:
-    found: Bytes = (nibbles[::2] << 4 | nibbles[1::2]).astype(np.uint8)
-    return found
+    octets: Bytes = (nibbles[::2] << 4 | nibbles[1::2]).astype(np.uint8)
+    return octets
 
 
 def to_hex(masks: pa.BinaryArray) -> pa.StringArray:
@@ -70,23 +70,23 @@ def lengths(masks: pa.BinaryArray) -> Indices:
 def bits(masks: pa.BinaryArray, highest: int, order: ByteOrder) -> Bools:
     """n x highest: the flags of ordinals 1..highest. Zero bytes that were trimmed come back."""
     low_first = _low_first(masks, width(highest), order)
-    found: Bools = np.unpackbits(low_first, axis=1, bitorder="little")[:, :highest].astype(np.bool_)
-    return found
+    flags: Bools = np.unpackbits(low_first, axis=1, bitorder="little")[:, :highest].astype(np.bool_)
+    return flags
 
 
 def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Indices:
     """The highest ordinal whose bit is set, at any width; 0 if none is."""
     sizes = lengths(masks)
-    found = np.zeros(len(masks), np.int64)
+    ordinals = np.zeros(len(masks), np.int64)
     most = min(int(sizes.max(initial=0)), _MOST_BYTES)
     flags = np.unpackbits(_low_first(masks, most, order), axis=1, bitorder="little")
     if flags.size:
         last = flags.shape[1] - np.argmax(flags[:, ::-1], axis=1)
-        found = np.where(flags.any(axis=1), last, 0)
+        ordinals = np.where(flags.any(axis=1), last, 0)
     for row in np.flatnonzero(sizes > _MOST_BYTES):
         number = int.from_bytes(masks[int(row)].as_py(), order)
-        found[row] = number.bit_length()
-    return found
+        ordinals[row] = number.bit_length()
+    return ordinals
 
 
 def columns(flags: Bools, ordinals: Sequence[int], names: Sequence[str], known: Bools) -> pa.ListArray:
@@ -103,9 +103,9 @@ def named(flags: Bools, names: Sequence[str], known: Bools) -> pa.ListArray:
 
 def of(ordinals: Sequence[int], highest: int) -> Bools:
     """The flags of one known set."""
-    found = np.zeros(highest, np.bool_)
-    found[[ordinal - 1 for ordinal in ordinals]] = True
-    return found
+    flags = np.zeros(highest, np.bool_)
+    flags[[ordinal - 1 for ordinal in ordinals]] = True
+    return flags
 
 
 def matrix(values: pa.BinaryArray, width: int) -> Bytes:
@@ -142,8 +142,8 @@ def of_key(rows: Bools, key: Bools) -> tuple[Bools, Bools]:
 
 def any_set(flags: Bools) -> Bools:
     """n: in which rows of n x highest a flag is set."""
-    found: Bools = np.logical_or.reduce(flags, axis=1)
-    return found
+    is_any_set: Bools = np.logical_or.reduce(flags, axis=1)
+    return is_any_set
 
 
 def _low_first(masks: pa.BinaryArray, size: int, order: ByteOrder) -> Bytes:

@@ -26,8 +26,8 @@ def words(values: pa.BinaryArray) -> list[Ranks]:
     as no bytes. Words that are the same in all rows are left out.
     """
     matrix, lengths = _padded(values)
-    found = [matrix[:, at : at + _WORD].view(">u8").ravel() for at in range(0, matrix.shape[1], _WORD)]
-    native = [word.astype(np.uint64) for word in found]
+    big_endian = [matrix[:, at : at + _WORD].view(">u8").ravel() for at in range(0, matrix.shape[1], _WORD)]
+    native = [word.astype(np.uint64) for word in big_endian]
     return [rank for rank in (*native, lengths) if len(rank) and (rank != rank[0]).any()]
 
 
@@ -50,21 +50,21 @@ def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
 
 def hashed(columns: Sequence[pa.BinaryArray]) -> Ranks:
     """A number for each row: equal where all of the columns are, and hardly anywhere else."""
-    found = np.zeros(len(columns[0]), np.uint64)
+    hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         for word in words(column):
-            found = (found ^ word.astype(np.uint64)) * _ODD
-            found ^= found >> np.uint64(32)
-    return found
+            hashes = (hashes ^ word.astype(np.uint64)) * _ODD
+            hashes ^= hashes >> np.uint64(32)
+    return hashes
 
 
 def repeated(ranks: Ranks) -> Indices:
     """The rows whose rank another row has, too."""
     at = np.argsort(ranks, kind="stable")
     is_same = ranks[at[1:]] == ranks[at[:-1]]
-    found = np.zeros(len(ranks), np.bool_)
-    found[at[1:][is_same]] = found[at[:-1][is_same]] = True
-    return np.flatnonzero(found)
+    is_repeated = np.zeros(len(ranks), np.bool_)
+    is_repeated[at[1:][is_same]] = is_repeated[at[:-1][is_same]] = True
+    return np.flatnonzero(is_repeated)
 
 
 def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
@@ -74,38 +74,38 @@ def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
     """
     if len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count:
         return numbers(columns[0]).astype(np.int64)
-    found, size = np.zeros(rows, np.int64), 1
+    ranks, size = np.zeros(rows, np.int64), 1
     for column in columns:
         encoded = _comparable(column).dictionary_encode(null_encoding="encode")
         count = max(len(encoded.dictionary), 1)
         if size * count >= 2**62:
-            _, found = np.unique(found, return_inverse=True)
-            size = int(found.max(initial=0)) + 1
-        found = found * count + numbers(encoded.indices)
+            _, ranks = np.unique(ranks, return_inverse=True)
+            size = int(ranks.max(initial=0)) + 1
+        ranks = ranks * count + numbers(encoded.indices)
         size *= count
-    return found
+    return ranks
 
 
 def are_among(columns: Sequence[pa.Array], among: Sequence[pa.Array]) -> Bools:
     """Which rows have the values of a row of `among`, whose columns have the same types; see `codes`."""
     both = [pa.concat_arrays(pair) for pair in zip(columns, among, strict=True)]
     rows = len(columns[0])
-    found = codes(both, len(both[0]))
-    return is_among(found[:rows], distinct(found[rows:]))
+    ranks = codes(both, len(both[0]))
+    return is_among(ranks[:rows], distinct(ranks[rows:]))
 
 
 def distinct(ranks: Ranks) -> Ranks:
     """Each number once, in order. numpy's `unique` hashes them, which takes thirty times as long."""
-    found = np.sort(ranks)
-    return found[begins([found], len(found))]
+    ordered = np.sort(ranks)
+    return ordered[begins([ordered], len(ordered))]
 
 
 def is_among(ranks: Ranks, known: Ranks) -> Bools:
     """Which of the numbers are among the `known` ones, of which each is there once, in order."""
     if not len(known):
         return np.zeros(len(ranks), np.bool_)
-    found: Bools = known[np.minimum(np.searchsorted(known, ranks), len(known) - 1)] == ranks
-    return found
+    is_known: Bools = known[np.minimum(np.searchsorted(known, ranks), len(known) - 1)] == ranks
+    return is_known
 
 
 def _comparable(column: pa.Array) -> pa.Array:
@@ -114,11 +114,11 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 def begins(ordered: Sequence[Ranks], rows: int) -> Bools:
     """Where rows that are in order begin to differ from the row before; the first one does."""
-    found = np.zeros(rows, np.bool_)
-    found[:1] = True
+    is_first = np.zeros(rows, np.bool_)
+    is_first[:1] = True
     for ranks in ordered:
-        found[1:] |= ranks[1:] != ranks[:-1]
-    return found
+        is_first[1:] |= ranks[1:] != ranks[:-1]
+    return is_first
 
 
 def by(ranks: Sequence[Ranks], rows: int) -> Indices:
@@ -142,11 +142,11 @@ def running_max(values: npt.NDArray[np.int64], first: Bools) -> npt.NDArray[np.i
     goes_back = values[1:] < values[:-1]
     if not (goes_back & ~first[1:]).any():
         return values
-    found, start = values.copy(), begun_at(first)
+    greatest, start = values.copy(), begun_at(first)
     at, step = np.arange(len(values)), 1
     longest = int((at - start).max()) + 1
     while step < longest:
         reach = np.flatnonzero(at - step >= start)
-        found[reach] = np.maximum(found[reach], found[reach - step])
+        greatest[reach] = np.maximum(greatest[reach], greatest[reach - step])
         step *= 2
-    return found
+    return greatest

@@ -53,12 +53,12 @@ def text_of_hash(values: pa.Array, column: Column) -> pa.StringArray:
     return texts
 
 
-def hash_alike(one: Column, other: Column) -> bool:
+def hash_alike(column: Column, other: Column) -> bool:
     """Are equal values of two source columns the same text when they are hashed?"""
-    kinds = [c.spark_type for c in (one, other)]
+    kinds = [c.spark_type for c in (column, other)]
     if all(kind.startswith(_EXACT) for kind in kinds):
         return True
-    return kinds[0] == kinds[1] and form_of(one, one).value == form_of(other, other).value
+    return kinds[0] == kinds[1] and form_of(column, column).value == form_of(other, other).value
 
 
 def _hashed(values: pa.Array, column: Column, secret: str) -> pa.StringArray:
@@ -94,10 +94,10 @@ class PublishRows:
         return [by_name[name] for name in self.names]
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        found = [cells(rows.column(c.name), c, self.secret) for c in self._columns]
+        columns = [cells(rows.column(c.name), c, self.secret) for c in self._columns]
         schema = self.schema
         return pa.RecordBatch.from_arrays(
-            [cell.cast(kind) for cell, kind in zip(found, schema.types, strict=True)], schema=schema
+            [cell.cast(kind) for cell, kind in zip(columns, schema.types, strict=True)], schema=schema
         )
 
 
@@ -144,15 +144,15 @@ class PublishChanges:
 
     def _key(self, keys: pa.StructArray) -> pa.StructArray:
         kind = row_type(self.contract.published.key)
-        found = [
+        key_cells = [
             cells(cell, column, self.secret)
             for cell, column in zip(keys.flatten(), self.contract.key, strict=True)
         ]
-        return pa.StructArray.from_arrays(found, fields=list(kind), mask=keys.is_null())
+        return pa.StructArray.from_arrays(key_cells, fields=list(kind), mask=keys.is_null())
 
     def _image(self, image: Image, kept: Sequence[int]) -> Image:
-        found = [cells(image.cells[at], self.contract.columns[at], self.secret) for at in kept]
-        return Image(image.present, found, None if image.states is None else image.states[:, kept])
+        image_cells = [cells(image.cells[at], self.contract.columns[at], self.secret) for at in kept]
+        return Image(image.present, image_cells, None if image.states is None else image.states[:, kept])
 
     def _ids(self, rows: pa.RecordBatch, before: Image, after: Image) -> pa.StringArray:
         has_id = valid(rows.column("change_id"))
@@ -160,9 +160,11 @@ class PublishChanges:
             return rows.column("change_id")
         no_pair = pa.nulls(rows.num_rows, rows.schema.field("source_position").type)
         nothing = np.zeros(rows.num_rows, np.bool_)
-        found = ledger.changes(rows, before, after, rows.column("key").flatten(), nothing, no_pair)
+        ledger_changes = ledger.changes(rows, before, after, rows.column("key").flatten(), nothing, no_pair)
         nowhere = ledger.named(rows.column("flags"), [change.POSITION_UNKNOWN])[:, 0]
-        found = replace(found, flags={change.POSITION_UNKNOWN: nowhere})
+        ledger_changes = replace(ledger_changes, flags={change.POSITION_UNKNOWN: nowhere})
         at = np.flatnonzero(has_id)
-        ids = changes.change_ids(found if has_id.all() else changes.taken(found, at), self.contract.published)
+        ids = changes.change_ids(
+            ledger_changes if has_id.all() else changes.taken(ledger_changes, at), self.contract.published
+        )
         return ids if has_id.all() else ids.take(places(at, rows.num_rows))

@@ -85,7 +85,7 @@ def count(rows: Rows) -> int:
 def counts(of: Sequence[Rows]) -> list[int]:
     """`count` of each."""
     first, *others = (rows.through(counted, COUNT) for rows in of)
-    return [sum(found.column("n").to_pylist()) for found in first.collected_with(others)]
+    return [sum(table.column("n").to_pylist()) for table in first.collected_with(others)]
 
 
 def counted(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -86,7 +86,7 @@ def real(text: str) -> float | None:
         exact = Fraction(text.strip(_BLANKS).rstrip("dDfF"))
         if exact != Fraction(number):
             around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
-            near = min(around, key=lambda one: abs(Fraction(float(one)) - exact))
+            near = min(around, key=lambda neighbour: abs(Fraction(float(neighbour)) - exact))
     return float(near) if np.isfinite(near) else None
 
 
@@ -165,11 +165,11 @@ def micros(text: str, digits: int) -> int | None:
 
 def ticks(text: str) -> int | None:
     """Of a `datetime`, which counts thirds of 10 ms: what is written as .8833333 is .883 in its own text."""
-    found = micros(text, 9)
-    if found is None:
+    microseconds = micros(text, 9)
+    if microseconds is None:
         return None
-    found = (found + 500) // 1000 * 1000
-    return found if found <= MICROS[1] else None
+    microseconds = (microseconds + 500) // 1000 * 1000
+    return microseconds if microseconds <= MICROS[1] else None
 
 
 def day_and_clock(text: str, digits: int) -> str | None:

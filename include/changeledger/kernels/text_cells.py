@@ -30,10 +30,10 @@ Quick = Callable[[pa.StringArray], pa.Array]
 
 def from_texts(sql: SqlType, read: Reader) -> FromTexts:
     """How texts of a type become its values. `read` reads one of them."""
-    found = _quick(sql)
-    if found is None:
+    conversion = _quick(sql)
+    if conversion is None:
         return cells.from_texts(sql, read)
-    pattern, quick = found
+    pattern, quick = conversion
     alone = cells.one_by_one(read, arrow_type(sql.spark))
 
     def convert(texts: pa.StringArray) -> Cells:
@@ -111,8 +111,8 @@ def _datetime(sql: SqlType) -> tuple[str, Quick]:
 
     def convert(texts: pa.StringArray) -> pa.Array:
         in_micros = pc.utf8_slice_codeunits(texts, 0, _AT_FRACTION + 6)
-        found = _from_the_year_1(pc.cast(in_micros, pa.timestamp("us")), MICROS[0])
-        return _ticks(found) if sql.base == "datetime" else found
+        timestamps = _from_the_year_1(pc.cast(in_micros, pa.timestamp("us")), MICROS[0])
+        return _ticks(timestamps) if sql.base == "datetime" else timestamps
 
     return pattern, convert
 

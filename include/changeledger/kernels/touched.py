@@ -28,8 +28,8 @@ class HashesOf:
     key: Key
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        found = order.distinct(self.key(rows)).view(np.int64)
-        return pa.RecordBatch.from_arrays([pa.array(found)], schema=HASHES)
+        hashes = order.distinct(self.key(rows)).view(np.int64)
+        return pa.RecordBatch.from_arrays([pa.array(hashes)], schema=HASHES)
 
 
 def known(hashes: pa.Table) -> Known:
@@ -55,8 +55,8 @@ def ends(rows: pa.RecordBatch) -> pa.RecordBatch:
 
     All are NULL of a column whose values have no order.
     """
-    found = [_ends(column) for column in rows.columns]
-    return pa.RecordBatch.from_arrays(found, schema=rows.schema)
+    column_ends = [_ends(column) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(column_ends, schema=rows.schema)
 
 
 def _ends(column: pa.Array) -> pa.Array:
@@ -64,8 +64,8 @@ def _ends(column: pa.Array) -> pa.Array:
     # NaN stands between no two values.
     if pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_nested(kind):
         return pa.nulls(3, kind)
-    found: dict[str, Any] = pc.min_max(column).as_py()
-    return pa.array([found["min"], found["max"], None if column.null_count else found["min"]], kind)
+    extremes: dict[str, Any] = pc.min_max(column).as_py()
+    return pa.array([extremes["min"], extremes["max"], None if column.null_count else extremes["min"]], kind)
 
 
 def touched_schema(key: pa.StructType) -> pa.Schema:
@@ -101,10 +101,10 @@ class Touched(NamedTuple):
     keys: pa.RecordBatch
 
     @classmethod
-    def of(cls, found: pa.Table) -> Touched:
-        """`found`: `touched_schema` of all batches."""
-        hashes = known(found.select(["hash"]).drop_null())
-        keys = rows_of([found.column("key").combine_chunks()])
+    def of(cls, touched: pa.Table) -> Touched:
+        """`touched`: `touched_schema` of all batches."""
+        hashes = known(touched.select(["hash"]).drop_null())
+        keys = rows_of([touched.column("key").combine_chunks()])
         # A batch of more than a few has more than a few hashes: where all are few, all keys are here.
         return cls(hashes, _each_once(keys) if len(hashes) <= FEW else ends(keys))
 
@@ -120,4 +120,4 @@ class Touched(NamedTuple):
 
 def rows_of(structs: Sequence[pa.StructArray]) -> pa.RecordBatch:
     """The structs that are not NULL, their fields as columns."""
-    return pa.RecordBatch.from_struct_array(pa.concat_arrays([one.drop_null() for one in structs]))
+    return pa.RecordBatch.from_struct_array(pa.concat_arrays([struct.drop_null() for struct in structs]))

@@ -204,11 +204,11 @@ class Contract(Strict):
         if len(self.columns) != len(other.columns):
             return self
         columns = []
-        for one, another in zip(self.columns, other.columns, strict=True):
-            kind = _wider(one, another)
-            if kind is None or one.model_copy(update={"type": another.type}) != another:
+        for column, another in zip(self.columns, other.columns, strict=True):
+            kind = _wider(column, another)
+            if kind is None or column.model_copy(update={"type": another.type}) != another:
                 return self
-            columns.append(one.model_copy(update={"type": kind}))
+            columns.append(column.model_copy(update={"type": kind}))
         return self.model_copy(update={"columns": tuple(columns)})
 
     def _grown(self, old: Column, new: Column) -> Column:
@@ -227,11 +227,11 @@ class Contract(Strict):
 _WHOLE = ("smallint", "int", "bigint")
 
 
-def _wider(one: Column, other: Column) -> str | None:
+def _wider(column: Column, other: Column) -> str | None:
     """The type that holds the values of both, as they are; None: neither does."""
-    if one.type == other.type:
-        return one.type
-    for wide, narrow in ((one, other), (other, one)):
+    if column.type == other.type:
+        return column.type
+    for wide, narrow in ((column, other), (other, column)):
         # A real as a double is another number, and Spark has no tinyint.
         is_wide = wide.spark_type != "double" and wide.sql_type.base != "tinyint"
         if is_wide and _holds(wide.spark_type, narrow.spark_type):
@@ -246,6 +246,6 @@ def _holds(wide: str, narrow: str) -> bool:
     if (wide, narrow) == ("double", "float"):
         return True
     if wide.startswith("decimal") and narrow.startswith("decimal"):
-        one, other = SqlType.parse(wide), SqlType.parse(narrow)
-        return one.scale == other.scale and (one.length or 0) >= (other.length or 0)
+        wide_type, narrow_type = SqlType.parse(wide), SqlType.parse(narrow)
+        return wide_type.scale == narrow_type.scale and (wide_type.length or 0) >= (narrow_type.length or 0)
     return False

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 
 def meant(name: str, known: Iterable[str]) -> str | None:
     """The known name that is nearest; None if none is near. Neither case nor hyphens count."""
-    plain = {_plain(one): one for one in known}
-    found = get_close_matches(_plain(name), plain, n=1)
-    return plain[found[0]] if found else None
+    plain = {_plain(candidate): candidate for candidate in known}
+    matches = get_close_matches(_plain(name), plain, n=1)
+    return plain[matches[0]] if matches else None
 
 
 def _plain(name: str) -> str:

@@ -121,15 +121,15 @@ def promised(start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, int 
     The number of a partition's offsets. Of a table None: its source counts the rows. What has nothing between
     its two positions is left out.
     """
-    found: dict[str, int | None] = {}
+    counts: dict[str, int | None] = {}
     for source, last in end.items():
         first = start.get(source)
         if isinstance(last, Mapping):
             offsets = {n: to - (first or {}).get(n, 0) for n, to in last.items()}
-            found |= {partition_name(source, n): count for n, count in offsets.items() if count}
+            counts |= {partition_name(source, n): count for n, count in offsets.items() if count}
         elif first is None or last > first:
-            found[source] = None
-    return found
+            counts[source] = None
+    return counts
 
 
 def partition_name(topic: str, number: str) -> str:

@@ -61,8 +61,8 @@ def refusal(tree: exp.Expr) -> str | None:
 
 def aliases(tree: exp.Expr) -> set[int]:
     """Where names end before the names of their columns, which look like functions and their arguments."""
-    found = (part.this for part in tree.find_all(exp.TableAlias) if part.args.get("columns"))
-    return {name.meta["end"] + 1 for name in found if name is not None and "end" in name.meta}
+    names = (part.this for part in tree.find_all(exp.TableAlias) if part.args.get("columns"))
+    return {name.meta["end"] + 1 for name in names if name is not None and "end" in name.meta}
 
 
 def _near(error: ParseError) -> str:
