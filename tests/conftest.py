@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -66,6 +67,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.delenv("SPARK_REMOTE", raising=False)
         reach_directly()
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[None]:
+    """A command that a test calls in this process switches logs off."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

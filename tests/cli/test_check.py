@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from sourcelab.log import simulate
 from sourcelab.messages import Message, produce
 from sourcelab.postgres import plain_url
 from sourcelab.services import KafkaBroker, Postgres
+from tests.conftest import JARS
 
 LOG = simulate(3, 12)
 MESSAGES = {
@@ -135,10 +136,18 @@ def sent(topic: str, value: Any) -> Message:
     return Message(topic, b'{"id": 1}', json.dumps(value).encode(), (), 10**12)
 
 
+@pytest.fixture
+def new_kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A broker that no other test has written to."""
+    with KafkaBroker(JARS.with_name("kafka"), tmp_path / "broker") as broker:
+        yield broker
+
+
 @pytest.mark.integration
 def test_messages_of_another_form_in_a_topic_that_keeps_them_for_a_minute(
-    project: Path, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    project: Path, new_kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kafka = new_kafka
     topic = "check_flat.shop.dbo.customers"
     settings = {"retention.ms": "60000", "cleanup.policy": "compact,delete"}
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
