@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,16 +19,14 @@ from changeledger.control import ControlStore, furthest
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import refs
 from changeledger.model.errors import AuditFailed, ConfigError, SourceDataLostError, StageOrderError
-from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.state import status
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
-from tests.faults.matrix.lab import State
 from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
-from tests.lake_states import lake_of
+from tests.one_release import OneRelease
 
 pytestmark = pytest.mark.integration
 
@@ -41,36 +39,27 @@ def log() -> Log:
     return simulate(5, 24)
 
 
-class Released(NamedTuple):
-    """The lake of the feed `runs` with the first half of the log; `over` is its window."""
-
-    state: State
-    files: Path
-    over: Window
-
-
 @pytest.fixture(scope="module")
 def released(
     spark: SparkSession,
     log: Log,
     new_database: Callable[[], Postgres],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Released:
-    source, folder, over = new_database(), tmp_path_factory.mktemp("runs"), window()
+) -> OneRelease:
+    """The lake of the feed `runs` with the first half of the log."""
+    source = new_database()
     sqlserver_cdc.load(source.url, log, to_tx=12)
-    state = State(folder / "now")
-    with pytest.MonkeyPatch.context() as patch:
-        session = lake_of(spark, state, folder / "files", patch)
-        run(session, feed_of("runs", source, patch), over)
-    return Released(state, folder / "files", over)
+    return OneRelease.published(
+        spark, tmp_path_factory.mktemp("runs"), lambda patch: feed_of("runs", source, patch), window()
+    )
 
 
 @pytest.fixture
 def lake(
-    spark: SparkSession, released: Released, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, released: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
     """A copy of the lake with one release, for a source of one's own."""
-    return lake_of(spark, released.state.copy(tmp_path), released.files, monkeypatch)
+    return released.copy(spark, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -150,7 +139,7 @@ def test_a_release_that_was_not_completed(
     assert not control.incomplete_releases(feed.feed)
 
 
-def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: Released) -> None:
+def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: OneRelease) -> None:
     over = released.over
     before = published(lake, feed)
     run(lake, feed, over)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import pytest
@@ -24,9 +24,8 @@ from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS, ORDERS
-from tests.faults.matrix.lab import State
 from tests.integration.line import BEGIN, cdc_feed, lake_name, message_feed, plain, rows, run, without_spark
-from tests.lake_states import lake_of
+from tests.one_release import OneRelease
 
 pytestmark = pytest.mark.integration
 
@@ -40,36 +39,28 @@ def log() -> Log:
     return simulate(5, 24)
 
 
-class Released(NamedTuple):
-    """The lake of the feed `asked` with the first half of the log; `over` is its window."""
-
-    state: State
-    files: Path
-    over: Window
-
-
 @pytest.fixture(scope="module")
 def released(
     spark: SparkSession,
     log: Log,
     new_database: Callable[[], Postgres],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Released:
-    source, folder = new_database(), tmp_path_factory.mktemp("asked")
+) -> OneRelease:
+    """The lake of the feed `asked` with the first half of the log."""
+    source = new_database()
     sqlserver_cdc.load(source.url, log, to_tx=HALF)
-    state, over = State(folder / "now"), asked()
-    with pytest.MonkeyPatch.context() as patch:
-        session = lake_of(spark, state, folder / "files", patch)
-        run(session, cdc_feed("asked", source, patch, tables=BOTH), over)
-    return Released(state, folder / "files", over)
+    folder, over = tmp_path_factory.mktemp("asked"), asked()
+    return OneRelease.published(
+        spark, folder, lambda patch: cdc_feed("asked", source, patch, tables=BOTH), over
+    )
 
 
 @pytest.fixture
 def lake(
-    spark: SparkSession, released: Released, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, released: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
     """A copy of the lake with one release, for a source of one's own."""
-    return lake_of(spark, released.state.copy(tmp_path), released.files, monkeypatch)
+    return released.copy(spark, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -117,7 +108,7 @@ def reported_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str
 
 
 def test_chosen_tables_are_read_again(
-    lake: SparkSession, released: Released, feed: Feed, source: Postgres, log: Log
+    lake: SparkSession, released: OneRelease, feed: Feed, source: Postgres, log: Log
 ) -> None:
     over = released.over
     before, position = main_of(lake, feed), control().position(feed.feed)

@@ -38,12 +38,13 @@ _LEAST = {_UNEXPLAINED: 3.0}
 Days = Annotated[int, Query(ge=1, le=3650)]
 
 
-def _database(name: str, visible: VisibleFeeds) -> Database:
-    """404 unless the user may see one of its feeds."""
-    if not any(feed.database == name for feed in visible.values()):
+def _database(name: str, visible: VisibleFeeds) -> tuple[Database, list[str]]:
+    """With those of its feeds that the user may see; 404 if there is none."""
+    names = sorted(feed for feed, known in visible.items() if known.database == name)
+    if not names:
         raise HTTPException(404, f"there is no feed of a database {name} that you may see")
     # Its file may name feeds that this user may not see.
-    return named_database(Settings(), feeds_of(Settings().feeds).feeds, name)
+    return named_database(Settings(), feeds_of(Settings().feeds).feeds, name), names
 
 
 @router.get("/agreement")
@@ -69,8 +70,7 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
     tables: str = "",
 ) -> HTMLResponse:
     """`reference` and `feed`: the pair to show; `comparison`: the one whose findings are."""
-    of = _database(database, visible)
-    feeds = {name for name, known in visible.items() if known.database == database}
+    of, feeds = _database(database, visible)
     # An id that belongs to feeds which the user may not see is none.
     compared = of_agreement.comparison_of(control, comparison, feeds) if comparison else None
     wanted = (reference, feed) if compared is None else (compared.reference, compared.feed)
@@ -141,8 +141,7 @@ def cutover(  # noqa: PLR0913, PLR0917 - what an address says
     events: int = LEAST_EVENTS,
     json: bool = False,
 ) -> HTMLResponse | JSONResponse:
-    of = _database(database, visible)
-    names = sorted(name for name, feed in visible.items() if feed.database == database)
+    of, names = _database(database, visible)
     body, problem = None, None
     if old and new:
         try:

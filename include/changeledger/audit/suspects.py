@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from changeledger.audit import ids
 from changeledger.kernels import order
 from changeledger.kernels.arrow import column, flags_of, numbers
 from changeledger.kernels.hashed import Hashes, Key, hash_of
@@ -23,12 +24,7 @@ from changeledger.kernels.touched import HASHES
 PLACES: Final = "places"
 OPENED: Final = "opened"
 CURRENT: Final = "current"
-# Inputs of `of_ids`: see `ids`.
-NEW: Final = "new"
-PUBLISHED: Final = "published"
-DUPLICATES: Final = "duplicates"
-STAYED: Final = "stayed"
-# The output of both: `HASHES` of keys or ids.
+# The output of `of_keys` and `of_ids`: `HASHES` of keys or ids.
 SUSPECTS: Final = "suspects"
 OUTPUTS: Final = {SUSPECTS: HASHES}
 
@@ -80,10 +76,12 @@ def of_keys(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
 
 def of_ids(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    """Ids that two changes have, that are published already, or that a duplicate names and no change has."""
-    new, published, duplicates, stayed = (
-        _hashes(tables[name]) for name in (NEW, PUBLISHED, DUPLICATES, STAYED)
-    )
+    """Ids that two changes have, that are published already, or that a duplicate names and no change has.
+
+    `tables`: the hashes of the ids in the inputs of `ids.IdRules`, by their names.
+    """
+    inputs = (ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED)
+    new, published, duplicates, stayed = (_hashes(tables[name]) for name in inputs)
     again = new[order.is_among(new, order.distinct(published))]
     return _suspects(_repeated(new), again, _without(_without(duplicates, new), stayed))
 

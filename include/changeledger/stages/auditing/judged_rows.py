@@ -135,14 +135,15 @@ class JudgedRows:
             # All that is there is the run's.
             return Around(Where(AlwaysTrue(), AlwaysTrue()), nothing)
         commits = placed.through(published_changes.commits, published_changes.COMMITS)
-        hashes = self._keys(contract, placed).collected_with([commits, placed.through(_distinct_ids, HASHES)])
-        keys, of_commits = map(Touched.of, hashes[:2])
+        own_ids = placed.through(suspects.ids_of_changes, HASHES).through(HashesOf(suspects.key), HASHES)
+        of_keys, of_commits, of_ids = self._keys(contract, placed).collected_with([commits, own_ids])
+        keys = Touched.of(of_keys)
         is_own, is_near = self._is_own, scans.are_near(keys)
         # By the condition files are passed over, by the hashes rows are found.
         may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
         return Around(
             Where(*may_matter, Among(key_of_rows(contract), keys.hashes)),
-            self._published(contract, scans.are_near(of_commits), Among(by("id"), known(hashes[2]))),
+            self._published(contract, scans.are_near(Touched.of(of_commits)), Among(by("id"), known(of_ids))),
         )
 
     @property
@@ -228,10 +229,6 @@ class JudgedRows:
 
 def _sides_touched(placed: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return sides_touched(placed.select(["key", "previous_key"]), schema)
-
-
-def _distinct_ids(placed: pa.RecordBatch) -> pa.RecordBatch:
-    return HashesOf(suspects.key)(suspects.ids_of_changes(placed))
 
 
 def _among(rows: Rows, key: Key) -> Among:

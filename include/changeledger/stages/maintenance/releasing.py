@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, lease_heartbeat
+from changeledger.control import LEASE_SECONDS, ControlStore, lease_heartbeat
 from changeledger.lake.publishing import complete
 from changeledger.stages.common.context import control_store
 
 # Of `release complete`, `rollback` and `reset`: one continues where the other one has died.
-BY_HAND = "changeledger release complete, rollback or reset"
+_BY_HAND = "changeledger release complete, rollback or reset"
+
+
+@contextmanager
+def by_hand(feed: Feed) -> Iterator[ControlStore]:
+    """The control store, while the feed's lease is held; after an error it ends by itself.
+
+    Raises LeaseHeld while a run of the feed works.
+    """
+    control = control_store(Settings())
+    control.acquire_lease(feed.feed, _BY_HAND, LEASE_SECONDS)
+    with lease_heartbeat(control, feed.feed, _BY_HAND):
+        yield control
+    control.release_lease(feed.feed, _BY_HAND)
 
 
 def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[int]:
@@ -20,11 +36,8 @@ def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[in
     Raises LeaseHeld while a run of the feed works; ReleaseStuck, without `force`, where somebody else has
     written a published table.
     """
-    control = control_store(Settings())
-    control.acquire_lease(feed.feed, BY_HAND, LEASE_SECONDS)
-    with lease_heartbeat(control, feed.feed, BY_HAND):
+    with by_hand(feed) as control:
         waiting = control.incomplete_releases(feed.feed)
         for release in waiting:
             complete(lambda: spark, control, release, force=force)
-    control.release_lease(feed.feed, BY_HAND)
     return [release.id for release in waiting]

@@ -6,18 +6,16 @@ stand on main, until the audit of one of them has passed. Its release makes them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, AskedReset, ControlStore, ResetRow, lease_heartbeat
+from changeledger.control import AskedReset, ResetRow
 from changeledger.lake.publishing import complete_releases
 from changeledger.model.errors import ConfigError
-from changeledger.stages.common.context import control_store, log
-from changeledger.stages.maintenance.releasing import BY_HAND
+from changeledger.stages.common.context import log
+from changeledger.stages.maintenance.releasing import by_hand
 
 # Gives Spark where it is needed.
 Session = Callable[[], SparkSession]
@@ -28,7 +26,7 @@ def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:
 
     Raises ConfigError if nothing is published; LeaseHeld while a run of the feed works.
     """
-    with _leased(feed) as control:
+    with by_hand(feed) as control:
         complete_releases(session, control, feed.feed)
         if control.latest_release(feed.feed) is None:
             raise ConfigError(
@@ -42,7 +40,7 @@ def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:
 
 def withdraw(feed: Feed, by: str, reason: str) -> ResetRow:
     """The reset that waited. Raises ConfigError if none did; LeaseHeld while a run of the feed works."""
-    with _leased(feed) as control:
+    with by_hand(feed) as control:
         row = control.withdraw_reset(feed.feed, by, reason)
     if row is None:
         raise ConfigError(
@@ -51,12 +49,3 @@ def withdraw(feed: Feed, by: str, reason: str) -> ResetRow:
             "takes its release back",
         )
     return row
-
-
-@contextmanager
-def _leased(feed: Feed) -> Iterator[ControlStore]:
-    control = control_store(Settings())
-    control.acquire_lease(feed.feed, BY_HAND, LEASE_SECONDS)
-    with lease_heartbeat(control, feed.feed, BY_HAND):
-        yield control
-    control.release_lease(feed.feed, BY_HAND)

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, Asked, ReleaseRow, lease_heartbeat
+from changeledger.control import Asked, ReleaseRow
 from changeledger.lake import catalog, iceberg, refs, same_releases
 from changeledger.lake.publishing import complete, complete_releases, foreign
 from changeledger.lake.refs import release_tag
 from changeledger.model.errors import ConfigError, ReleaseStuck
 from changeledger.model.window import branch_of
-from changeledger.stages.common.context import control_store, log
-from changeledger.stages.maintenance.releasing import BY_HAND
+from changeledger.stages.common.context import log
+from changeledger.stages.maintenance.releasing import by_hand
 
 # Gives Spark where it is needed.
 Session = Callable[[], SparkSession]
@@ -29,9 +28,8 @@ def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> Releas
     Raises ConfigError if the release cannot be gone back to; LeaseHeld while a run of the feed works;
     ReleaseStuck if somebody else has written a published table.
     """
-    name, control = feed.feed, control_store(Settings())
-    control.acquire_lease(name, BY_HAND, LEASE_SECONDS)
-    with lease_heartbeat(control, name, BY_HAND):
+    name = feed.feed
+    with by_hand(feed) as control:
         complete_releases(session, control, name)
         releases = control.releases(name)
         to = _find(releases, name, target)
@@ -43,7 +41,6 @@ def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> Releas
             newest = control.commit_rollback(name, target, tables, asked, in_lake)
             log.info("%s: release %d makes release %d main again", name, newest.id, target)
             complete(session, control, newest)
-    control.release_lease(name, BY_HAND)
     return newest
 
 
