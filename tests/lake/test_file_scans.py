@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.expressions import AlwaysTrue, GreaterThan
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, comments, iceberg, refs, rewrites
+from changeledger.lake import catalog, comments, iceberg, refs, rewrites, scans
 from changeledger.lake.file_scans import Scan
 from changeledger.lake.writes import Keys, TableChange, apply
 from changeledger.model.change import quoted
@@ -87,6 +87,22 @@ def test_positions_that_are_deleted_are_passed_over(spark: SparkSession, table: 
     assert any(task.delete_files for task in catalog.load(table).scan().plan_files())
     assert [row["id"] for row in read(table)] == [0, 2, 3, 4, 5, 6, 8, 9]
     assert [row["id"] for row in read(table, where=GreaterThan("id", 5))] == [6, 8, 9]
+
+
+def test_a_snapshot_is_read_as_it_is_whatever_was_planned_before(spark: SparkSession, table: str) -> None:
+    first = refs.snapshot_of(table)
+    assert first is not None
+    assert [row["id"] for row in read(table, snapshot=first)] == list(range(10))
+    # Files of other rows are passed over, of this snapshot and of the next one.
+    assert [row["id"] for row in read(table, where=GreaterThan("id", 7), snapshot=first)] == [8, 9]
+    spark.sql(f"INSERT INTO {table} VALUES (10, 'later', NULL, NULL)")
+    second = refs.snapshot_of(table)
+    assert second is not None
+    assert [row["id"] for row in read(table, where=GreaterThan("id", 7), snapshot=second)] == [8, 9, 10]
+    assert catalog.with_snapshot(table, first).snapshot_by_id(first) is not None
+    assert scans.read(table, AlwaysTrue(), SCHEMA, second).num_rows == 11
+    with pytest.raises(ValueError, match="has no snapshot 1"):
+        catalog.with_snapshot(table, 1)
 
 
 def test_a_column_that_is_added_or_renamed_since(spark: SparkSession, table: str) -> None:
