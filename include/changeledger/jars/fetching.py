@@ -27,7 +27,13 @@ Checksums = dict[str, str]
 
 
 class SetupError(Exception):
-    """Set-up cannot go on; the message says what to do."""
+    """Set-up cannot go on; the message says what to do, from its second line on."""
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """What is wrong, and the remedy; empty if it says none."""
+        what, _, remedy = str(self).partition("\n")
+        return what, remedy.strip()
 
 
 def modules(ivy_xml: Path = IVY_XML) -> dict[str, ElementTree.Element]:

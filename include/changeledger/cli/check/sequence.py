@@ -45,8 +45,7 @@ def _spark(feed: Feed) -> Checks[None]:
     try:
         java()
     except SetupError as error:
-        message, _, remedy = str(error).partition("\n")
-        raise ConfigError(message, remedy.strip()) from None
+        raise ConfigError(*error.parts) from None
     count = counted(len(jars(Settings())), "jar")
     spark = connection(feed.spark_connection)
     # Behind a semicolon an sc:// address may have a token.

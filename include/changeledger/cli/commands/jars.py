@@ -34,8 +34,8 @@ def jars() -> None:
     try:
         ensure(configurations, target, _ivy(), java(), target / "ivy.log", say)
     except SetupError as error:
-        message, _, remedy = str(error).partition("\n")
-        raise ConfigError(message, remedy.strip() or "run it again") from None
+        what, remedy = error.parts
+        raise ConfigError(what, remedy or "run it again") from None
     say(f"the jars are in {', '.join(str(target / name) for name in configurations)}")
 
 
