@@ -149,9 +149,9 @@ class Feed(Strict):
         return FeedTables.of(self.namespace)
 
     @property
-    def names(self) -> dict[str, TableNames]:
+    def names(self) -> Mapping[str, TableNames]:
         """The tables in the lake of each source table. Raises ConfigError if two would share one."""
-        return distinct_names(self.namespace, [t.table for t in self.tables])
+        return distinct_names(self.namespace, (t.table for t in self.tables))
 
     def only(self, tables: Sequence[str]) -> Feed:
         """The feed as if it had these tables alone. Raises ConfigError if it lacks one."""

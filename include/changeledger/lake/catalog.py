@@ -6,19 +6,25 @@ what the commit was built on, so neither writes over the other.
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Final
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import PY_CATALOG_IMPL, TYPE, Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 from changeledger.config.settings import Settings
+from changeledger.lake.parallel import parallel_map
+from changeledger.lake.shared_metadata import shared
+from changeledger.lake.sql_catalog import KnownFilesCatalog
 from changeledger.model import table_names
 from changeledger.spark.lake_catalog import sql_url
 
@@ -38,7 +44,7 @@ def load(table: str) -> Table:
 
     Raises pyiceberg's NoSuchTableError.
     """
-    return _catalog().load_table(_own(table))
+    return _loaded(_catalog(), table)
 
 
 def with_snapshot(table: str, snapshot: int) -> Table:
@@ -47,12 +53,12 @@ def with_snapshot(table: str, snapshot: int) -> Table:
     A snapshot is always the same: where a stage reads one for several purposes, its table is loaded once. It
     is kept for moments, since a catalog may have lent the credentials for its files.
     """
-    return _with_snapshot(tuple(Settings().catalog.items()), table, snapshot, int(time.monotonic() // _KEPT))
+    return _with_snapshot(_members(), table, snapshot, int(time.monotonic() // _KEPT))
 
 
 @lru_cache(maxsize=1024)
 def _with_snapshot(members: tuple[tuple[str, str], ...], table: str, snapshot: int, _: int) -> Table:
-    loaded = _opened(members).load_table(_own(table))
+    loaded = _loaded(_opened(members), table)
     if loaded.snapshot_by_id(snapshot) is None:
         raise ValueError(f"{table} has no snapshot {snapshot}")
     return loaded
@@ -66,8 +72,22 @@ def found(table: str) -> Table | None:
         return None
 
 
+def look(tables: Iterable[str]) -> dict[str, Table]:
+    """Those of the tables that are there, as they are now; some are asked for at once."""
+    names = list(tables)
+    looked = zip(names, parallel_map(found, names), strict=True)
+    return {name: table for name, table in looked if table is not None}
+
+
 def exists(table: str) -> bool:
     return _catalog().table_exists(_own(table))
+
+
+def existing(names: Iterable[str]) -> set[str]:
+    """Those of the tables that are there: each namespace is asked once, however many tables it has."""
+    wanted = set(names)
+    of_names = {".".join(_own(name)[:-1]) for name in wanted}
+    return wanted & {name for namespace in of_names for name in tables(namespace)}
 
 
 def create_namespace(namespace: str) -> None:
@@ -97,8 +117,24 @@ def _own(table: str) -> tuple[str, ...]:
     return tuple(table.split(".")[1:])
 
 
+def _loaded(catalog: Catalog, table: str) -> Table:
+    loaded = catalog.load_table(_own(table))
+    loaded.metadata = shared(loaded.metadata)
+    return loaded
+
+
 def _catalog() -> Catalog:
-    return _opened(tuple(Settings().catalog.items()))
+    return _opened(_members())
+
+
+def _members() -> tuple[tuple[str, str], ...]:
+    """`Settings.catalog`, read again where the environment has changed: a stage asks thousands of times."""
+    return _members_in(tuple(os.environ.items()), Path.cwd())
+
+
+@lru_cache(maxsize=8)
+def _members_in(_environment: tuple[tuple[str, str], ...], _folder: Path) -> tuple[tuple[str, str], ...]:
+    return tuple(Settings().catalog.items())
 
 
 @cache
@@ -107,6 +143,8 @@ def _opened(members: tuple[tuple[str, str], ...]) -> Catalog:
     if properties["type"] != "sql":
         return load_catalog(NAME, **properties)
     properties |= {"uri": _patient(properties["uri"]), "pool_pre_ping": "true", "schema_version": "v1"}
+    properties[PY_CATALOG_IMPL] = f"{KnownFilesCatalog.__module__}.{KnownFilesCatalog.__name__}"
+    del properties[TYPE]
     try:
         opened = load_catalog(NAME, **properties)
     except (OperationalError, ProgrammingError):

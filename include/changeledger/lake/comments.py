@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate, TableUpdate
 from pyiceberg.types import NestedField, StructType
 
@@ -14,9 +15,12 @@ _COMMENT = "comment"
 _LAST = -1
 
 
-def write(table: str, comments: Comments) -> None:
-    """By field ids: a column's name may have dots. Columns without a comment here keep theirs."""
-    iceberg_table = catalog.load(table)
+def write(table: str, comments: Comments, loaded: Table | None = None) -> None:
+    """By field ids: a column's name may have dots. Columns without a comment here keep theirs.
+
+    `loaded`: the table, if it is known as its columns are now.
+    """
+    iceberg_table = loaded or catalog.load(table)
     schema = iceberg_table.schema()
     fields = [_commented(field, (), comments.columns) for field in schema.fields]
     updates: list[TableUpdate] = []

@@ -6,10 +6,10 @@ reads them as Arrow, file by file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from cachetools import LRUCache, cached
@@ -21,6 +21,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
+from changeledger.lake.shared_metadata import schema_in
 from changeledger.lake.stores import store_of
 
 
@@ -47,6 +48,10 @@ class Scan:
         parts = tuple(scan.plan_files()) if snapshot is None else _files(table, where, snapshot)
         return cls(alone(table), store_of(table), projection, where, schema, parts)
 
+    def __reduce__(self) -> tuple[Callable[..., Scan], tuple[object, ...]]:
+        rest = self.where, self.schema, self.parts
+        return _scan, (self.metadata, self.io, self.projection.model_dump_json(), *rest)
+
     @property
     def weights(self) -> list[int]:
         """How many rows each file has."""
@@ -61,6 +66,10 @@ class Scan:
             # In one batch, or in several where Arrow cannot hold a column in one.
             table = pa.Table.from_batches([batch]).select(self.schema.names).cast(self.schema)
             yield from table.combine_chunks().to_batches()
+
+
+def _scan(metadata: TableMetadata, io: FileIO, projection: str, *rest: Any) -> Scan:
+    return Scan(metadata, io, schema_in(projection), *rest)
 
 
 # A stage reads the same rows of a snapshot for several purposes; its manifests take longer than a few rows.
@@ -88,7 +97,10 @@ def _selected(schema: pa.Schema, table_schema: Schema) -> Iterator[str]:
 
 
 def alone(table: Table) -> TableMetadata:
-    """What workers need to know of the table: neither its history, nor how the catalog is reached."""
+    """What workers need to know of the table: neither its history, nor how the catalog is reached.
+
+    It stays the same from commit to commit, so a worker that stays parses it once.
+    """
     return table.metadata.model_copy(
         update={
             "snapshots": [],
@@ -96,5 +108,7 @@ def alone(table: Table) -> TableMetadata:
             "metadata_log": [],
             "refs": {},
             "current_snapshot_id": None,
+            "last_sequence_number": 0,
+            "last_updated_ms": 0,
         }
     )

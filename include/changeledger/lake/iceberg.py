@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, reduce
-from typing import Final, TypeVar
+from typing import Final
 
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -18,11 +18,6 @@ from changeledger.lake import catalog, refs
 from changeledger.model.change import literal, quoted
 
 Columns = Sequence[tuple[str, str]]
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-# Tables worked on at the same time: their commits wait for the catalog, not for the processor.
-_AT_ONCE = 4
 
 PROPERTIES: Final = {
     "format-version": "2",
@@ -37,12 +32,6 @@ PROPERTIES: Final = {
     "write.spark.fanout.enabled": "true",
     "write.metadata.delete-after-commit.enabled": "true",
 }
-
-
-def parallel_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """`work` on each item, such as a table, some at once; the first error ends it."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(work, items))
 
 
 def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:
@@ -62,35 +51,45 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
     A branch has no schema of its own in Iceberg: they show on main at once, empty.
     """
     wanted = schema_of(tuple(columns))
-    for path, kind, is_new in _different(_schema(table), wanted):
+    for path, kind, is_new in _different(_schema(catalog.load(table)), wanted):
         name = ".".join(map(quoted, path))
         what = f"ADD COLUMN {name} {kind}" if is_new else f"ALTER COLUMN {name} TYPE {kind}"
         spark.sql(f"ALTER TABLE {table} {what}")
+
+
+def has_columns(table: Table, columns: Columns) -> bool:
+    """Has the table these columns and no others, so that neither `narrow` nor `widen` would change it?
+
+    Spark, which reads their types, has to be started before.
+    """
+    own, wanted = _schema(table), schema_of(tuple(columns))
+    return not any(_different(own, wanted)) and not any(is_new for _, _, is_new in _different(wanted, own))
 
 
 def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
     another type: a run has added them that was never released. True if there were some. A table of which
     nothing is released goes itself, with all that was built of it."""
-    current, wanted = _schema(table), schema_of(tuple(columns))
+    loaded = catalog.load(table)
+    current, wanted = _schema(loaded), schema_of(tuple(columns))
     other = [path for path, _, is_new in _different(wanted, current) if is_new]
     other += [path for path, _, is_new in _different(current, wanted) if not is_new]
     if not other:
         return False
-    published = refs.snapshot_of(table)
+    published = refs.head(loaded)
     if published is None:
         spark.sql(f"DROP TABLE {table} PURGE")
         return True
-    added = set(refs.added_since(table, published))
+    added = set(refs.added_since(loaded, published))
     gone = [path for path in other if path in added]
     for path in gone:
         spark.sql(f"ALTER TABLE {table} DROP COLUMN {'.'.join(map(quoted, path))}")
     return bool(gone)
 
 
-def _schema(table: str) -> StructType:
+def _schema(table: Table) -> StructType:
     """The table's columns as Spark has them."""
-    arrow_schema = schema_to_pyarrow(catalog.load(table).schema(), include_field_ids=False)
+    arrow_schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
     return from_arrow_schema(arrow_schema, prefer_timestamp_ntz=True)
 
 
@@ -143,15 +142,17 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, frames)
 
 
-def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
-    """The branch as main is now, whatever an earlier attempt left on it."""
-    published = refs.snapshot_of(table)
+def fresh_branch(spark: SparkSession, table: str, branch: str) -> Table:
+    """The branch as main is now, whatever an earlier attempt left on it. Returns the table before."""
+    loaded = catalog.load(table)
+    published = refs.head(loaded)
     if published is None:
         refs.drop(table, [branch])
         # Of a table that has no snapshot, only Iceberg's own code makes a branch.
         spark.sql(f"ALTER TABLE {table} CREATE BRANCH {quoted(branch)}")
     else:
         refs.set_branch(table, branch, published)
+    return loaded
 
 
 def empty(spark: SparkSession, table: str, branch: str) -> None:

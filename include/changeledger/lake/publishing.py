@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake.parallel import parallel_map
 from changeledger.lake.refs import release_tag
 from changeledger.lake.scans import is_equal
 from changeledger.model.errors import ReleaseStuck
@@ -43,11 +44,12 @@ def complete(
     was stays under the tag `displaced_<id>`.
     """
     tag, tables = release_tag(release.id), release.tables
-    iceberg.parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
+    parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
     _point_to(session, control, release)
-    mains = refs.heads(tables, refs.MAIN)
+    tagged = catalog.look(tables)
+    mains = refs.heads_in(tagged, refs.MAIN)
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
-    stuck = _foreign_of(control, release, behind, mains)
+    stuck = _foreign_of(control, release, behind, tagged)
     # Past a pause it may be another run that has moved them: this one ends here, and nothing is stuck.
     control.renew_lease(release.feed, LEASE_SECONDS)
     if stuck and not force:
@@ -55,40 +57,48 @@ def complete(
     for table in stuck:
         refs.set_tag(table, f"displaced_{release.id}", mains[table])
         refs.set_branch(table, refs.MAIN, tables[table])
-    built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
+    moving = [table for table in behind if table not in stuck]
     try:
-        _move(release, mains, {table: built.get(table, []) for table in behind if table not in stuck})
+        _move(release, mains, moving)
     except refs.MainMoved as moved:
         raise _stuck(release, [moved.table]) from moved
     if not release.is_rollback:
         _take_off_replay_list(session, control, release)
     control.complete_release(release.feed, release.id)
-    left = refs.names(built, refs.BRANCH, branch_of(release.window_id))
-    iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), left.items())
+    done = {} if release.is_rollback else dict.fromkeys(moving)
+    _drop_branches(release, {name: table for name, table in tagged.items() if name not in done})
 
 
 def _foreign_of(
-    control: ControlStore, release: ReleaseRow, behind: Mapping[str, int], mains: Mapping[str, int]
+    control: ControlStore, release: ReleaseRow, behind: Mapping[str, int], tables: refs.Tables
 ) -> list[str]:
-    """The tables whose main somebody else has written since the release was built."""
+    """Those of the tables behind the release whose main somebody else has written since it was built."""
     if not release.is_rollback:
-        return _moved(behind, mains)
-    return foreign([row for row in control.releases(release.feed) if row.id < release.id], behind, mains)
+        return _moved(behind, tables)
+    earlier = [row for row in control.releases(release.feed) if row.id < release.id]
+    return foreign(earlier, behind, refs.heads_in(tables, refs.MAIN))
 
 
-def _move(release: ReleaseRow, mains: Mapping[str, int], built: Mapping[str, Iterable[str]]) -> None:
+def _move(release: ReleaseRow, mains: Mapping[str, int], tables: Iterable[str]) -> None:
     """Main of these tables to the release. Raises MainMoved if one is written meanwhile.
 
-    `built`: by table the branches that the release was built on. They go in the same commit as main moves.
+    The branches that the release was built on go in the same commit as main moves forward.
     """
 
     def move(table: str) -> None:
         if release.is_rollback:
             refs.move_back(table, release.tables[table], mains.get(table))
         else:
-            refs.forward(table, release.tables[table], without=built[table])
+            refs.forward(table, release.tables[table], without=branch_of(release.window_id))
 
-    iceberg.parallel_map(move, built)
+    parallel_map(move, tables)
+
+
+def _drop_branches(release: ReleaseRow, tables: refs.Tables) -> None:
+    """Those that the release was built on, of tables whose main has not moved."""
+    prefix = branch_of(release.window_id)
+    built = {name: refs.names_in(table, refs.BRANCH, prefix) for name, table in tables.items()}
+    parallel_map(lambda name: refs.drop(name, built[name]), [name for name in built if built[name]])
 
 
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
@@ -100,7 +110,7 @@ def complete_releases(session: Callable[[], SparkSession], control: ControlStore
 
 def require_mains(feed: str, tables: dict[str, int]) -> None:
     """Raises ReleaseStuck unless main of every table is what its snapshot was built on."""
-    moved = _moved(tables, refs.heads(tables, refs.MAIN))
+    moved = _moved(tables, catalog.look(tables))
     if moved:
         raise ReleaseStuck(
             f"{feed}: since the run was built, somebody else has written main of {', '.join(sorted(moved))}",
@@ -109,10 +119,10 @@ def require_mains(feed: str, tables: dict[str, int]) -> None:
         )
 
 
-def _moved(tables: Mapping[str, int], mains: Mapping[str, int]) -> list[str]:
+def _moved(snapshots: Mapping[str, int], tables: refs.Tables) -> list[str]:
     """The tables whose main is not what their snapshot was built on."""
-    lineages = refs.lineages(tables)
-    return [table for table in tables if table in mains and mains[table] not in lineages[table]]
+    lineages, mains = refs.lineages(tables, snapshots), refs.heads_in(tables, refs.MAIN)
+    return [name for name in snapshots if name in mains and mains[name] not in lineages[name]]
 
 
 def foreign(earlier: Iterable[ReleaseRow], tables: Iterable[str], mains: Mapping[str, int]) -> list[str]:
@@ -144,9 +154,10 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
 def _point_to(session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow) -> None:
     """Name the release in the feed's table of releases, once."""
     pointer = FeedTables.of(release.feed).releases
-    if not catalog.exists(pointer):
+    known = catalog.found(pointer)
+    if known is None:
         iceberg.create(session(), pointer, RELEASE_COLUMNS)
-    if catalog.load(pointer).scan(is_equal("release", release.id), ("release",)).count():
+    elif known.scan(is_equal("release", release.id), ("release",)).count():
         return
     window = control.window_row(release.feed, release.window_id)
     assert window is not None, "a release is of a window"

@@ -16,6 +16,7 @@ from changeledger.lake import catalog
 
 MAIN = "main"
 _RELEASE = "release_"
+Tables = Mapping[str, Table]
 BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
 
 # Another commit of the same table may come between: it is read again so often.
@@ -24,28 +25,41 @@ _TRIES = 5
 
 def heads(tables: Iterable[str], ref: str) -> dict[str, int]:
     """The snapshot that a branch or tag names, by table, of the tables that have it."""
-    snapshots = {table: snapshot_of(table, ref) for table in tables}
-    return {table: snapshot for table, snapshot in snapshots.items() if snapshot is not None}
+    return heads_in(catalog.look(tables), ref)
+
+
+def heads_in(tables: Tables, ref: str) -> dict[str, int]:
+    """`heads` of tables that are loaded."""
+    snapshots = {name: head(table, ref) for name, table in tables.items()}
+    return {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
 
 
 def snapshot_of(table: str, ref: str = MAIN) -> int | None:
     """The snapshot that a branch or tag of the table names; None if there is no such ref, or table."""
     iceberg_table = catalog.found(table)
-    named = None if iceberg_table is None else iceberg_table.metadata.refs.get(ref)
+    return None if iceberg_table is None else head(iceberg_table, ref)
+
+
+def head(table: Table, ref: str = MAIN) -> int | None:
+    """`snapshot_of` a table that is loaded."""
+    named = table.metadata.refs.get(ref)
     return None if named is None else named.snapshot_id
 
 
 def names(tables: Iterable[str], kind: SnapshotRefType, prefix: str = "") -> dict[str, list[str]]:
     """The branches (but main) or the tags that begin so, of each table that has some."""
-    by_table = {
-        table: [
-            name
-            for name, ref in catalog.load(table).metadata.refs.items()
-            if ref.snapshot_ref_type == kind and name != MAIN and name.startswith(prefix)
-        ]
-        for table in tables
-    }
+    loaded = {table: catalog.load(table) for table in tables}
+    by_table = {table: names_in(iceberg_table, kind, prefix) for table, iceberg_table in loaded.items()}
     return {table: ref_names for table, ref_names in by_table.items() if ref_names}
+
+
+def names_in(table: Table, kind: SnapshotRefType, prefix: str) -> list[str]:
+    """`names` of a table that is loaded."""
+    return [
+        name
+        for name, ref in table.metadata.refs.items()
+        if ref.snapshot_ref_type == kind and name != MAIN and name.startswith(prefix)
+    ]
 
 
 def release_tag(release_id: int) -> str:
@@ -67,9 +81,9 @@ def is_released(table: str, snapshot: int) -> bool:
     return any(snapshot in _lineage(known, release) for release in tagged)
 
 
-def lineages(snapshots: Mapping[str, int]) -> dict[str, set[int]]:
+def lineages(tables: Tables, snapshots: Mapping[str, int]) -> dict[str, set[int]]:
     """By table the snapshot and those that it was built on, as far as they are kept."""
-    return {table: _lineage(catalog.load(table), snapshot) for table, snapshot in snapshots.items()}
+    return {name: _lineage(tables[name], snapshot) for name, snapshot in snapshots.items() if name in tables}
 
 
 def is_built_on(table: Table, snapshot: int, earlier: int) -> bool:
@@ -82,9 +96,9 @@ def _lineage(table: Table, snapshot: int) -> set[int]:
     return {ancestor.snapshot_id for ancestor in ancestors_of(metadata.snapshot_by_id(snapshot), metadata)}
 
 
-def added_since(table: str, snapshot: int) -> list[tuple[str, ...]]:
+def added_since(table: Table, snapshot: int) -> list[tuple[str, ...]]:
     """Paths of columns, and of fields of structs, that the table got after the snapshot was written."""
-    metadata = catalog.load(table).metadata
+    metadata = table.metadata
     then = metadata.snapshot_by_id(snapshot)
     schema = None if then is None or then.schema_id is None else metadata.schema_by_id(then.schema_id)
     return list(_new(metadata.schema().as_struct(), set() if schema is None else schema.field_ids))
@@ -116,8 +130,8 @@ class MainMoved(Exception):
         self.table = table
 
 
-def forward(table: str, snapshot: int, without: Iterable[str] = ()) -> None:
-    """Main, at a snapshot that was built on it, and the refs `without` taken off in the same commit.
+def forward(table: str, snapshot: int, without: str | None = None) -> None:
+    """Main, at a snapshot that was built on it; branches that begin with `without` go in the same commit.
 
     Raises MainMoved if it was built on another one.
     """
@@ -127,7 +141,8 @@ def forward(table: str, snapshot: int, without: Iterable[str] = ()) -> None:
         if main is not None and main.snapshot_id not in _lineage(iceberg_table, snapshot):
             raise MainMoved(table, snapshot)
         manage = _set(iceberg_table, MAIN, snapshot, ManageSnapshots.create_branch)
-        return manage if manage is None else _without(iceberg_table, without, manage)
+        gone = [] if without is None else names_in(iceberg_table, BRANCH, without)
+        return _without(iceberg_table, gone, manage)
 
     _commit(table, moved)
 

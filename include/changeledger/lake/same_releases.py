@@ -10,7 +10,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from changeledger.control import ControlStore, ReleaseRow
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import catalog, refs
+from changeledger.lake.parallel import parallel_map
 from changeledger.model.errors import StoresDisagree
 from changeledger.model.table_names import FeedTables
 
@@ -70,7 +71,7 @@ def _has(table: str, snapshot: int) -> bool:
 
 
 def _require(completed: ReleaseRow, newest: int, tables: Sequence[str]) -> None:
-    looks = iceberg.parallel_map(partial(_look, completed), tables)
+    looks = parallel_map(partial(_look, completed), tables)
     said = disagreement(completed, newest, dict(zip(tables, looks, strict=True)))
     if said is not None:
         raise StoresDisagree(*said)

@@ -13,6 +13,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from changeledger.lake import catalog, refs
+from changeledger.lake.parallel import parallel_map
 
 
 class RowCounts(NamedTuple):
@@ -44,7 +45,11 @@ _UNKNOWN = RowCounts(None, None)
 
 def built(snapshots: Mapping[str, int]) -> dict[str, BuiltTable]:
     """By table."""
-    return {table: _of_table(catalog.load(table).metadata, snapshot) for table, snapshot in snapshots.items()}
+    loaded = parallel_map(catalog.load, snapshots)
+    return {
+        table: _of_table(iceberg_table.metadata, snapshots[table])
+        for table, iceberg_table in zip(snapshots, loaded, strict=True)
+    }
 
 
 def _of_table(metadata: TableMetadata, snapshot: int) -> BuiltTable:

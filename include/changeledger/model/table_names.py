@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from changeledger.model.errors import ConfigError
@@ -75,11 +78,16 @@ def snapshot_table(database: str, table: str) -> str:
     return TableNames.of(NAMESPACE, f"snapshot_{database}__{table}").current
 
 
-def distinct_names(namespace: str, tables: list[str]) -> dict[str, TableNames]:
+def distinct_names(namespace: str, tables: Iterable[str]) -> Mapping[str, TableNames]:
     """Lake names by table. Raises ConfigError when two tables would share one."""
+    return _distinct(namespace, tuple(tables))
+
+
+@lru_cache(maxsize=64)
+def _distinct(namespace: str, tables: tuple[str, ...]) -> Mapping[str, TableNames]:
     names = {table: TableNames.of(namespace, table) for table in tables}
-    everything = [name for group in names.values() for name in (group.raw, *group)]
-    twice = sorted({n for n in everything if everything.count(n) > 1})
+    counts = Counter(name for group in names.values() for name in (group.raw, *group))
+    twice = sorted(name for name, number in counts.items() if number > 1)
     if twice:
         raise ConfigError(
             f"two source tables would both be {twice[0]}", "put one of them into a feed of its own"

@@ -16,6 +16,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
 from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
 from changeledger.lake.refs import release_tag
@@ -63,7 +64,7 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
         iceberg.expire(spark, table, unneeded)
         iceberg.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
 
-    iceberg.parallel_map(maintain, tables)
+    parallel_map(maintain, tables)
     log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), tags, oldest)
 
 
@@ -96,7 +97,7 @@ def _drop_branches(
         table: [name for name in names if name not in needed]
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items()
     }
-    iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
+    parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
     count = len({name for names in drop.values() for name in names})
     log.info("%s: %d branches of runs removed, %d are waited for", feed.feed, count, len(needed))
 
@@ -119,7 +120,7 @@ def _drop_tags(
     if old and pointer in tables:
         stay = f" AND release NOT IN ({', '.join(map(str, sorted(kept)))})" if kept else ""
         upkeep.delete_where(spark, pointer, f"release <= {max(old)}{stay}")
-    iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
+    parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
     return len({name for tags in drop.values() for name in tags})
 
 

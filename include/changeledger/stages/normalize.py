@@ -22,13 +22,13 @@ from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import catalog, iceberg, same_releases, scans, writes
+from changeledger.lake import iceberg, same_releases, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
 from changeledger.reconcile.expired import expired
 from changeledger.spark.session import for_rows_of
-from changeledger.stages.common import branches, input_records, published_changes
+from changeledger.stages.common import input_records, published_changes
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.common.publishing import as_stated, secret_of
@@ -37,6 +37,7 @@ from changeledger.stages.normalization import (
     mask_orders,
     not_chosen,
     other_feeds,
+    preparing,
     reading,
     repairing,
     waiting,
@@ -60,8 +61,9 @@ def run(ctx: StageContext) -> None:
     contracts = [i.contract.checked() for i in inputs if i.contract is not None]
     of_window = {contract.table: as_stated(ctx.feed, contract) for contract in contracts}
     # A table without a record in the window has its branch, too: the later stages expect it.
-    _prepare(ctx, {**ctx.contracts(), **{table: stated.published for table, stated in of_window.items()}})
-    describing.describe(ctx, of_window.values())
+    published = {table: stated.published for table, stated in of_window.items()}
+    unchanged = preparing.prepare(ctx, {**ctx.contracts(), **published})
+    describing.describe(ctx, of_window.values(), unchanged)
     left = ctx.workers.each(lambda table_input: _write(ctx, _published(ctx, table_input, of_window)), inputs)
     left += ctx.workers.each(partial(_write, ctx), repairing.inputs(ctx))
     _write_dispositions(ctx, left)
@@ -130,12 +132,8 @@ def _raw_messages(ctx: StageContext) -> Rows:
 
 def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
     """The records of the feed's tables decoded, each input with the contract that they agree on."""
-    known = reading.TableKnowledge(
-        _as_in_source(ctx),
-        mask_orders.MaskOrders(ctx).resolved,
-        partial(other_feeds.borrowed, ctx),
-        partial(other_feeds.computed, ctx),
-    )
+    others, orders = other_feeds.OtherFeeds(ctx), mask_orders.MaskOrders(ctx)
+    known = reading.TableKnowledge(_as_in_source(ctx), orders.resolved, others.borrowed, others.computed)
     return reading.inputs(records, known, ctx.workers.each)
 
 
@@ -153,41 +151,6 @@ def _published(ctx: StageContext, table_input: Input, contracts: Mapping[str, Co
         return Input(table_input.table, contract, decoded)
     kernel = PublishChanges(contract, secret_of(ctx.feed, contract), decoded.schema)
     return Input(table_input.table, contract.published, decoded.through(kernel, kernel.schema))
-
-
-def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
-    """Tables with their newest columns; what this stage writes gets a branch as main is now."""
-    of_feed = ctx.lake
-    own = {of_feed.dispositions: change.DISPOSITION_COLUMNS, of_feed.quarantine: change.QUARANTINE_COLUMNS}
-    tables: dict[str, tuple[Contract, iceberg.Columns]] = {}
-    for contract in contracts.values():
-        names = ctx.names[contract.table]
-        tables[names.changes] = contract, change.ledger_columns(contract)
-        tables[names.history] = contract, change.history_columns(contract)
-        tables[names.current] = contract, change.current_columns(contract)
-    existing_tables = set(catalog.tables(ctx.feed.namespace))
-    published = ctx.published(existing_tables & tables.keys())
-    for table, columns in own.items():
-        if table not in existing_tables:
-            iceberg.create(ctx.spark, table, columns)
-        iceberg.fresh_branch(ctx.spark, table, ctx.branch)
-    known = [table for table in tables if table in existing_tables]
-    if any(iceberg.parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table][1]), known)):
-        # Their snapshots hold columns that are gone now.
-        ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
-        existing_tables = set(catalog.tables(ctx.feed.namespace))
-
-    def prepare(table: str) -> None:
-        contract, columns = tables[table]
-        if table in existing_tables:
-            iceberg.widen(ctx.spark, table, columns)
-        else:
-            is_history = table == ctx.names[contract.table].history
-            iceberg.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
-        if table == ctx.names[contract.table].changes:
-            branches.begin(ctx, table, contract, published.get(table))
-
-    iceberg.parallel_map(prepare, tables)
 
 
 class OtherRecords(NamedTuple):

@@ -50,13 +50,9 @@ def run(ctx: StageContext) -> None:
 
 def _untouched(ctx: StageContext) -> dict[str, int]:
     """Main of the tables that the run has not touched: one tag reads all tables."""
-    others = [
-        name
-        for table in {t.table for t in ctx.whole.tables} - set(ctx.names)
-        for name in TableNames.of(ctx.feed.namespace, table)
-        if catalog.exists(name)
-    ]
-    return refs.heads(others, refs.MAIN)
+    others = {t.table for t in ctx.whole.tables} - set(ctx.names)
+    names = [name for table in others for name in TableNames.of(ctx.feed.namespace, table)]
+    return refs.heads(catalog.existing(names), refs.MAIN)
 
 
 def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:

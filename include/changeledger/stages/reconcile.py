@@ -19,13 +19,14 @@ def run(ctx: StageContext) -> None:
     ctx.control.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
     contracts = list(ctx.contracts().values())
     ledgers = {c.table: ctx.names[c.table].changes for c in contracts}
-    new = scans.of_run({name: normalized[name] for name in ledgers.values()}, ctx.id)
-    tables = [name for c in contracts for name in (ctx.names[c.table].history, ctx.names[c.table].current)]
-    published = ctx.published(tables)
+    published = ctx.published(name for contract in contracts for name in ctx.names[contract.table])
+    # A ledger that stands where main stands has no change of the run.
+    written = {name: normalized[name] for name in ledgers.values() if published.get(name) != normalized[name]}
+    new = scans.of_run(written, ctx.id)
 
     def build(contract: Contract) -> Breaks | None:
         ledger = ledgers[contract.table]
-        return _table(ctx, contract, published, normalized[ledger], new[ledger])
+        return _table(ctx, contract, published, normalized[ledger], new.get(ledger, 0))
 
     table_breaks = ctx.workers.each(build, contracts)
     write_breaks(ctx, [breaks for breaks in table_breaks if breaks is not None])

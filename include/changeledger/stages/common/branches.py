@@ -24,12 +24,12 @@ def begin(ctx: StageContext, table: str, contract: Contract, published: int | No
 
     Returns the snapshot of the rows that are published, as the branch has them.
     """
-    iceberg.fresh_branch(ctx.spark, table, ctx.branch)
+    loaded = iceberg.fresh_branch(ctx.spark, table, ctx.branch)
     if ctx.starts_over:
         iceberg.empty(ctx.spark, table, ctx.branch)
     if published is None:
         return None
-    added = refs.added_since(table, published)
+    added = refs.added_since(loaded, published)
     names = [name for name in contract.names if any(path[-1] == name for path in added)]
     if not names:
         return published

@@ -26,6 +26,7 @@ from changeledger.control import (
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, StageOrderError
@@ -141,7 +142,7 @@ class StageContext:
         return DIALECTS[self.feed.dialect]
 
     @property
-    def names(self) -> dict[str, TableNames]:
+    def names(self) -> Mapping[str, TableNames]:
         return self.feed.names
 
     @property
@@ -172,7 +173,8 @@ class StageContext:
     def raws(self) -> list[str]:
         """The raw tables that are there."""
         raws = [self.lake.raw, *(names.raw for names in self.names.values())]
-        return [raw for raw in raws if catalog.exists(raw)]
+        existing = catalog.existing(raws)
+        return [raw for raw in raws if raw in existing]
 
     def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
         """The window, stored with the positions that `resolve` gives where it is not stored yet.
@@ -211,7 +213,8 @@ class StageContext:
         """The tables that normalize writes on the branch, as far as they are there."""
         tables = [self.lake.dispositions, self.lake.quarantine, self.lake.pending]
         tables += [names.changes for names in self.names.values()]
-        return [table for table in tables if catalog.exists(table)]
+        existing = catalog.existing(tables)
+        return [table for table in tables if table in existing]
 
     def built(self, table: str) -> DataFrame:
         """The table as the run has built it."""
@@ -224,11 +227,9 @@ class StageContext:
         since. Raises ConfigError where the YAML wants one published otherwise."""
         feed = self.feed.feed
         stored = {**self.control.contracts(feed), **self.control.contracts_of(feed, self.window)}
-        own = {
-            table: stored[table]
-            for table, names in self.names.items()
-            if table in stored and catalog.exists(names.changes)
-        }
+        ledgers = {table: names.changes for table, names in self.names.items() if table in stored}
+        existing = catalog.existing(ledgers.values())
+        own = {table: stored[table] for table, ledger in ledgers.items() if ledger in existing}
         for contract in own.values():
             require_as_published(self.feed, contract)
         return {table: contract.published for table, contract in own.items()}
@@ -250,7 +251,7 @@ class StageContext:
     def begin_from(self, stage: str) -> BuiltSnapshots:
         """Begin this process' branch where `stage` has left its own; see `require_done`."""
         done = self.require_done(stage)
-        iceberg.parallel_map(
+        parallel_map(
             lambda table_snapshot: refs.set_branch(table_snapshot[0], self.branch, table_snapshot[1]),
             done.tables.items(),
         )

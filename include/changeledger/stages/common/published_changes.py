@@ -29,7 +29,8 @@ COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
 def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | None:
     """The published ledger rows that can be at the positions of the changes; None if there are none."""
     table = ctx.names[contract.table].changes
-    if ctx.starts_over or refs.snapshot_of(table) is None:
+    main = None if ctx.starts_over else refs.snapshot_of(table)
+    if main is None:
         return None
     hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
     own, of_commits = hashes.collected_with([changes.through(commits, COMMITS)])
@@ -38,10 +39,10 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
     near = scans.are_near(Touched.of(of_commits))
     among = Among(ledger_kernels.key, known(own))
     narrow = ledger_schema(contract).field("source_position")
-    placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), among=among)
+    placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), main, among)
     if not count(placed):
         return None
-    return scans.scanned(ctx.workers, table, near, ledger_schema(contract), among=among)
+    return scans.scanned(ctx.workers, table, near, ledger_schema(contract), main, among)
 
 
 def are_near(changes: Rows) -> BooleanExpression:

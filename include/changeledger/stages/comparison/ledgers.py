@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake.parallel import parallel_map
 from changeledger.model import change
 from changeledger.spark.rows import Workers
 from changeledger.stages.common.stored import Stored
@@ -23,7 +24,7 @@ def ledgers(spark: SparkSession, workers: Workers, feeds: Sequence[Feed]) -> dic
     def of_feed(feed: Feed) -> dict[str, Stored]:
         return {table: _captured(spark, workers, name) for table, name in _names(feed).items()}
 
-    return dict(zip((f.feed for f in feeds), iceberg.parallel_map(of_feed, feeds), strict=True))
+    return dict(zip((f.feed for f in feeds), parallel_map(of_feed, feeds), strict=True))
 
 
 def _names(feed: Feed) -> dict[str, str]:

@@ -24,6 +24,7 @@ from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, lease_
 from changeledger.kernels import display, publishing
 from changeledger.kernels.arrow import arrow_type
 from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
 from changeledger.lake.refs import release_tag
@@ -218,14 +219,14 @@ class Erasing:
             return
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
-        iceberg.parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
+        parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
         self.control.move_release(newest.feed, newest.id, {**newest.tables, **mains})
         tables = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
             for table, names in refs.names(tables, refs.TAG).items()
         }
-        iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
+        parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
         if catalog.exists(self.feed.lake.releases):
             upkeep.delete_where(self.spark, self.feed.lake.releases, f"release <> {newest.id}")
 
@@ -233,7 +234,7 @@ class Erasing:
         """No snapshot of these tables has the rows any more, and so no file."""
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
-        iceberg.parallel_map(lambda table: iceberg.expire(self.spark, table, datetime.now(UTC)), tables)
+        parallel_map(lambda table: iceberg.expire(self.spark, table, datetime.now(UTC)), tables)
         row, own = self.control.last_snapshot(self.feed.database), self.key.contract.table
         for name in self._snapshots():
             assert row is not None, "it has the table"

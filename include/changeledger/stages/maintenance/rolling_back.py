@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.control import Asked, ReleaseRow
 from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete, complete_releases, foreign
 from changeledger.lake.refs import release_tag
 from changeledger.model.errors import ConfigError, ReleaseStuck
@@ -111,5 +112,5 @@ def _emptied(session: Session, tables: Sequence[str], branch: str) -> Mapping[st
         iceberg.fresh_branch(spark, table, branch)
         iceberg.replace(iceberg.read(spark, table).limit(0), table, branch)
 
-    iceberg.parallel_map(empty, tables)
+    parallel_map(empty, tables)
     return refs.heads(tables, branch)

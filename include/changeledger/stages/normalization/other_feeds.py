@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 from changeledger.config.feed import Feed
 from changeledger.config.files import readable_feeds
 from changeledger.dialects.registry import DIALECTS
@@ -9,34 +12,37 @@ from changeledger.model.contract import Contract
 from changeledger.stages.common.context import StageContext, log
 
 
-def borrowed(ctx: StageContext, table: str) -> Contract | None:
-    """The contract that another feed has, the primary one first."""
-    for other in sorted(_others(ctx), key=lambda other: not other.primary):
-        contract = ctx.control.contract(other.feed, table)
-        if contract is not None:
-            log.info("%s: %s: columns as %s has them", ctx.feed.feed, table, other.feed)
-            return contract.unpublished
-    return None
+@dataclass(frozen=True)
+class OtherFeeds:
+    """Of one run. Their files are read once, by the first table that asks."""
 
+    ctx: StageContext
 
-def computed(ctx: StageContext, table: str) -> frozenset[str]:
-    """The columns, in lower case, that another feed's source or file says to be computed.
+    def borrowed(self, table: str) -> Contract | None:
+        """The contract that another feed has, the primary one first."""
+        for other in sorted(self._feeds, key=lambda other: not other.primary):
+            contract = self.ctx.control.contract(other.feed, table)
+            if contract is not None:
+                log.info("%s: %s: columns as %s has them", self.ctx.feed.feed, table, other.feed)
+                return contract.unpublished
+        return None
 
-    A feed whose own source says it asks no other. What a feed finds out here it does not pass on.
-    """
-    columns: set[str] = set()
-    for other in [] if ctx.dialect.knows_computed else _others(ctx):
-        config = other.table(table)
-        columns |= {c.name.lower() for c in config.columns if c.computed} if config else set()
-        contract = ctx.control.contract(other.feed, table)
-        if contract is not None and DIALECTS[other.dialect].knows_computed:
-            columns |= contract.computed
-    return frozenset(columns)
+    def computed(self, table: str) -> frozenset[str]:
+        """The columns, in lower case, that another feed's source or file says to be computed.
 
+        A feed whose own source says it asks no other. What a feed finds out here it does not pass on.
+        """
+        columns: set[str] = set()
+        for other in [] if self.ctx.dialect.knows_computed else self._feeds:
+            config = other.table(table)
+            columns |= {c.name.lower() for c in config.columns if c.computed} if config else set()
+            contract = self.ctx.control.contract(other.feed, table)
+            if contract is not None and DIALECTS[other.dialect].knows_computed:
+                columns |= contract.computed
+        return frozenset(columns)
 
-def _others(ctx: StageContext) -> list[Feed]:
-    return [
-        other
-        for other in readable_feeds(ctx.settings.feeds)[0].values()
-        if other.database == ctx.feed.database and other.feed != ctx.feed.feed
-    ]
+    @cached_property
+    def _feeds(self) -> list[Feed]:
+        feeds = readable_feeds(self.ctx.settings.feeds)[0].values()
+        own = self.ctx.feed
+        return [other for other in feeds if other.database == own.database and other.feed != own.feed]

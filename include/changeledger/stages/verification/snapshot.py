@@ -17,6 +17,7 @@ from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import catalog, iceberg
+from changeledger.lake.parallel import parallel_map
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import snapshot_table
@@ -44,7 +45,7 @@ def take(
     with closing(jdbc):
         reading = _SnapshotReader(spark, workers, jdbc, source, database)
         since = reading.moment()
-        stored_tables = dict(iceberg.parallel_map(reading.table, tables.values()))
+        stored_tables = dict(parallel_map(reading.table, tables.values()))
         until = reading.moment()
     return SnapshotRow(
         id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",

@@ -1,0 +1,71 @@
+"""The tables that a run will write: with their newest columns, and a branch of what normalize writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake.parallel import parallel_map
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.stages.common import branches
+from changeledger.stages.common.context import StageContext
+
+# By name: whose table it is, and its columns.
+_Wanted = Mapping[str, tuple[Contract, iceberg.Columns]]
+
+
+def prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> refs.Tables:
+    """Tables with the columns of these contracts; what normalize writes gets a branch as main is now.
+
+    Returns those whose columns stay as they are.
+    """
+    tables = _wanted(ctx, contracts)
+    of_feed = {
+        ctx.lake.dispositions: change.DISPOSITION_COLUMNS,
+        ctx.lake.quarantine: change.QUARANTINE_COLUMNS,
+    }
+    known = catalog.look([*of_feed, *tables])
+    for table, columns in of_feed.items():
+        if table not in known:
+            iceberg.create(ctx.spark, table, columns)
+        iceberg.fresh_branch(ctx.spark, table, ctx.branch)
+    published = {} if ctx.starts_over else refs.heads_in(known, refs.MAIN)
+    unchanged = {
+        table: known[table]
+        for table, (_, columns) in tables.items()
+        if table in known and iceberg.has_columns(known[table], columns)
+    }
+    others = _narrowed(ctx, tables, [table for table in tables if table in known and table not in unchanged])
+
+    def prepare_table(table: str) -> None:
+        contract, columns = tables[table]
+        if table in others:
+            iceberg.widen(ctx.spark, table, columns)
+        elif table not in unchanged:
+            is_history = table == ctx.names[contract.table].history
+            iceberg.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
+        if table == ctx.names[contract.table].changes:
+            branches.begin(ctx, table, contract, published.get(table))
+
+    parallel_map(prepare_table, tables)
+    return unchanged
+
+
+def _wanted(ctx: StageContext, contracts: Mapping[str, Contract]) -> _Wanted:
+    tables: dict[str, tuple[Contract, iceberg.Columns]] = {}
+    for contract in contracts.values():
+        names = ctx.names[contract.table]
+        tables[names.changes] = contract, change.ledger_columns(contract)
+        tables[names.history] = contract, change.history_columns(contract)
+        tables[names.current] = contract, change.current_columns(contract)
+    return tables
+
+
+def _narrowed(ctx: StageContext, tables: _Wanted, known: Sequence[str]) -> set[str]:
+    """The tables without columns that no release has. Returns those that are still there."""
+    if not any(parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table][1]), known)):
+        return set(known)
+    # Their snapshots hold columns that are gone now.
+    ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
+    return catalog.existing(known)
