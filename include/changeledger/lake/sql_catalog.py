@@ -21,11 +21,12 @@ from sqlalchemy import select
 
 from changeledger.lake.shared_metadata import shared
 
-# Of a window's tables, the newest and some before.
+# Tables whose newest metadata is kept.
 _MOST: Final = 1024
 
 
 class _Known(NamedTuple):
+    location: str
     metadata: TableMetadata
     io: FileIO
 
@@ -35,28 +36,29 @@ class KnownFilesCatalog(SqlCatalog):
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
-        self._files: LRUCache[str, _Known] = LRUCache(_MOST)
+        self._known: LRUCache[Identifier, _Known] = LRUCache(_MOST)
         self._lock = Lock()
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        location = self._location(identifier)
+        name = Catalog.identifier_to_tuple(identifier)
+        location = self._location(name)
         with self._lock:
-            known = None if location is None else self._files.get(location)
-        if location is None or known is None:
-            table = super().load_table(identifier)
+            known = self._known.get(name)
+        if known is None or known.location != location:
+            table = super().load_table(name)
             table.metadata = shared(table.metadata)
-            self._keep(table.metadata_location, table.metadata, table.io)
+            self._keep(name, _Known(table.metadata_location, table.metadata, table.io))
             return table
-        return Table(Catalog.identifier_to_tuple(identifier), known.metadata, location, known.io, self)
+        return Table(name, known.metadata, known.location, known.io, self)
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
         response = super().commit_table(table, requirements, updates)
-        self._keep(response.metadata_location, response.metadata, table.io)
+        self._keep(table.name(), _Known(response.metadata_location, response.metadata, table.io))
         return response
 
-    def _location(self, identifier: str | Identifier) -> str | None:
+    def _location(self, identifier: Identifier) -> str | None:
         """Where the catalog's row says that the table's metadata is; None if it has no such table."""
         namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
         query = select(IcebergTables.metadata_location).where(
@@ -68,6 +70,6 @@ class KnownFilesCatalog(SqlCatalog):
             location: str | None = connection.scalar(query)
         return location
 
-    def _keep(self, location: str, metadata: TableMetadata, io: FileIO) -> None:
+    def _keep(self, name: Identifier, known: _Known) -> None:
         with self._lock:
-            self._files[location] = _Known(metadata, io)
+            self._known[name] = known
