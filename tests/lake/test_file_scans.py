@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.lake import catalog, comments, iceberg, refs, rewrites, scans
 from changeledger.lake.file_scans import Scan
+from changeledger.lake.rewrites import Ends
 from changeledger.lake.writes import Keys, TableChange, apply
 from changeledger.model.change import quoted
 from changeledger.model.comments import Comments
@@ -63,10 +64,10 @@ def test_comments_are_written_where_they_differ(spark: SparkSession, table: str)
     assert [row["id"] for row in read(table)] == list(range(10))
 
 
-def take_off(spark: SparkSession, name: str, ids: list[int], open_by: str | None = None) -> None:
+def take_off(spark: SparkSession, name: str, ids: list[int], ends: Ends | None = None) -> None:
     workers = Workers(lambda: spark)
     keys = workers.given(pa.table({"id": pa.array(ids, pa.int32())}))
-    change = TableChange(name, "work", workers.nothing(SCHEMA), COLUMNS[:3], Keys(keys, COLUMNS[:1], open_by))
+    change = TableChange(name, "work", workers.nothing(SCHEMA), COLUMNS[:3], Keys(keys, COLUMNS[:1], ends))
     apply([change])
 
 
@@ -117,7 +118,7 @@ def test_a_column_that_is_added_or_renamed_since(spark: SparkSession, table: str
 def test_rows_go_with_their_files_written_again(spark: SparkSession, table: str) -> None:
     refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
     before = {task.file.file_path for task in catalog.load(table).scan().plan_files()}
-    take_off(spark, table, [1, 3, 99], "gone_at")
+    take_off(spark, table, [1, 3, 99], Ends("gone_at"))
     rows = iceberg.read(spark, table, "work").orderBy("id").collect()
     assert [row["id"] for row in rows] == [0, 2, 4, 5, 6, 7, 8, 9]
     assert (rows[0]["a`b.c"], rows[3]["image"]["y"]) == ("text 0", "y")
@@ -156,7 +157,7 @@ def test_positions_are_deleted_where_some_are_already(spark: SparkSession, table
 def test_a_row_that_has_ended_stays(spark: SparkSession, table: str) -> None:
     spark.sql(f"INSERT INTO {table} VALUES (3, 'ended', NULL, TIMESTAMP '2026-08-07 12:00:00')")
     refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
-    take_off(spark, table, [3], "gone_at")
+    take_off(spark, table, [3], Ends("gone_at"))
     found = iceberg.read(spark, table, "work").where("id = 3").collect()
     assert [row["a`b.c"] for row in found] == ["ended"]
 

@@ -14,7 +14,7 @@ from changeledger.kernels.rows import Rows, chosen
 from changeledger.lake import catalog, iceberg, refs, scans
 from changeledger.lake.bounds import between
 from changeledger.lake.file_writes import FILES, Writing, commit, files_in
-from changeledger.lake.rewrites import Rewrite
+from changeledger.lake.rewrites import Ends, Rewrite
 from changeledger.model.change import quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark.rows import Asked, as_spark
@@ -26,11 +26,11 @@ _DELETE: Final = "WHEN MATCHED THEN DELETE"
 
 
 class Keys(NamedTuple):
-    """Rows that go: with one of these keys; of a column `open_by`, those where it is NULL."""
+    """Rows that go: those with one of these keys, and with these ends where only some are meant."""
 
     rows: Rows
     columns: iceberg.Columns
-    open_by: str | None = None
+    ends: Ends | None = None
 
     @property
     def chosen(self) -> Rows:
@@ -88,7 +88,7 @@ def _rewrite(change: TableChange, gone: Keys, keys: pa.Table) -> Rewrite | None:
         return None
     rewrite = None
     if len(keys) <= _MOST_KEYS:
-        rewrite = Rewrite.of(catalog.load(change.table), change.branch, keys, gone.open_by)
+        rewrite = Rewrite.of(catalog.load(change.table), change.branch, keys, gone.ends)
     if rewrite is None:
         _delete(change, gone, keys)
     return rewrite
@@ -99,8 +99,8 @@ def _delete(change: TableChange, gone: Keys, keys: pa.Table) -> None:
     same = [f"t.{quoted(name)} = s.{quoted(name)}" for name, _ in gone.columns]
     if len(keys) <= _MOST_KEYS:
         same += [f"t.{bound}" for bound in between(keys, gone.columns)]
-    if gone.open_by is not None:
-        same.append(f"t.{quoted(gone.open_by)} IS NULL")
+    if gone.ends is not None:
+        same.append(gone.ends.sql)
     frame: DataFrame = as_spark(gone.chosen).frame
     # The files are large, however small the window.
     for_small_data(frame.sparkSession, small=False)

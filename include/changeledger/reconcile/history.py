@@ -58,9 +58,9 @@ class Published:
     # `key` and `sort_key` of the ledger's rows of snapshots of these keys, as far as they lie after the
     # first effect: history has no trace of one that showed what was known till then. More do no harm.
     shown: pa.Table
-    # Keys to be built again whatever comes: of the rows that `resolve` has replaced, and those whose row was
-    # alive at one of the window's truncates in an interval that is closed.
-    again: pa.StructArray
+    # `key` and `sort_key` of what is built again whatever comes: of the rows that `resolve` has replaced, and
+    # of the keys whose row was alive at one of the window's truncates in an interval that is closed.
+    again: pa.Table
 
 
 class History(NamedTuple):
@@ -72,9 +72,9 @@ class History(NamedTuple):
     opened: pa.Table
     # The columns of `change.BREAK_COLUMNS`.
     breaks: pa.Table
-    # Keys of which nothing is in the tables above: all that is published of them goes, and they are built
-    # again from all of their changes (`rebuilt`).
-    again: pa.StructArray
+    # `key`, of which nothing is in the tables above, and the `sort_key` from which on it is built again
+    # (`rebuilt`).
+    again: pa.Table
 
 
 def continued(
@@ -86,22 +86,45 @@ def continued(
             of_intervals(published.opened, contract),
             of_changes(changes, contract),
             of_marks(published.shown, MARK, contract),
-            of_marks(pa.table({"key": published.again}), FORCED, contract),
+            of_marks(published.again, FORCED, contract),
         ]
     )
     ordered = in_order(with_truncates(effects, truncates, contract))
+    return _continued(ordered, contract, window_id, with_seeds=False)
+
+
+def rebuilt(
+    changes: pa.Table, seeds: pa.Table, truncates: pa.Table, contract: Contract, window_id: str
+) -> History:
+    """From a position on. `changes`: all that the ledger has of the keys from there on, the window's among
+    them, exploded; `seeds`: the intervals in which the position lies, of those keys that have one.
+
+    A seed that nothing follows is among what is opened. Without seeds, and with all changes of the keys, none
+    of them is to be built again.
+    """
+    effects = together([of_intervals(seeds, contract), of_changes(changes, contract)])
+    ordered = in_order(with_truncates(effects, truncates, contract))
+    return _continued(ordered, contract, window_id, with_seeds=True)
+
+
+def _continued(ordered: OrderedEffects, contract: Contract, window_id: str, *, with_seeds: bool) -> History:
+    """`with_seeds`: are seeds that nothing follows among what is opened?"""
     is_again = _is_no_continuation(ordered)
-    keys = [taken(cells, ordered.at[ordered.is_first & is_again]) for cells in ordered.effects.key]
     is_row = np.isin(ordered.effects.origin, (CHANGED, SEED))[ordered.at]
-    intervals = _intervals(ordered.only(~is_again & is_row), contract, window_id)
-    kinds = row_type(contract.key)
-    return intervals._replace(again=pa.StructArray.from_arrays(keys, fields=list(kinds)))
+    rows = ordered.only(~is_again & is_row)
+    intervals = _intervals(rows, contract, window_id, with_seeds=with_seeds)
+    return intervals._replace(again=_first_new(ordered, is_again, contract))
 
 
-def rebuilt(changes: pa.Table, truncates: pa.Table, contract: Contract, window_id: str) -> History:
-    """From nothing: `changes` are all that the ledger has of the keys, the window's among them, exploded."""
-    effects = with_truncates(of_changes(changes, contract), truncates, contract)
-    return _intervals(in_order(effects), contract, window_id)
+def _first_new(ordered: OrderedEffects, places: Bools, contract: Contract) -> pa.Table:
+    """Of the keys at these places: the key, and the sort key of the first effect that is new."""
+    effects = ordered.effects
+    is_new = np.isin(effects.origin, (CHANGED, FORCED))[ordered.at]
+    new = np.flatnonzero(places & is_new)
+    first = ordered.at[new[np.unique(ordered.key_number[new], return_index=True)[1]]]
+    keys = [taken(cells, first) for cells in effects.key]
+    key = pa.StructArray.from_arrays(keys, fields=list(row_type(contract.key)))
+    return pa.table({"key": key, "sort_key": taken(column(effects.rows, "sort_key"), first)})
 
 
 def _is_no_continuation(ordered: OrderedEffects) -> Bools:
@@ -134,19 +157,19 @@ def _is_parted(ordered: OrderedEffects) -> Indices:
     return places[flags_of(pc.greater_equal(since, left_at)) | was_there]
 
 
-def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str) -> History:
+def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str, *, with_seeds: bool) -> History:
     placed = without_vain(key_moves.in_statement_order(ordered, contract))
     filled_images = images.without_repeats(images.filled(placed, contract), contract)
     chain = image_chain.judged(filled_images, contract)
     rows = _Rows(filled_images, chain, contract, window_id)
     is_followed = filled_images.sequence.is_followed
-    is_new = filled_images.sequence.effects.origin[filled_images.sequence.at] != SEED
+    origin = filled_images.sequence.effects.origin[filled_images.sequence.at]
     return History(
         closed=rows.at(np.flatnonzero(is_followed)),
         # A seed that nothing follows stays as it is.
-        opened=rows.at(np.flatnonzero(~is_followed & is_new)),
+        opened=rows.at(np.flatnonzero(~is_followed & (with_seeds | (origin != SEED)))),
         breaks=image_chain.breaks(filled_images, chain, contract, window_id),
-        again=pa.array([], row_type(contract.key)),
+        again=_first_new(ordered, np.zeros(len(ordered), np.bool_), contract),
     )
 
 

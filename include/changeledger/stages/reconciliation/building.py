@@ -14,13 +14,14 @@ from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BucketKernel, Part, Rows, as_batch, bucketed
 from changeledger.lake import scans, writes
+from changeledger.lake.rewrites import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
 from changeledger.reconcile.current import current
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.reconciliation.breaks import Breaks
+from changeledger.stages.reconciliation.breaks import Breaks, Rebuilt
 from changeledger.stages.reconciliation.keys import Keys
 
 
@@ -52,9 +53,17 @@ class Building:
         outputs = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
         again = outputs[buckets.AGAIN].collected().combine_chunks()
         self._write(outputs)
-        rebuilt = self._rebuild(again, truncates, keys) if len(again) else None
         log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
-        return Breaks(contract, outputs[buckets.BREAKS], again, rebuilt)
+        return Breaks(contract, outputs[buckets.BREAKS], self._late(again, truncates, keys))
+
+    def _late(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> list[Rebuilt]:
+        """History of these keys from the first position on where something is new; of those that no interval
+        continues either, all of it."""
+        if not len(again):
+            return []
+        late, rest = self._rebuild(again, pc.min(again.column("sort_key")).as_py(), truncates, keys)
+        whole = [self._rebuild(rest, None, truncates, keys)[0]] if len(rest) else []
+        return [late, *whole]
 
     def _truncates(self) -> pa.Table:
         """All times that the table was emptied: a change may come after the truncate that ended its row."""
@@ -77,7 +86,7 @@ class Building:
             self._apply(outputs, None, None)
         else:
             opened = outputs[buckets.OPENED]
-            self._apply(outputs, self._keys(opened, "_valid_to"), self._keys(opened))
+            self._apply(outputs, self._keys(opened, Ends("_valid_to")), self._keys(opened))
 
     def _apply(
         self, outputs: Mapping[str, Rows], of_history: writes.Keys | None, of_current: writes.Keys | None
@@ -95,24 +104,29 @@ class Building:
             ]
         )
 
-    def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
-        """History of these keys from all of their changes; returns its breaks."""
+    def _rebuild(
+        self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys
+    ) -> tuple[Rebuilt, pa.Table]:
+        """History of these keys from that sort key on, or all of it; and those that need an earlier one."""
         ctx, contract = self.ctx, self.contract
-        changes = keys.changes_of(again)
+        changes = keys.changes_of(again, since)
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
+            buckets.OPENED: Part(keys.intervals_at(again, since), by(*(c.name for c in contract.key))),
             buckets.AGAIN: Part(ctx.workers.given(again), buckets.KEY),
         }
         kernel: BucketKernel = buckets.Rebuild(contract, truncates, ctx.id)
         outputs = bucketed(parts, kernel, buckets.outputs(contract))
         cells = again.column("key").combine_chunks().flatten()
         gone = ctx.workers.given(pa.Table.from_arrays(cells, names=[c.name for c in contract.key]))
-        self._apply(outputs, self._keys(gone), self._keys(gone))
-        return outputs[buckets.BREAKS]
+        ends = None if since is None else Ends("_next_sort_key", since)
+        self._apply(outputs, self._keys(gone, ends), self._keys(gone))
+        rest = outputs[buckets.AGAIN].collected().combine_chunks()
+        return Rebuilt(again, since, outputs[buckets.BREAKS]), rest
 
-    def _keys(self, rows: Rows, open_by: str | None = None) -> writes.Keys:
-        return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], open_by)
+    def _keys(self, rows: Rows, ends: Ends | None = None) -> writes.Keys:
+        return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], ends)
 
 
 def _current_schema(contract: Contract) -> pa.Schema:
