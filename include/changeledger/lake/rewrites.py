@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,14 @@ class Stays:
 
     keys: pa.Table
     hashes: Known
+    where: BooleanExpression
     ends: Ends | None
+
+    @classmethod
+    def of(cls, keys: pa.Table, ends: Ends | None) -> Stays:
+        touched = Touched.of_keys(as_batch(keys))
+        where = scans.are_near(touched)
+        return cls(keys, touched.hashes, where if ends is None else And(where, ends.where), ends)
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         # As the keys have them: Iceberg reads texts of any size.
@@ -84,26 +92,23 @@ class Stays:
 
 
 class Rewrite(NamedTuple):
-    """Of a table: the files that may have rows that go, and the kernel of those that stay."""
+    """Of a table: the files that may have rows that go, and the kernels of those that stay."""
 
     table: Table
     files: Sequence[FileScanTask]
-    stays: Stays
+    stays: Sequence[Stays]
 
     @classmethod
-    def of(cls, table: Table, branch: str, keys: pa.Table, ends: Ends | None) -> Rewrite | None:
+    def of(cls, table: Table, branch: str, stays: Sequence[Stays]) -> Rewrite | None:
         """None where the files are large, or where positions are deleted in one: Iceberg's totals would count
         them for ever."""
-        touched = Touched.of_keys(as_batch(keys))
-        where = scans.are_near(touched)
-        if ends is not None:
-            where = And(where, ends.where)
+        where = reduce(Or, (kernel.where for kernel in stays))
         files = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
         size = sum(task.file.file_size_in_bytes for task in files)
         rows = sum(task.file.record_count for task in files)
         if any(task.delete_files for task in files) or size > _MOST_BYTES or rows > _MOST_ROWS:
             return None
-        return cls(table, files, Stays(keys, touched.hashes, ends))
+        return cls(table, files, stays)
 
     def asked(self, workers: Workers) -> list[Asked]:
         """The new files of the small ones together; of each other one how many rows stay, and where."""
@@ -129,7 +134,7 @@ class Rewrite(NamedTuple):
     def _left(self, workers: Workers, schema: pa.Schema, files: Sequence[FileScanTask]) -> SparkRows:
         table = self.table
         scan = Scan(alone(table), store_of(table), table.schema(), AlwaysTrue(), schema, tuple(files))
-        return workers.read(scan).through(self.stays, schema)
+        return reduce(lambda rows, kernel: rows.through(kernel, schema), self.stays, workers.read(scan))
 
     def changed(self, answers: Sequence[pa.Table]) -> tuple[list[DataFile], list[DataFile]]:
         """The new files, and the old ones in whose place they come. `answers`: those of `asked`."""

@@ -26,8 +26,8 @@ from changeledger.reconcile import history
 from changeledger.reconcile.effects import LEAVES, exploded, keys_of
 from changeledger.reconcile.history import History, Published
 
-# Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows; and places of
-# what is built again whatever comes.
+# Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows, and places
+# of what is built again whatever comes.
 CHANGES: Final = "changes"
 OPENED: Final = "opened"
 SHOWN: Final = "shown"

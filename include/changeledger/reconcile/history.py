@@ -109,26 +109,25 @@ def rebuilt(
 
 def _continued(ordered: OrderedEffects, contract: Contract, window_id: str, *, with_seeds: bool) -> History:
     """`with_seeds`: are seeds that nothing follows among what is opened?"""
-    is_again = _is_no_continuation(ordered)
+    is_again, is_new = _is_no_continuation(ordered)
     is_row = np.isin(ordered.effects.origin, (CHANGED, SEED))[ordered.at]
     rows = ordered.only(~is_again & is_row)
     intervals = _intervals(rows, contract, window_id, with_seeds=with_seeds)
-    return intervals._replace(again=_first_new(ordered, is_again, contract))
+    return intervals._replace(again=_firsts(ordered, is_again & is_new, contract))
 
 
-def _first_new(ordered: OrderedEffects, places: Bools, contract: Contract) -> pa.Table:
-    """Of the keys at these places: the key, and the sort key of the first effect that is new."""
-    effects = ordered.effects
-    is_new = np.isin(effects.origin, (CHANGED, FORCED))[ordered.at]
-    new = np.flatnonzero(places & is_new)
-    first = ordered.at[new[np.unique(ordered.key_number[new], return_index=True)[1]]]
+def _firsts(ordered: OrderedEffects, places: Bools, contract: Contract) -> pa.Table:
+    """Of the keys at these places: the key, and the sort key of the first one."""
+    effects, at = ordered.effects, np.flatnonzero(places)
+    first = ordered.at[at[np.unique(ordered.key_number[at], return_index=True)[1]]]
     keys = [taken(cells, first) for cells in effects.key]
     key = pa.StructArray.from_arrays(keys, fields=list(row_type(contract.key)))
     return pa.table({"key": key, "sort_key": taken(column(effects.rows, "sort_key"), first)})
 
 
-def _is_no_continuation(ordered: OrderedEffects) -> Bools:
-    """The places of keys whose history cannot continue from what is published.
+def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
+    """The places of keys whose history cannot continue from what is published; and all places with something
+    that no published interval can stand on.
 
     What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
     window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`).
@@ -139,9 +138,12 @@ def _is_no_continuation(ordered: OrderedEffects) -> Bools:
     earlier = so_far - (so_far - is_new)[order.begun_at(ordered.is_first)]
     is_late = np.isin(origin, (SEED, MARK)) & (earlier > 0)
     is_again = np.bincount(number, weights=is_late | (origin == FORCED), minlength=1) > 0
-    rest = ~np.isin(origin, (MARK, FORCED))
-    is_again[number[rest][_is_parted(ordered.only(rest))]] = True
-    return is_again[number]
+    is_effect = ~np.isin(origin, (MARK, FORCED))
+    parted = np.flatnonzero(is_effect)[_is_parted(ordered.only(is_effect))]
+    is_again[number[parted]] = True
+    is_new = np.isin(origin, (CHANGED, FORCED))
+    is_new[parted] = True
+    return is_again[number], is_new
 
 
 def _is_parted(ordered: OrderedEffects) -> Indices:
@@ -169,7 +171,7 @@ def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str, *, w
         # A seed that nothing follows stays as it is.
         opened=rows.at(np.flatnonzero(~is_followed & (with_seeds | (origin != SEED)))),
         breaks=image_chain.breaks(filled_images, chain, contract, window_id),
-        again=_first_new(ordered, np.zeros(len(ordered), np.bool_), contract),
+        again=_firsts(ordered, np.zeros(len(ordered), np.bool_), contract),
     )
 
 

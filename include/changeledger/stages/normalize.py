@@ -21,8 +21,8 @@ from changeledger.dialects.interface import MessageDialect, TableDialect
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
-from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import catalog, iceberg, same_releases, scans, writes
+from changeledger.kernels.rows import Part, Rows, bucketed, kept, together
+from changeledger.lake import catalog, iceberg, refs, same_releases, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
@@ -203,12 +203,16 @@ def _write(ctx: StageContext, table_input: Input) -> OtherRecords:
         kernel = partial(ledger_kernels.left, table=table_input.table, window_id=ctx.id)
         return _left(table_input.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
     contract, names = table_input.contract, ctx.names[table_input.table]
-    decoded = table_input.decoded
-    resolved = _resolved(ctx, decoded, contract, ctx.workers.nothing(ledger_schema(contract)))
-    published = published_changes.published(ctx, contract, resolved[ledger_kernels.CHANGES])
-    if published is not None:
+    decoded, published = table_input.decoded, ctx.workers.nothing(ledger_schema(contract))
+    is_published = not ctx.starts_over and refs.snapshot_of(names.changes) is not None
+    if is_published:
+        if not _of_pairs(decoded):
+            # Else they would be decoded twice.
+            decoded = kept({ledger_kernels.NEW: Part(decoded, ledger_kernels.key)})[ledger_kernels.NEW]
+        published = published_changes.published(ctx, contract, decoded)
+    resolved = _resolved(ctx, decoded, contract, published)
+    if is_published:
         # What stands at the positions of the window's changes is published already, or half of it.
-        resolved = _resolved(ctx, decoded, contract, published)
         replaced = resolved[ledger_kernels.REPLACED].collected()
         if len(replaced):
             gone = ctx.workers.given(replaced).frame

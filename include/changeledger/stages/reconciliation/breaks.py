@@ -15,6 +15,7 @@ from changeledger.kernels.rows import Rows, count, together
 from changeledger.lake import catalog, iceberg, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
+from changeledger.reconcile.buckets import BREAKS
 from changeledger.stages.common.context import StageContext
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
@@ -23,11 +24,11 @@ Place = tuple[str, str]
 
 
 class Rebuilt(NamedTuple):
-    """Keys (`key`) whose history was built again, from that sort key on or all of it, and its breaks."""
+    """Keys (`key`) whose history was built again, from that sort key on or all of it: `buckets.outputs`."""
 
     keys: pa.Table
     since: bytes | None
-    breaks: Rows
+    outputs: Mapping[str, Rows]
 
 
 class Breaks(NamedTuple):
@@ -40,7 +41,7 @@ class Breaks(NamedTuple):
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    rows = [r for of in tables for r in (of.continued, *(rebuilt.breaks for rebuilt in of.rebuilt))]
+    rows = [r for of in tables for r in (of.continued, *(rebuilt.outputs[BREAKS] for rebuilt in of.rebuilt))]
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
     if not is_known:
         if not rows or not count(together(rows)):
@@ -77,7 +78,7 @@ def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
         if rebuilt.since is not None:
             same += f" AND t.sort_key >= X'{rebuilt.since.hex()}'"
         iceberg.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
-    return rebuilt.breaks.through(partial(_first_found, runs), _SCHEMA)
+    return rebuilt.outputs[BREAKS].through(partial(_first_found, runs), _SCHEMA)
 
 
 def _texts(contract: Contract, keys: pa.Table) -> list[str]:
