@@ -1,4 +1,4 @@
-"""Records of a window that became no row of the ledger: what is said of them, and the bad ones as they came."""
+"""Records of a window that became no row of the ledger: what is said of them, and bad ones as they came."""
 
 from __future__ import annotations
 
