@@ -179,7 +179,7 @@ class _Rows:
     """The rows of history, of whichever places are asked for."""
 
     def __init__(self, filled_images: Images, chain: Chain, contract: Contract, window_id: str) -> None:
-        self.found, self.chain, self.contract, self.window_id = filled_images, chain, contract, window_id
+        self.images, self.chain, self.contract, self.window_id = filled_images, chain, contract, window_id
         begins = taken(column(filled_images.sequence.effects.rows, "valid_from"), filled_images.sequence.at)
         # Commit times can go back while positions go on; an interval never ends before it begins.
         least = np.iinfo(np.int64).min
@@ -187,7 +187,7 @@ class _Rows:
         self.valid_from = order.running_max(times, filled_images.sequence.is_first)
 
     def at(self, places: Indices) -> pa.Table:
-        sequence, contract = self.found.sequence, self.contract
+        sequence, contract = self.images.sequence, self.contract
         rows, at = sequence.effects.rows, sequence.at[places]
         following = np.where(sequence.is_followed[places], places + 1, -1)
         next_position = np.where(following < 0, -1, sequence.position[following])
@@ -202,8 +202,8 @@ class _Rows:
             "_valid_from": self._time(places),
             "_valid_to": self._time(following),
             "_is_deleted": pa.array(sequence.effects.is_deleted[at]),
-            "_break": image_chain.column_of(self.found, self.chain, places, contract),
-            **{c.name: self.found.cells(n, places) for n, c in enumerate(contract.columns)},
+            "_break": image_chain.column_of(self.images, self.chain, places, contract),
+            **{c.name: self.images.cells(n, places) for n, c in enumerate(contract.columns)},
             # A deleted row's key comes from the key, also where its image is not known.
             **{c.name: taken(cells, at)
                for c, cells in zip(contract.key, sequence.effects.key, strict=True)},
@@ -212,7 +212,7 @@ class _Rows:
         return pa.table([by_name[name] for name in schema.names], schema=schema)
 
     def _gaps(self, places: Indices) -> pa.MapArray:
-        states = None if self.found.states is None else self.found.states[places]
+        states = None if self.images.states is None else self.images.states[places]
         return gaps(Image(np.ones(len(places), np.bool_), (), states), self.contract.names)
 
     def _time(self, places: Indices) -> pa.TimestampArray:
