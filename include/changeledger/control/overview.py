@@ -11,11 +11,13 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, database_now
+from changeledger.control.resets import pending_reset
 from changeledger.control.tables.base import LeaseRow
 from changeledger.control.tables.contracts import ContractRow
 from changeledger.control.tables.failures import FailureRow
 from changeledger.control.tables.feed_tables import FeedTableRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
+from changeledger.control.tables.resets import ResetRow
 from changeledger.control.tables.sources import ReadRow, SourceStateRow
 from changeledger.control.tables.windows import StageRow, WindowRow
 from changeledger.model.contract import Contract
@@ -69,6 +71,8 @@ class FeedRows:
     # How many rules the audits of windows have judged.
     judged: dict[str, int]
     failed: Sequence[FailedRule]
+    # One that waits.
+    reset: ResetRow | None = None
 
 
 class Overview(Store):
@@ -158,6 +162,7 @@ def _rows(session: Session, feed: str, windows: Sequence[WindowRow], judged: Seq
         _lacking(session, feed),
         _judged(session, feed, judged),
         _failed(session, feed, judged),
+        pending_reset(session, feed),
     )
 
 

@@ -61,16 +61,16 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
 
 def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:
     """Of releases with the time since when each can be read; None if they have no such changes."""
-    seconds, weights, changes = list[float](), list[float](), 0
-    for readable, commit_times in releases:
-        changes += commit_times.changes
-        seconds += [readable.timestamp() - at / 1e6 for at in commit_times.points]
-        weights += [commit_times.changes / len(commit_times.points)] * len(commit_times.points)
-    if not changes:
+    known = [(readable.timestamp(), times) for readable, times in releases if times.changes]
+    if not known:
         return None
+    changes = sum(times.changes for _, times in known)
+    seconds = np.concatenate([at - np.asarray(times.points) / 1e6 for at, times in known])
+    sizes = [len(times.points) for _, times in known]
+    weights = np.repeat([times.changes / len(times.points) for _, times in known], sizes)
     order = np.argsort(seconds)
-    reached = np.cumsum(np.array(weights)[order]) / changes
-    late = np.maximum(np.array(seconds)[order], 0)
+    reached = np.cumsum(weights[order]) / changes
+    late = np.maximum(seconds[order], 0)
 
     def part(share: float) -> timedelta:
         return timedelta(seconds=float(late[min(int(np.searchsorted(reached, share)), len(late) - 1)]))
