@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import Text, cast, func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, now
@@ -36,12 +36,12 @@ class AuditResult(NamedTuple):
 
 
 class ReleaseSummary(NamedTuple):
-    """How much a release has published, and how late: see `ReleaseRow`."""
+    """How much a release has published, and how late: see `ReleaseRow`. `committed`: as JSON's text."""
 
     created_at: datetime
     completed_at: datetime | None
     changes: int
-    committed: dict[str, Any] | None
+    committed: str | None
 
 
 class Releases(Store):
@@ -131,7 +131,7 @@ class Releases(Store):
     def releases_since(self, feed: str, moment: datetime) -> list[ReleaseSummary]:
         """Of runs, committed at that moment or later, the oldest first: thousands in a year."""
         of = ReleaseRow
-        columns = of.created_at, of.completed_at, of.changes, of.committed
+        columns = of.created_at, of.completed_at, of.changes, cast(of.committed, Text)
         query = select(*columns).where(of.feed == feed, of.created_at >= moment, of.rolled_back_to.is_(None))
         with self._transaction() as session:
             return [ReleaseSummary(*row) for row in session.execute(query.order_by(of.id))]

@@ -61,15 +61,17 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
 
 def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:
     """Of releases with the time since when each can be read; None if they have no such changes."""
-    known = [(readable.timestamp(), times) for readable, times in releases if times.changes]
-    if not known:
+    parts, weights = [], []
+    changes = 0
+    for readable, times in releases:
+        changes += times.changes
+        parts.append(readable.timestamp() - np.asarray(times.points) / 1e6)
+        weights.append(np.full(len(times.points), times.changes / len(times.points)))
+    if not changes:
         return None
-    changes = sum(times.changes for _, times in known)
-    seconds = np.concatenate([at - np.asarray(times.points) / 1e6 for at, times in known])
-    sizes = [len(times.points) for _, times in known]
-    weights = np.repeat([times.changes / len(times.points) for _, times in known], sizes)
+    seconds = np.concatenate(parts)
     order = np.argsort(seconds)
-    reached = np.cumsum(weights[order]) / changes
+    reached = np.cumsum(np.concatenate(weights)[order]) / changes
     late = np.maximum(seconds[order], 0)
 
     def part(share: float) -> timedelta:

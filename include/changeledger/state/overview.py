@@ -94,9 +94,9 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     now = datetime.now(UTC)
     databases = {feed.database for feed in feeds.values()}
     pairs, proofs = control.pair_outcomes(databases), proofs_by_feed(control.last_proven(databases))
-    every = []
+    every, known = [], control.rows_of_feeds(feeds, LAST)
     for name, feed in feeds.items():
-        rows = control.rows_of(feed.feed, LAST)
+        rows = known[name]
         reset = reset_state(control, name, rows)
         every.append(_line(feed, rows, reset, _of(name, pairs), proofs.get(name, []), now))
     return sorted(every, key=lambda line: (LEVELS.index(line.level), line.feed))
@@ -233,9 +233,6 @@ def _results(compared: Sequence[str], proofs: Sequence[str]) -> Iterator[Reason]
 def _remarks(rows: FeedRows, reset: ResetState | None, windows: Sequence[WindowState]) -> Iterator[Reason]:
     if reset is not None:
         yield Reason(WARNED, reset.sentence, RESET)
-    quarantined = _quarantined(windows)
-    if quarantined:
-        yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)
     newest = rows.releases[0] if rows.releases else None
     if newest is not None and newest.tolerated:
         table, rule, count, reason = newest.tolerated[0]
@@ -246,6 +243,9 @@ def _remarks(rows: FeedRows, reset: ResetState | None, windows: Sequence[WindowS
         why = shortened(newest.reason or "")
         text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {why}"
         yield Reason(WARNED, text, RELEASES)
+    quarantined = _quarantined(windows)
+    if quarantined:
+        yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)
 
 
 def _quarantined(windows: Sequence[WindowState]) -> int:
