@@ -223,8 +223,8 @@ def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceStat
     of = SourceStateRow
     columns = of.feed, of.source, of.read, of.end, of.at, of.behind, of.since, of.newest, of.why
     states: dict[str, list[SourceState]] = {}
-    for feed, *row in session.execute(select(*columns).where(of.feed.in_(feeds)).order_by(of.source)):
-        states.setdefault(feed, []).append(SourceState(*row))
+    for row in session.execute(select(*columns).where(of.feed.in_(feeds)).order_by(of.source)):
+        states.setdefault(row[0], []).append(SourceState(*row[1:]))
     return states
 
 
