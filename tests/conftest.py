@@ -40,7 +40,7 @@ LONGEST = (
     "integration/test_scheduler.py",
     "faults/test_orphans.py",
     "integration/test_cluster.py",
-    "integration/test_connect_jobs.py",
+    "integration/test_connect.py",
     "faults/test_rollback.py",
     "integration/test_browser.py",
     "integration/test_quiet_tables.py",

@@ -1,8 +1,11 @@
-"""Avro through the whole line, on a real broker: each table as from the same messages in JSON."""
+"""Messages in Avro, and messages whose windows cut an event: each table as from one window of JSON."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
-from tests.integration.line import carry, debezium_feed, lake_name, message_feed, rows, run, window
+from tests.integration.line import BEGIN, carry, debezium_feed, lake_name, message_feed, rows, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -29,18 +32,32 @@ LOGIN = "reader:s3cret"
 OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
-def reported(log: Log, prefix: str, **part: int) -> list[Message]:
-    messages = debezium.messages(log, schemas=True, snapshot=False, prefix=prefix, **part)
+def reported(log: Log, prefix: str) -> list[Message]:
+    messages = debezium.messages(log, schemas=True, snapshot=False, prefix=prefix)
     return [m for m in messages if m.topic.endswith((*TABLES, prefix))]
 
 
-def published(spark: SparkSession, feed: Feed) -> dict[str, list[Any]]:
+def seam(messages: list[Message]) -> int:
+    """Behind a delete and its tombstone, before the insert that is the other half of its key update."""
+    payloads = [{} if m.value is None else json.loads(m.value)["payload"] for m in messages]
+    for at in range(2, len(messages)):
+        operations = [payload.get("op") for payload in payloads[at - 2 : at + 1]]
+        if operations == ["d", None, "c"] and position(payloads[at - 2]) == position(payloads[at]):
+            return at
+    raise AssertionError("the log has no update of a key")
+
+
+def position(payload: dict[str, Any]) -> tuple[str, str]:
+    return payload["source"]["commit_lsn"], payload["source"]["change_lsn"]
+
+
+def published(spark: SparkSession, feed: Feed, tables: Sequence[str] = TABLES) -> dict[str, list[Any]]:
     def plain(row: Row) -> dict[str, Any]:
         return {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
 
     return {
         f"{table}{kind}": sorted((plain(row) for row in rows(spark, lake_name(feed, table, kind))), key=repr)
-        for table in TABLES
+        for table in tables
         for kind in ("", "_history", "_changes")
     }
 
@@ -69,8 +86,10 @@ def test_debezium_whatever_befalls_the_registry(
 
     registry = SchemaRegistry(LOGIN)
     converter = AvroConverter(registry.register)
-    # One message of the second half names a schema that the registry does not know yet.
-    first, last = reported(log, "sent_in_avro", to_tx=12), reported(log, "sent_in_avro", from_tx=12)
+    # The halves of a key's update come in two windows.
+    messages = reported(log, "sent_in_avro")
+    cut = seam(messages)
+    first, last = messages[:cut], messages[cut:]
     produce(kafka.bootstrap, converter.encoded(first), partitions=1)
     with registry:
         connect(monkeypatch, in_avro, kafka, registry.url)
@@ -87,6 +106,7 @@ def test_debezium_whatever_befalls_the_registry(
         held.append(schema)
         return 99
 
+    # One message of the second window names a schema that the registry does not know yet.
     lost = next(m for m in reversed(last) if m.value is not None and m.topic.endswith(TABLES))
     others = converter.encoded(m for m in last if m is not lost)
     produce(kafka.bootstrap, [*others, *AvroConverter(late).encoded([lost])], partitions=1)
@@ -105,6 +125,8 @@ def test_debezium_whatever_befalls_the_registry(
         run(spark, in_avro, window())
     assert not list(quarantine.records(in_avro, Chosen()))
     assert published(spark, in_avro) == published(spark, in_json)
+    moved = spark.table(lake_name(in_avro, TABLES[0], "_changes")).where("paired_change_id IS NOT NULL")
+    assert not moved.isEmpty()
 
 
 def in_two_windows(
@@ -112,53 +134,72 @@ def in_two_windows(
     kafka: KafkaBroker,
     monkeypatch: pytest.MonkeyPatch,
     dialect: str,
-    in_json: list[Message],
-    in_avro: tuple[list[Message], list[Message]],
-) -> set[str]:
-    """Publishes both and finds them equal; returns why messages waited between the two windows of Avro."""
-    tables = [{"table": table} for table in TABLES]
+    whole: list[Message],
+    parts: tuple[list[Message], list[Message]],
+    tables: Sequence[str],
+    *,
+    from_the_same_time: bool = False,
+) -> Counter[str]:
+    """Publishes both and finds them equal; returns why messages waited between the windows of `parts`."""
 
-    def feed_in(form: str) -> Feed:
-        name = f"{dialect}_in_{form}"
-        return message_feed(name, dialect, kafka, [f"{name}.*"], monkeypatch, tables=tables)
+    def feed_of(form: str) -> Feed:
+        name, listed = f"{dialect}_{form}", [{"table": table} for table in tables]
+        return message_feed(name, dialect, kafka, [f"{name}.*"], monkeypatch, tables=listed)
 
     def to(feed: Feed, part: list[Message]) -> list[Message]:
         return [m._replace(topic=f"{feed.feed}.{m.topic}") for m in part]
 
-    plain, avro = feed_in("json"), feed_in("avro")
-    carry(spark, kafka, plain, to(plain, in_json))
-    end = carry(spark, kafka, avro, to(avro, in_avro[0]))
-    waited = {row["reason"] for row in rows(spark, avro.lake.pending)}
-    carry(spark, kafka, avro, to(avro, in_avro[1]), end)
-    assert not rows(spark, avro.lake.pending)
-    assert published(spark, avro) == published(spark, plain)
+    at_once, parted = feed_of("whole"), feed_of("parted")
+    carry(spark, kafka, at_once, to(at_once, whole))
+    end = carry(spark, kafka, parted, to(parted, parts[0]))
+    waited = Counter(row["reason"] for row in rows(spark, parted.lake.pending))
+    carry(spark, kafka, parted, to(parted, parts[1]), BEGIN if from_the_same_time else end)
+    assert not rows(spark, parted.lake.pending)
+    assert published(spark, parted, tables) == published(spark, at_once, tables)
     return waited
 
 
 def test_ces_with_the_segments_of_an_event_in_two_windows(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = [table.encode() for table in TABLES]
-    events = [m for m in ces.messages(simulate(5, 12)) if m.key in keys]
-    segments: list[Message] = []
-    cut = 0
-    for event in events:
-        reported = list(ces_avro.messages([event], split_at=600))
-        if not cut and len(reported) > 1 and len(segments) > 20:
-            cut = len(segments) + 1
-        segments += reported
-    parts = segments[:cut], segments[cut:]
-    assert in_two_windows(spark, kafka, monkeypatch, "ces", events, parts) == {"split_incomplete"}
+    """Of two events: one in JSON, and one in Avro. The second window reads again what the first one read."""
+    log, (orders, parts) = simulate(5, 12), (table.encode() for table in TABLES)
+    events = [m for m in ces.messages(log) if m.key in {orders, parts}]
+    in_json = [m for m in ces.messages(log, split_at=900) if m.key == orders]
+    logical = [json.loads(m.value or b"{}")["logicalid"] for m in in_json]
+    cut = next(at for at in range(20, len(in_json)) if logical[at - 1] == logical[at])
+    in_avro = [list(ces_avro.messages([m], split_at=600)) for m in events if m.key == parts]
+    at = next(at for at in range(10, len(in_avro)) if len(in_avro[at]) > 1)
+    begin, *rest = in_avro[at]
+    windows = (
+        [*in_json[:cut], *chain(*in_avro[:at]), begin],
+        [*rest, *in_json[cut:], *chain(*in_avro[at + 1 :])],
+    )
+    waited = in_two_windows(
+        spark, kafka, monkeypatch, "ces", events, windows, TABLES, from_the_same_time=True
+    )
+    assert waited == {"split_incomplete": logical[:cut].count(logical[cut]) + 1}
 
 
 def test_qlik_messages_with_data_in_a_window_before_their_metadata(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the other table the schema is known from the window before."""
-    messages = qlik_messages.messages(simulate(5, 12), envelope=True, snapshot=False)
-    in_json = [m for m in messages if m.topic.endswith(TABLES)]
-    one, other, *data = qlik_messages_avro.messages(in_json)
-    half = len(data) // 2
-    parts = [one, *data[:half]], [other, *data[half:]]
-    waited = in_two_windows(spark, kafka, monkeypatch, "qlik_messages", in_json, parts)
-    assert waited == {"metadata_unknown"}
+    """A table in JSON, and one in Avro; of a third one the schema is known from the window before."""
+    tables = ("dbo.customers", *TABLES)
+    messages = [
+        m
+        for m in qlik_messages.messages(simulate(5, 12), envelope=True, snapshot=False)
+        if m.topic.endswith(tables)
+    ]
+    late, *json_rows = [m for m in messages if m.topic.endswith("sales.orders")]
+    known, late_avro, *avro_rows = qlik_messages_avro.messages(
+        m for m in messages if not m.topic.endswith("sales.orders")
+    )
+    half = len(avro_rows) // 2
+    windows = (
+        [known, *avro_rows[:half], *json_rows[:10]],
+        [late_avro, late, *avro_rows[half:], *json_rows[10:]],
+    )
+    waited = in_two_windows(spark, kafka, monkeypatch, "qlik_messages", messages, windows, tables)
+    early = sum(m.topic.endswith("dbo.parts") for m in avro_rows[:half])
+    assert waited == {"metadata_unknown": early + 10}

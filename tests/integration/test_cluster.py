@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 import time
 import urllib.error
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
-from psutil import NoSuchProcess, Process
+from psutil import Process
 from pyspark.sql import SparkSession
 
-from changeledger.config.settings import Settings
+from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
+from changeledger.spark.session import jars
 from sourcelab import sqlserver_cdc
-from sourcelab.airflow_home import AirflowHome, DagTest
+from sourcelab.children import Child
 from sourcelab.log import Log, simulate
 from sourcelab.process import free_port
 from sourcelab.services import Postgres
@@ -39,7 +43,7 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @pytest.fixture(scope="module")
 def log() -> Log:
-    return simulate(seed=7, transactions=1_500)
+    return simulate(seed=7, transactions=300)
 
 
 @pytest.fixture(scope="module")
@@ -59,47 +63,65 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-class Installation:
-    """A lake of its own with the feed, and an Airflow that submits its DAG to the cluster at `host`."""
+# All stages in one application: its executors start once.
+DRIVER = """
+import sys
+from datetime import datetime
+from changeledger.config.files import named_feed
+from changeledger.config.settings import Settings
+from changeledger.model.window import Window
+from changeledger.spark.session import spark_session
+from tests.integration.line import STAGES
 
-    def __init__(self, home: Path, host: str, source: Postgres, patch: pytest.MonkeyPatch) -> None:
-        feeds, conf = home / "feeds", home / "conf"
+start, end = map(datetime.fromisoformat, sys.argv[2:])
+feed, window = named_feed(Settings().feeds, sys.argv[1]), Window(start=start, end=end)
+spark = spark_session(feed.feed)
+for stage in STAGES:
+    stage.run(spark, feed, window)
+    print("done:", stage.__name__.rpartition(".")[2], flush=True)
+"""
+
+
+class Submitted(Child):
+    """A lake of its own with the feed, whose stages are submitted to the cluster at `master`."""
+
+    def __init__(self, home: Path, master: str, source: Postgres, patch: pytest.MonkeyPatch) -> None:
+        feeds, conf, driver = home / "feeds", home / "conf", home / "driver.py"
         for folder in (feeds, conf):
             folder.mkdir(parents=True)
-        reported = {
-            "feed": FEED,
-            "dialect": "sqlserver_cdc",
-            "database": "shop",
-            "connection": "shop_sqlserver",
-        }
+        driver.write_text(DRIVER)
+        reported = {"feed": FEED, "dialect": "sqlserver_cdc", "database": "shop", "connection": FEED}
         (feeds / f"{FEED}.yaml").write_text(
             yaml.safe_dump({**reported, "source": {}, "tables": [{"table": TABLE}]})
         )
         patch.setenv("CHANGELEDGER_HOME", str(home / "lake"))
         patch.setenv("CHANGELEDGER_FEEDS", str(feeds))
+        patch.setenv(f"AIRFLOW_CONN_{FEED.upper()}", json.dumps(source.connection))
         self.settings = Settings()
         self.ui = free_port()
-        # As an installation does it: not the test's own settings, but those of Airflow's machine.
+        # As an installation does it: not the test's own settings, but those of the machine that submits.
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
             f"spark.sql.shuffle.partitions 4\nspark.ui.port {self.ui}\n{authenticated(SECRET)}"
-            # Each stage has a driver and two executors of its own, which end before a thorough compiler pays.
+            # Driver and executors end before a thorough compiler pays.
             f"spark.driver.extraJavaOptions {_QUICK}\nspark.executor.extraJavaOptions {_QUICK}\n"
         )
-        self.airflow = AirflowHome(home)
-        self.airflow.environment["SPARK_CONF_DIR"] = str(conf)
-        self.airflow.connect(
-            {"shop_sqlserver": source.connection, "changeledger_spark": {"conn_type": "spark", "host": host}}
-        )
-        self.airflow.forbid_retries()
+        command = [
+            str(Path(sys.executable).with_name("spark-submit")), "--master", master,
+            "--jars", ",".join(jars(self.settings)), str(driver),
+            FEED, OVER.start.isoformat(), OVER.end.isoformat(),
+        ]  # fmt: skip
+        python = {"PYTHONPATH": f"{PROJECT}/include:{PROJECT}", "PYSPARK_DRIVER_PYTHON": sys.executable}
+        environment = {**os.environ, **python, "SPARK_CONF_DIR": str(conf)}
+        super().__init__("spark-submit", command, environment, home / "driver.log")
 
-    def begin(self) -> DagTest:
-        with self.airflow.migrate() as migration:
-            migration.wait()
-        return self.airflow.test_dag(FEED, "feeds.py", OVER)
+    @property
+    def done(self) -> list[str]:
+        lines = self.log.read_text("utf-8", "replace").splitlines()
+        return [line.removeprefix("done: ") for line in lines if line.startswith("done: ")]
 
-    def executors(self) -> dict[tuple[str, str], int]:
-        """The executors that its Spark has now, as `Worker.executors`: how many tasks each runs."""
+    def tasks(self) -> dict[tuple[str, str], int]:
+        """How many tasks each of its executors has, as `Worker.executors`."""
         url = f"http://127.0.0.1:{self.ui}/api/v1/applications"
         try:
             return {
@@ -112,33 +134,33 @@ class Installation:
             return {}
 
 
-def in_mid_stage(installation: Installation, run: DagTest, worker: Worker, other: Worker) -> None:
-    """Returns when an executor of normalize on the worker has a task.
+def in_mid_stage(run: Submitted, worker: Worker, other: Worker) -> None:
+    """Returns when an executor on the worker is at a task of normalize.
 
-    Until then those on the other one stand still before the driver knows them: they could do all of the work.
+    All executors stand still until it has one, and those on the other worker meanwhile: they could do all of
+    the work before anybody sees it.
     """
-    held: dict[tuple[str, str], Process] = {}
+    held: list[Process] = []
     deadline = time.monotonic() + SECONDS
     try:
         while time.monotonic() < deadline and run.running:
-            if [line.split()[1] for line in run.done] == ["extract"]:
-                tasks = installation.executors()
-                hold(held, {ids: one for ids, one in other.executors().items() if ids not in tasks})
-                if any(tasks.get(ids) for ids in worker.executors()):
+            if run.done == ["extract"]:
+                executors = worker.executors()
+                if not held:
+                    held = [*executors.values(), *other.executors().values()]
+                    for process in held:
+                        process.suspend()
+                tasks = run.tasks()
+                if any(tasks.get(ids) for ids in executors):
+                    for process in executors.values():
+                        process.resume()
+                    time.sleep(0.2)
                     return
             time.sleep(0.05)
     finally:
-        for process in held.values():
-            with suppress(NoSuchProcess):
-                process.resume()
+        for process in held:
+            process.resume()
     raise AssertionError(f"no task of normalize was ever seen on the worker: {run.done} {run.failure}")
-
-
-def hold(held: dict[tuple[str, str], Process], running: dict[tuple[str, str], Process]) -> None:
-    for ids in running.keys() - held.keys():
-        with suppress(NoSuchProcess):
-            running[ids].suspend()
-            held[ids] = running[ids]
 
 
 def published(session: SparkSession) -> dict[str, list[str]]:
@@ -149,13 +171,13 @@ def published(session: SparkSession) -> dict[str, list[str]]:
     }
 
 
-def finished(run: DagTest) -> None:
+def finished(run: Submitted) -> None:
     deadline = time.monotonic() + SECONDS
     while run.running and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not run.running, run.done
     assert not run.failed, run.failure
-    assert [line.split()[1] for line in run.done] == ["extract", "normalize", "reconcile", "audit", "publish"]
+    assert run.done == ["extract", "normalize", "reconcile", "audit", "publish"]
 
 
 @pytest.mark.timeout(2 * SECONDS)
@@ -167,22 +189,21 @@ def test_a_worker_that_is_lost_changes_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "here"))
-    here = session_of(spark, Settings())
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "local"))
+    local = session_of(spark, Settings())
     tables = [{"table": TABLE}]
-    run(here, cdc_feed(FEED, source, monkeypatch, tables=tables), OVER)
-    expected = published(here)
+    run(local, cdc_feed(FEED, source, monkeypatch, tables=tables), OVER)
+    expected = published(local)
     with ExitStack() as stack:
         master = stack.enter_context(Master(tmp_path, "master", python, SECRET))
         lost, other = (
             stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other")
         )
-        there = Installation(tmp_path / "there", master.url, source, monkeypatch)
-        with there.begin() as on_cluster:
-            in_mid_stage(there, on_cluster, lost, other)
+        with Submitted(tmp_path / "cluster", master.url, source, monkeypatch) as submitted:
+            in_mid_stage(submitted, lost, other)
             lost.lose_power()
-            finished(on_cluster)
+            finished(submitted)
         assert sorted(master.workers()) == ["ALIVE", "DEAD"]
-    found = published(session_of(spark, there.settings))
-    assert found == expected
-    assert len(found["current"]) == len(log.final_rows(ORDERS))
+    on_cluster = published(session_of(spark, submitted.settings))
+    assert on_cluster == expected
+    assert len(on_cluster["current"]) == len(log.final_rows(ORDERS))

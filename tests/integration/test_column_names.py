@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from changeledger.config.feed import Feed
 from sourcelab.messages import Message
 from sourcelab.services import KafkaBroker
 from tests.integration.line import carry, debezium_feed, lake_name, rows
@@ -49,23 +50,37 @@ def change(
     return Message(f"named.{table}", key, value, (), 1_786_119_900_000 + at)
 
 
-def test_columns_of_any_name(
-    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What `publish:` says of some of them holds in all three tables."""
+def test_names(spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The feed writes one table's name in another case than the source: what it reads first is that table."""
     monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET)
-    tables = [{"table": TABLE, "publish": {"columns": PUBLISH}}]
+    tables = [{"table": TABLE, "publish": {"columns": PUBLISH}}, {"table": "dbo.CASED"}]
     feed = debezium_feed("named", kafka, "named", monkeypatch, tables=tables)
     first = {key: {"id": key, **{name: f"{key} {name}" for name in NAMES}} for key in (1, 2)}
     second = {**first[1], "a\nb": "changed", **{name: f"new {name}" for name in ADDED}}
     private = [{"mail": f"{number}@shop", "no.te": f"note {number}"} for number in (1, 2, 3)]
     inserted = [{**first[key], **private[key - 1]} for key in (1, 2)]
     updated = {**second, **private[2]}
-    end = carry(spark, kafka, feed, [change("c", None, row, key) for key, row in enumerate(inserted, 1)])
-    carry(spark, kafka, feed, [change("u", inserted[0], updated, 3), change("d", inserted[1], None, 4)], end)
+    own, other = ({"id": 1, "of": name} for name in ("Cased", "cased"))
+    inserts = [change("c", None, row, key) for key, row in enumerate(inserted, 1)]
+    end = carry(spark, kafka, feed, [*inserts, change("c", None, own, 1, "dbo.Cased")])
+    later = [
+        change("u", inserted[0], updated, 3),
+        change("d", inserted[1], None, 4),
+        change("u", own, other, 2, "dbo.cased"),
+        change("d", other, None, 3, "dbo.cased"),
+    ]
+    carry(spark, kafka, feed, later, end)
     for key in (1, 2):
         first[key]["person"] = hashed(f"{key}@shop")
     second["person"] = hashed("3@shop")
+    check_columns(spark, feed, first, second)
+    check_table_of_another_case(spark, feed)
+
+
+def check_columns(
+    spark: SparkSession, feed: Feed, first: Mapping[int, Mapping[str, Any]], second: Mapping[str, Any]
+) -> None:
+    """Columns of any name; what `publish:` says of some of them holds in all three tables."""
     current = rows(spark, lake_name(feed, TABLE))
     published = [{name: v for name, v in row.asDict().items() if not name.startswith("_")} for row in current]
     assert published == [second]
@@ -82,22 +97,8 @@ def test_columns_of_any_name(
     ]  # fmt: skip
 
 
-def test_a_table_whose_name_differs_in_case_only_is_another_table(
-    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The feed writes the name in another case than the source: the table that it has read is its own."""
-    feed = debezium_feed(
-        "cased", kafka, "named", monkeypatch, tables=[{"table": "dbo.CASED"}], quarantine_limit=1
-    )
-    own, other = ({"id": 1, "of": name} for name in ("Cased", "cased"))
-    end = carry(spark, kafka, feed, [change("c", None, own, 1, "dbo.Cased")])
-    carry(
-        spark,
-        kafka,
-        feed,
-        [change("u", own, other, 2, "dbo.cased"), change("d", other, None, 3, "dbo.cased")],
-        end,
-    )
+def check_table_of_another_case(spark: SparkSession, feed: Feed) -> None:
+    """It is another table."""
     assert [row["of"] for row in rows(spark, lake_name(feed, "dbo.CASED"))] == ["Cased"]
     refused = [(row["reason"], row["detail"]) for row in rows(spark, feed.lake.quarantine)]
     assert [reason for reason, _ in refused] == ["tables_alike"] * 2

@@ -1,4 +1,7 @@
-"""One engine, three ways: job scripts attached to a warm Connect server, by spark-submit, and in process."""
+"""Spark Connect: one server, to which every job attaches; what is published is what other ways publish.
+
+The tests share the server. The last one ends it.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,31 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import psycopg
 import pytest
 
+from changeledger import exit_codes
 from changeledger.config.files import named_feed
 from changeledger.config.settings import PROJECT, Settings
-from changeledger.model.table_names import distinct_names
-from changeledger.model.window import Window
-from changeledger.spark.session import jars, local_conf
-from sourcelab import sqlserver_cdc
+from changeledger.control import ControlStore
+from changeledger.model.table_names import TableNames
+from changeledger.model.window import Request, Window
+from sourcelab import base_tables, qlik_tables, sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate
+from sourcelab.postgres import plain_url
 from sourcelab.process import free_port
 from sourcelab.services import Postgres
-from tests.integration.line import STAGES as MODULES
-from tests.integration.line import run
+from sourcelab.tables import ORDERS
+from tests.integration.attached import Attached
+from tests.integration.line import BEGIN, STAGES, rows, run
 from tests.lake_states import session_of
 
 if TYPE_CHECKING:
@@ -34,10 +41,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-FEED = "shop_cdc"
-TABLES = ("sales.orders",)
-OVER = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
-STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
+TABLE = ORDERS.full_name
+CDC, QLIK = "shop_cdc", "shop_qlik"
+EXPECTATIONS = [
+    {"expect_column_values_to_not_be_null": {"column": "region"}},
+    {"name": "no_order", "sql": "SELECT * FROM current WHERE order_no IS NULL", "scope": "all"},
+]
 PASSWORD = "not for other eyes"
 # Nobody asks it anything.
 CATALOG = {"uri": f"postgresql+psycopg://lake:{quote(PASSWORD)}@127.0.0.1:1/lake"}
@@ -46,132 +55,100 @@ ON_LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="t
 
 @pytest.fixture(scope="module")
 def log() -> Log:
-    return simulate(seed=3, transactions=15)
+    return simulate(23, 25, datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2))
 
 
 @pytest.fixture(scope="module")
 def source(log: Log, new_database: Callable[[], Postgres]) -> Postgres:
+    """Qlik's change table has another value in the row of one insert."""
     postgres = new_database()
     sqlserver_cdc.load(postgres.url, log)
+    qlik_tables.load(postgres.url, log)
+    base_tables.load(postgres.url, log)
+    with psycopg.connect(plain_url(postgres.url)) as session:
+        changed = session.execute(
+            'UPDATE sales."orders__ct" SET weight = 4711 WHERE header__change_seq = '
+            "(SELECT max(header__change_seq) FROM sales.\"orders__ct\" WHERE header__change_oper = 'I')"
+        )
+        assert changed.rowcount == 1
     return postgres
 
 
+def describe(settings: Settings, feed: str, dialect: str, **more: Any) -> None:
+    tables = [{"table": TABLE, "key": [*ORDERS.key], "expectations": EXPECTATIONS}]
+    reported = {"feed": feed, "dialect": dialect, "database": "shop", "connection": "shop", "source": {}}
+    (settings.feeds / f"{feed}.yaml").write_text(json.dumps({**reported, "tables": tables, **more}))
+
+
 @pytest.fixture(scope="module")
-def feeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one feed."""
-    folder = tmp_path_factory.mktemp("feeds")
-    reported = {"feed": FEED, "dialect": "sqlserver_cdc", "database": "shop", "connection": "shop_sqlserver"}
-    expectations = [
-        {"expect_column_values_to_not_be_null": {"column": "region"}},
-        {"name": "no_order", "sql": "SELECT * FROM current WHERE order_no IS NULL", "scope": "all"},
-    ]
-    tables = [{"table": table, "expectations": expectations} for table in TABLES]
-    (folder / f"{FEED}.yaml").write_text(json.dumps({**reported, "source": {}, "tables": tables}))
-    return folder
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Of an installation whose catalog has a secret that nobody asks for."""
+    folder = tmp_path_factory.mktemp("attached")
+    settings = Settings(
+        home=folder / "home",
+        feeds=folder / "feeds",
+        databases=folder / "databases",
+        catalog={"token": PASSWORD},
+    )
+    for subfolder in (settings.feeds, settings.databases):
+        subfolder.mkdir()
+    database = {"database": "shop", "reference": CDC, "verify": {"grace_period": "PT0S"}}
+    (settings.databases / "shop.yaml").write_text(json.dumps(database))
+    return settings
 
 
-def run_jobs(
-    stages: Sequence[str], settings: Settings, source: Postgres, command: list[str], **environment: str
-) -> None:
-    window = ["--start", OVER.start.isoformat(), "--end", OVER.end.isoformat()]
-    variables = {
-        **os.environ,
-        "CHANGELEDGER_HOME": str(settings.home),
-        "CHANGELEDGER_FEEDS": str(settings.feeds),
-        "AIRFLOW_CONN_SHOP_SQLSERVER": json.dumps(source.connection),
-        "PYTHONPATH": str(PROJECT / "include"),
-        **environment,
-    }
-    for stage in stages:
-        job = [*command, str(PROJECT / "jobs" / f"{stage}.py"), "--feed", FEED, *window]
-        ended = subprocess.run(job, env=variables, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, f"{stage}:\n{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+@pytest.fixture(scope="module")
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
-def rows(session: SparkSession, table: str) -> list[str]:
-    return sorted(repr(row.asDict(recursive=True)) for row in session.table(table).collect())
+@pytest.fixture(scope="module")
+def server(settings: Settings, stack: ExitStack) -> SparkConnectServer:
+    return stack.enter_context(SparkConnectServer(settings, settings.home))
 
 
-def test_all_ways_publish_the_same_tables(
-    spark: SparkSession,
-    log: Log,
-    source: Postgres,
-    feeds: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    attached = Settings(home=tmp_path / "attached", feeds=feeds)
-    with SparkConnectServer(attached, attached.home) as server:
-        assert maps_archived_classes(server)
-        run_jobs(STAGES, attached, source, [sys.executable], SPARK_REMOTE=server.remote)
-    said = [line for line in server.log.read_text().splitlines() if " INFO " in line]
-    assert [line for line in said if "SparkConnectServer" not in line] == [], "155 MB in an hour"
-    # A submitted job takes long to start: one of them, whose window goes on here. `test_cluster` submits all.
-    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "submitted"))
-    submitted = Settings(feeds=feeds)
-    conf = [f"{k}={v}" for k, v in local_conf(submitted).items() if k != "spark.jars"]
-    submit = [
-        str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]",
-        "--jars", ",".join(jars(submitted)), *(part for pair in conf for part in ("--conf", pair)),
-    ]  # fmt: skip
-    run_jobs(STAGES[:1], submitted, source, submit, PYSPARK_DRIVER_PYTHON=sys.executable)
-    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SQLSERVER", json.dumps(source.connection))
-    one, other = session_of(spark, attached), session_of(spark, submitted)
-    run(other, named_feed(feeds, FEED), OVER, MODULES[1:])
-    for table, names in distinct_names(FEED, list(TABLES)).items():
-        for name in names:
-            assert rows(one, name) == rows(other, name), name
-        assert len(rows(one, names.current)) == len(log.final_rows(log.table(table)))
+@pytest.fixture(scope="module")
+def attached(settings: Settings, server: SparkConnectServer, source: Postgres) -> Iterator[Attached]:
+    with Attached(settings, server.remote, source.connection) as process:
+        yield process
 
 
-def test_a_dead_proxy_does_not_stand_before_this_machine(tmp_path: Path) -> None:
-    (tmp_path / "catalog.db").touch()
-    settings = Settings(home=tmp_path)
-    proxy = f"http://127.0.0.1:{free_port()}"
-    names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-    kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
-    with SparkConnectServer(settings, tmp_path / "server") as server:
-        ended = subprocess.run(
-            [sys.executable, "-m", "changeledger.cli", "query", "--spark", "--json",
-             "SELECT TIMESTAMP '2026-10-25 01:30:00' AS a"],
-            env={**kept, **dict.fromkeys(names, proxy), "SPARK_REMOTE": server.remote,
-                 # Where the hour is the second of two.
-                 "TZ": "Europe/Berlin",
-                 "CHANGELEDGER_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT / "include")},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    assert (ended.stdout, ended.returncode) == ('{"a": "2026-10-25 01:30:00+00:00"}\n', 0), ended.stderr
-
-
-def maps_archived_classes(server: SparkConnectServer) -> bool:
-    properties = str(server.home / "spark.properties").encode()
-    for line in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            if properties in line.read_bytes() and "/classes-" in line.with_name("maps").read_text("utf-8"):
-                return True
-    return False
+@pytest.fixture(scope="module")
+def over(attached: Attached, settings: Settings) -> Window:
+    """The window that Qlik's feed has published over Connect."""
+    describe(settings, QLIK, "qlik_tables")
+    window = Window(start=BEGIN, end=datetime.now(UTC), request=Request(run="scheduled__1"))
+    attached.stages(QLIK, window, run="scheduled__1")
+    return window
 
 
 def command_lines() -> str:
     """Of all processes that can be seen."""
-    found = []
+    lines = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(line.read_text("utf-8", "replace"))
-        except OSError:
-            continue
-    return "\n".join(found)
+        with suppress(OSError):
+            lines.append(line.read_text("utf-8", "replace"))
+    return "\n".join(lines)
 
 
 @ON_LINUX
-def test_the_servers_start_shows_no_password(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, catalog=CATALOG)
-    with SparkConnectServer(settings, tmp_path) as server:
-        seen = command_lines()
-        assert str(server.home / "spark.properties") in seen
-        assert PASSWORD not in seen
-        assert (server.home / "spark.properties").stat().st_mode & 0o077 == 0
-    assert not (server.home / "spark.properties").exists()
+def test_the_servers_start_shows_no_password(server: SparkConnectServer) -> None:
+    seen, properties = command_lines(), server.home / "spark.properties"
+    assert str(properties) in seen
+    assert PASSWORD in properties.read_text("utf-8")
+    assert PASSWORD not in seen
+    assert properties.stat().st_mode & 0o077 == 0
+    assert maps_archived_classes(properties)
+
+
+def maps_archived_classes(properties: Path) -> bool:
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            is_server = str(properties).encode() in line.read_bytes()
+            if is_server and "/classes-" in line.with_name("maps").read_text("utf-8"):
+                return True
+    return False
 
 
 _IN_PROCESS = """
@@ -206,6 +183,139 @@ def test_a_session_of_ones_own_shows_no_password(tmp_path: Path) -> None:
     assert PASSWORD not in seen
 
 
+def test_all_ways_publish_the_same_tables(
+    spark: SparkSession,
+    server: SparkConnectServer,
+    settings: Settings,
+    source: Postgres,
+    log: Log,
+    over: Window,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Attached to the server; and as Airflow submits them, whose window this process completes."""
+    reported = [line for line in server.log.read_text().splitlines() if " INFO " in line]
+    assert [line for line in reported if "SparkConnectServer" not in line] == [], "155 MB in an hour"
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(settings.feeds))
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(source.connection))
+    # A submitted job takes long to start: one of them. `test_cluster` submits all stages.
+    submit("extract", over, tmp_path / "airflow")
+    by_connect, by_submit = session_of(spark, settings), session_of(spark, Settings())
+    run(by_submit, named_feed(settings.feeds, QLIK), over, STAGES[1:])
+    names = TableNames.of(QLIK, TABLE)
+    for name in names:
+        assert sorted(map(repr, rows(by_connect, name))) == sorted(map(repr, rows(by_submit, name))), name
+    assert len(rows(by_connect, names.current)) == len(log.final_rows(ORDERS))
+
+
+# A task's operator, as Airflow's worker runs it.
+_TASK = """
+import sys
+from datetime import datetime
+from types import SimpleNamespace
+from changeledger.config.files import named_feed
+from changeledger.config.settings import Settings
+from changeledger.orchestration import feed_dag
+
+feed, stage, run, *interval = sys.argv[1:]
+start, end = map(datetime.fromisoformat, interval)
+dag_run = SimpleNamespace(
+    run_id=run, run_type="scheduled", data_interval_start=start, data_interval_end=end, run_after=end, conf={}
+)
+task = feed_dag(named_feed(Settings().feeds, feed)).get_task(stage)
+task.execute({"params": {}, "dag_run": dag_run})
+"""
+
+
+def submit(stage: str, over: Window, airflow: Path) -> None:
+    """By Airflow's own spark-submit."""
+    interval = over.start.isoformat(), over.end.isoformat()
+    connection = json.dumps({"conn_type": "spark", "host": "local[2]"})
+    environment = {
+        **os.environ, "AIRFLOW_HOME": str(airflow), "AIRFLOW_CONN_CHANGELEDGER_SPARK": connection,
+        "PYTHONPATH": str(PROJECT / "include"),
+    }  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "-c", _TASK, QLIK, stage, over.request.run, *interval],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+
+
+def test_every_job_runs_over_connect(
+    attached: Attached, settings: Settings, source: Postgres, log: Log, over: Window
+) -> None:
+    control = ControlStore(settings.control_url)
+    in_the_end = len(log.final_rows(ORDERS))
+
+    # Replay: the feed states a byte order that its masks contradict; the statement is corrected.
+    describe(settings, CDC, "sqlserver_cdc", mask_order="little", quarantine_limit=1)
+    attached.stages(CDC)
+    refused = attached.rows(f"SELECT count(*) AS n FROM lake.{CDC}.quarantine")
+    assert refused[0]["n"] > 0
+    describe(settings, CDC, "sqlserver_cdc")
+    ended = attached.run("changeledger.cli", "quarantine", "replay", CDC)
+    assert ended.code == 0, ended.printed
+
+    # Verify, before the run that reads them again: a row was changed behind the log's back.
+    with psycopg.connect(plain_url(source.url)) as session:
+        (key, *_) = log.final_rows(ORDERS)
+        wanted = "region = %s AND order_no = %s"
+        changed = session.execute(f"UPDATE sales.orders SET weight = 1234 WHERE {wanted}", key)
+        assert changed.rowcount == 1
+    verify = ("verify", "--database", "shop")
+    assert attached.job(*verify, "--snapshot", "fresh").code == 0
+    assert {row.outcome for row in control.proofs("shop") if row.feed == CDC} == {"waiting"}
+    attached.stages(CDC)
+    counted = f"SELECT count(*) AS n FROM lake.{CDC}.sales_orders"
+    assert attached.rows(counted) == [{"n": in_the_end}]
+    ended = attached.job(*verify)
+    assert ended.code == exit_codes.FINAL, ended.printed
+    (proof,) = [row for row in control.proofs("shop") if row.feed == CDC]
+    assert (proof.outcome, proof.counts["differs"]) == ("drift", 1)
+
+    # Compare, before the repair: with the change that Qlik's table has differently.
+    ended = attached.job("compare", "--database", "shop")
+    assert ended.code == exit_codes.FINAL, ended.printed
+    assert "FeedsDisagree: shop_qlik sales.orders: 1 differs" in ended.printed, ended.printed
+    (row,) = control.comparisons("shop")
+    assert {v: row.counts[v] for v in ("missing", "extra", "differs", "order")} == {
+        "missing": 0, "extra": 0, "differs": 1, "order": 0,
+    }  # fmt: skip
+    (finding,) = attached.rows("SELECT verdict, cells FROM lake.changeledger.findings")
+    assert [cell["name"] for cell in finding["cells"]] == ["weight"]
+
+    # Repair.
+    attached.stages(CDC, mode="repair", run="repaired")
+    (corrected,) = attached.rows(
+        f"SELECT weight FROM lake.{CDC}.sales_orders WHERE region = '{key[0]}' AND order_no = {key[1]}"
+    )
+    assert corrected["weight"] == 1234
+
+    # Maintain leaves what is published as it is.
+    ended = attached.job("maintain", "--feed", CDC)
+    assert ended.code == 0, ended.printed
+    assert attached.rows(counted) == [{"n": in_the_end}]
+
+
+def test_a_dead_proxy_does_not_stand_before_this_machine(server: SparkConnectServer, tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").touch()
+    proxy = f"http://127.0.0.1:{free_port()}"
+    names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "changeledger.cli", "query", "--spark", "--json",
+         "SELECT TIMESTAMP '2026-10-25 01:30:00' AS a"],
+        env={**kept, **dict.fromkeys(names, proxy), "SPARK_REMOTE": server.remote,
+             # Where the hour is the second of two.
+             "TZ": "Europe/Berlin",
+             "CHANGELEDGER_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT / "include")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.stdout, ended.returncode) == ('{"a": "2026-10-25 01:30:00+00:00"}\n', 0), ended.stderr
+
+
 _ATTACHED = """
 from changeledger.spark.session import spark_session
 spark_session("test")
@@ -214,18 +324,20 @@ input()
 """
 
 
-def test_a_process_ends_at_once_though_its_server_is_gone(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path)
-    with SparkConnectServer(settings, tmp_path) as server:
-        environment = {
-            **os.environ, "SPARK_REMOTE": server.remote, "PYTHONPATH": str(PROJECT / "include"),
-        }  # fmt: skip
-        process = subprocess.Popen(
-            [sys.executable, "-c", _ATTACHED],
-            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline() == "attached\n"
+def test_a_process_ends_at_once_though_its_server_is_gone(
+    server: SparkConnectServer, stack: ExitStack
+) -> None:
+    environment = {
+        **os.environ, "SPARK_REMOTE": server.remote, "PYTHONPATH": str(PROJECT / "include"),
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ATTACHED],
+        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "attached\n"
+    stack.close()
+    assert not (server.home / "spark.properties").exists()
     try:
         process.communicate("\n", timeout=30)
     finally:

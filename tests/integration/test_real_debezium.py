@@ -25,7 +25,8 @@ from tests.integration.line import plain, rows, run, window
 
 pytestmark = pytest.mark.integration
 
-TOPIC = "pg.public.items"
+PREFIX = "real"
+TOPIC = f"{PREFIX}.public.items"
 CREATE = """
 CREATE TABLE items (
   id int PRIMARY KEY, name text, price numeric(10,2), born date, seen timestamp(6), sure boolean,
@@ -47,11 +48,11 @@ STREAM = (
 MESSAGES = 2 + 1 + 1 + 2 + 3
 
 
-def test_a_real_engine(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path
+def test_a_real_engine(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with (
-        KafkaBroker(PROJECT / ".jars" / "kafka", home) as kafka,
-        Postgres(home, wal_level="logical") as postgres,
+        Postgres(tmp_path, wal_level="logical") as postgres,
         psycopg.connect(postgres.url.replace("+psycopg", ""), autocommit=True) as database,
     ):
         feed = _feed(kafka, monkeypatch)
@@ -60,7 +61,7 @@ def test_a_real_engine(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
         database.execute(CREATE)
         database.execute(SNAPSHOT)
         count = _counter(feed)
-        with _engine(postgres, kafka, home) as engine:
+        with _engine(postgres, kafka, tmp_path) as engine:
             _wait(lambda: count() >= 2, engine)
             for statement in STREAM:
                 database.execute(statement)
@@ -89,7 +90,7 @@ def _feed(kafka: KafkaBroker, patch: pytest.MonkeyPatch) -> Feed:
     return Feed.model_validate(
         {
             "feed": "real", "dialect": "debezium", "database": "pg", "connection": "real",
-            "source": {"topics": ["pg.*"]}, "tables": [{"table": "public.items"}],
+            "source": {"topics": [f"{PREFIX}.*"]}, "tables": [{"table": "public.items"}],
         }
     )  # fmt: skip
 
@@ -118,7 +119,7 @@ def _engine(postgres: Postgres, kafka: KafkaBroker, home: Path) -> Iterator[subp
         "plugin.name": "pgoutput",
         "publication.autocreate.mode": "filtered",
         "table.include.list": "public.items",
-        "topic.prefix": "pg",
+        "topic.prefix": PREFIX,
         "database.hostname": place["host"],
         "database.port": place["port"],
         "database.user": place["login"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyspark.sql import SparkSession
 
 import changeledger
+from changeledger.config.feed import Feed
 from changeledger.config.object_path import ObjectPath
 from changeledger.config.settings import Settings
 from changeledger.control import Asked, ControlStore
@@ -37,18 +39,53 @@ pytestmark = pytest.mark.integration
 TABLE = "dbo.customers"
 
 
-@pytest.fixture(params=[False, True], ids=["own credentials", "vended credentials"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RestCatalog]:
-    vending: bool = request.param
-    with (
-        S3Server(JARS.parent, tmp_path) as store,
-        RestCatalog(JARS.parent, tmp_path, store, vending=vending) as server,
-    ):
-        yield server
+@pytest.fixture(scope="module")
+def servers() -> Iterator[ExitStack]:
+    """Those of all tests, the last of which ends them."""
+    with ExitStack() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="module")
+def store(servers: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> S3Server:
+    return servers.enter_context(S3Server(JARS.parent, tmp_path_factory.mktemp("store")))
+
+
+@pytest.fixture(scope="module")
+def lake(servers: ExitStack, store: S3Server, tmp_path_factory: pytest.TempPathFactory) -> RestCatalog:
+    return servers.enter_context(RestCatalog(JARS.parent, tmp_path_factory.mktemp("catalog"), store))
 
 
 def ids(feed: str, release: int | None = None) -> list[Any]:
     return sorted(changeledger.read(feed, TABLE, release=release).column("id").to_pylist())
+
+
+def installed(
+    spark: SparkSession, lake: RestCatalog, folder: Path, patch: pytest.MonkeyPatch
+) -> SparkSession:
+    patch.setenv("CHANGELEDGER_HOME", str(folder / "home"))
+    patch.setenv("CHANGELEDGER_CATALOG", json.dumps(lake.settings))
+    # The catalog hands out credentials for tables, not for pages.
+    if not lake.vending:
+        patch.setenv("CHANGELEDGER_PAGES", f"s3://{BUCKET}/pages")
+    return session_of(spark, Settings())
+
+
+def feed_of(name: str, postgres: Postgres, patch: pytest.MonkeyPatch) -> Feed:
+    return cdc_feed(name, postgres, patch, tables=[{"table": TABLE}], retention=timedelta(days=400))
+
+
+def require_nothing_here(folder: Path, *kinds: str) -> None:
+    local = [file for file in (folder / "home").rglob("*") if file.suffix in kinds]
+    assert not local, "files of the lake or pages on this disk"
+
+
+def workers_know_the_store_alone(lake: RestCatalog, name: str) -> None:
+    table = catalog.load(name)
+    schema = table.schema().as_arrow()
+    for io in (Writing.into(table).io, Scan.of(table, AlwaysTrue(), schema).io):
+        assert io.properties["s3.secret-access-key"] == lake.store.secret
+        assert not {"token", "uri", "credential", "auth.manager"} & io.properties.keys()
 
 
 def test_two_windows(
@@ -58,71 +95,64 @@ def test_two_windows(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(lake.settings))
-    # The catalog hands out credentials for tables, not for pages.
-    if not lake.vending:
-        monkeypatch.setenv("CHANGELEDGER_PAGES", f"s3://{BUCKET}/pages")
-    log, session = simulate(5, 24), session_of(spark, Settings())
-    table = log.table(TABLE)
-    retention: dict[str, Any] = {"tables": [{"table": TABLE}], "retention": timedelta(days=400)}
-    feed = cdc_feed("remote", postgres, monkeypatch, **retention)
+    session = installed(spark, lake, tmp_path, monkeypatch)
+    log = simulate(5, 24)
+    in_the_end = sorted(key[0] for key in log.final_rows(log.table(TABLE)))
+    feed = feed_of("remote", postgres, monkeypatch)
     sqlserver_cdc.load(postgres.url, log, to_tx=12)
     run(session, feed, over := window())
     first = ids("remote")
     audited = Settings().data_docs / "remote" / over.id / "audit.html"
     assert "Great Expectations" in audited.read_text("utf-8")
-    assert isinstance(audited, ObjectPath) != lake.vending
+    assert isinstance(audited, ObjectPath)
     sqlserver_cdc.append(postgres.url, log, 12, 24)
     run(session, feed, window())
-    assert ids("remote") == sorted(key[0] for key in log.final_rows(table)) != first
+    assert ids("remote") == in_the_end != first
 
     maintain.run(session, feed, "test")
-    assert ids("remote") == sorted(key[0] for key in log.final_rows(table))
+    assert ids("remote") == in_the_end
     by_spark = session.table("lake.remote.dbo_customers").select("id").collect()
-    assert sorted(row[0] for row in by_spark) == ids("remote")
+    assert sorted(row[0] for row in by_spark) == in_the_end
 
     control = ControlStore(Settings().control_url)
     earlier = control.releases("remote")[0].id
     roll_back(session, feed, earlier, Asked("the source was restored", "ann"))
     assert ids("remote") == first == ids("remote", earlier)
-    kinds = {".parquet"} if lake.vending else {".parquet", ".html", ".json", ".css"}
-    local = [file for file in (tmp_path / "home").rglob("*") if file.suffix in kinds]
-    assert not local, "files of the lake or pages on this disk"
-    _workers_know_the_store_alone(lake)
-    _lost(lake)
+    require_nothing_here(tmp_path, ".parquet", ".html", ".json", ".css")
+    workers_know_the_store_alone(lake, "lake.remote.dbo_customers")
 
 
-def _workers_know_the_store_alone(lake: RestCatalog) -> None:
-    table = catalog.load("lake.remote.dbo_customers")
-    schema = table.schema().as_arrow()
-    for io in (Writing.into(table).io, Scan.of(table, AlwaysTrue(), schema).io):
-        assert io.properties["s3.secret-access-key"] == lake.store.secret
-        assert not {"token", "uri", "credential", "auth.manager"} & io.properties.keys()
+def test_credentials_that_the_catalog_hands_out(
+    spark: SparkSession,
+    store: S3Server,
+    postgres: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every stage, upkeep and reading with them alone."""
+    log = simulate(5, 24)
+    sqlserver_cdc.load(postgres.url, log)
+    with RestCatalog(JARS.parent, tmp_path, store, vending=True) as lake:
+        session = installed(spark, lake, tmp_path, monkeypatch)
+        feed = feed_of("vended", postgres, monkeypatch)
+        run(session, feed, over := window())
+        assert not isinstance(Settings().data_docs / "vended" / over.id, ObjectPath)
+        maintain.run(session, feed, "test")
+        assert ids("vended") == sorted(key[0] for key in log.final_rows(log.table(TABLE)))
+        require_nothing_here(tmp_path, ".parquet")
+        workers_know_the_store_alone(lake, "lake.vended.dbo_customers")
 
 
-def _lost(lake: RestCatalog) -> None:
-    """What the errors of a lost server are called."""
-    # Loaded before: Iceberg's server tries for two minutes to read a table's metadata.
-    table = catalog.load("lake.remote.dbo_customers")
-    lake.store.__exit__(None, None, None)
-    with pytest.raises(SourceUnavailable, match="the lake's store does not answer"), named():
-        table.scan().to_arrow()
-    lake.__exit__(None, None, None)
-    with pytest.raises(SourceUnavailable, match="the lake's catalog does not answer"), named():
-        catalog.load("lake.remote.dbo_customers")
-
-
-def test_a_wrong_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with S3Server(JARS.parent, tmp_path) as store, RestCatalog(JARS.parent, tmp_path, store) as server:
-        monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps({**server.settings, "token": "other"}))
-        with pytest.raises(ConfigError, match="refuses the credentials"), named():
-            catalog.exists("lake.remote.dbo_customers")
+def test_a_wrong_token(lake: RestCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps({**lake.settings, "token": "other"}))
+    with pytest.raises(ConfigError, match="refuses the credentials"), named():
+        catalog.exists("lake.remote.dbo_customers")
 
 
 @pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
 def test_a_sql_catalog_with_files_on_s3(
     spark: SparkSession,
+    store: S3Server,
     postgres: Postgres,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -130,14 +160,31 @@ def test_a_sql_catalog_with_files_on_s3(
 ) -> None:
     """Python writes, Spark reads and writes, Python reads."""
     uri = f"sqlite:///{tmp_path}/catalog.db" if database == "SQLite" else postgres.url
-    with S3Server(JARS.parent, tmp_path) as store:
-        members = {"type": "sql", "uri": uri, "warehouse": f"s3://{BUCKET}/warehouse", **store.members}
-        monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(members))
-        session = session_of(spark, Settings())
-        catalog.create_namespace("remote")
-        created = catalog._catalog().create_table("remote.t", pa.schema([("id", pa.int64())]))
-        created.append(pa.table({"id": [1]}))
-        session.sql("INSERT INTO lake.remote.t SELECT id + 1 FROM lake.remote.t")
-        table = catalog.load("lake.remote.t")
-        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2]
-        assert table.metadata_location.startswith(f"s3://{BUCKET}/warehouse/remote/t/")
+    warehouse = f"s3://{BUCKET}/{database}"
+    members = {"type": "sql", "uri": uri, "warehouse": warehouse, **store.members}
+    monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(members))
+    session = session_of(spark, Settings())
+    catalog.create_namespace("remote")
+    created = catalog._catalog().create_table("remote.t", pa.schema([("id", pa.int64())]))
+    created.append(pa.table({"id": [1]}))
+    session.sql("INSERT INTO lake.remote.t SELECT id + 1 FROM lake.remote.t")
+    table = catalog.load("lake.remote.t")
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    assert table.metadata_location.startswith(f"{warehouse}/remote/t/")
+
+
+def test_servers_that_are_lost(
+    servers: ExitStack, store: S3Server, lake: RestCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What their errors are called."""
+    monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(lake.settings))
+    catalog.create_namespace("lost")
+    # Loaded before: Iceberg's server tries for two minutes to read a table's metadata.
+    table = catalog._catalog().create_table("lost.t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    store.__exit__(None, None, None)
+    with pytest.raises(SourceUnavailable, match="the lake's store does not answer"), named():
+        table.scan().to_arrow()
+    servers.close()
+    with pytest.raises(SourceUnavailable, match="the lake's catalog does not answer"), named():
+        catalog.load("lake.lost.t")

@@ -122,8 +122,9 @@ def kafka(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Kafka:
 
 
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_TIMEOUT_SECONDS", "_STUCK_SECONDS"):
-        monkeypatch.setattr(kafka_storage, name, 5.0)
+    """A refusal is heard at once; until these are over it is not believed."""
+    for name, seconds in (("_REFUSED_SECONDS", 1.5), ("_TIMEOUT_SECONDS", 3.0), ("_STUCK_SECONDS", 2.0)):
+        monkeypatch.setattr(kafka_storage, name, seconds)
 
 
 def planned(source: Kafka) -> dict[str, dict[str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -33,69 +33,65 @@ TABLE_QUERY: dict[int, tuple[str, int | None, str | None]] = {
     12: ("U", 1, "lives on"),
 }
 WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE"}
-AT_ONCE = [list(TABLE_QUERY)]
-# A truncate before what it ends, an insert and a delete after a truncate that is published.
-LATE = [[6, 7, 10, 11], [1, 2, 3, 8, 9], [4, 5, 12]]
-BACKWARDS = [[9, 10, 11, 12], [5, 6, 7, 8], [1, 2, 3, 4]]
+# By table, what comes with each of three windows.
+PARTS = {
+    "dbo.whole": [list(TABLE_QUERY), [], []],
+    # A truncate before what it ends, an insert and a delete after a truncate that is published.
+    "dbo.late": [[6, 7, 10, 11], [1, 2, 3, 8, 9], [4, 5, 12]],
+    "dbo.backwards": [[9, 10, 11, 12], [5, 6, 7, 8], [1, 2, 3, 4]],
+}
 
 
-@pytest.fixture(scope="module")
-def postgres(new_database: Callable[[], Postgres]) -> Postgres:
-    return new_database()
-
-
-def make(postgres: Postgres, schema: str) -> None:
-    with psycopg.connect(plain_url(postgres.url)) as session:
-        session.execute(f"CREATE SCHEMA {schema}")
-        session.execute(
-            f"CREATE TABLE {schema}.notes__ct (header__change_seq varchar(35), "
-            "header__change_oper varchar(1), header__operation varchar(12), id int, note varchar(50))"
-        )
-
-
-def write(postgres: Postgres, schema: str, numbers: Sequence[int]) -> None:
+def write(session: psycopg.Connection[Any], table: str, numbers: Sequence[int]) -> None:
     rows = []
     for number in numbers:
         letter, key, note = TABLE_QUERY[number]
         seq = f"20260807162500{number:02}{number:019}"
         rows.append((seq, letter if letter != "T" else None, WORDS[letter], key, note))
-    with psycopg.connect(plain_url(postgres.url)) as session, session.cursor() as cursor:
-        cursor.executemany(f"INSERT INTO {schema}.notes__ct VALUES (%s, %s, %s, %s, %s)", rows)
+    with session.cursor() as cursor:
+        cursor.executemany(f"INSERT INTO {table}__ct VALUES (%s, %s, %s, %s, %s)", rows)
 
 
-def published(spark: SparkSession, feed: Feed, kind: str) -> list[Any]:
+def published(spark: SparkSession, feed: Feed, table: str) -> dict[str, list[Any]]:
+    """By kind of table; an id, which is of the table, too, is the number of its change."""
+    kinds = {
+        kind: spark.table(lake_name(feed, table, kind)).collect() for kind in ("", "_history", "_changes")
+    }
+    numbers = {row["change_id"]: row["event_serial_no"] for row in kinds["_changes"]}
+
     def plain(row: Row) -> dict[str, Any]:
         kept = {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
-        return {k: bytes(v) if isinstance(v, bytearray) else v for k, v in kept.items()}
+        cells = {k: numbers[v] if v and k.endswith("change_id") else v for k, v in kept.items()}
+        return {k: bytes(v) if isinstance(v, bytearray) else v for k, v in cells.items()}
 
-    return sorted((plain(row) for row in spark.table(lake_name(feed, "dbo.notes", kind)).collect()), key=repr)
-
-
-def carried(
-    spark: SparkSession, postgres: Postgres, name: str, parts: list[list[int]], patch: pytest.MonkeyPatch
-) -> Feed:
-    make(postgres, name)
-    table = {"table": "dbo.notes", "key": ["id"]}
-    feed = qlik_tables_feed(name, postgres, patch, tables=[table], source={"target_schema": name})
-    for part in parts:
-        write(postgres, name, part)
-        run(spark, feed, window())
-    return feed
+    return {kind: sorted(map(plain, rows), key=repr) for kind, rows in kinds.items()}
 
 
 def test_whatever_the_order_of_the_windows(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = carried(spark, postgres, "truncate_whole", AT_ONCE, monkeypatch)
-    ledger = published(spark, whole, "_changes")
-    assert sorted(row["operation"] for row in ledger if row["key"] is None) == ["truncate", "truncate"]
-    (row,) = published(spark, whole, "")
+    """The change rows of one table, in three tables, each in another order."""
+    tables = [{"table": table, "key": ["id"]} for table in PARTS]
+    feed = qlik_tables_feed("truncated", postgres, monkeypatch, tables=tables)
+    with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
+        session.execute("CREATE SCHEMA dbo")
+        for table in PARTS:
+            session.execute(
+                f"CREATE TABLE {table}__ct (header__change_seq varchar(35), "
+                "header__change_oper varchar(1), header__operation varchar(12), id int, note varchar(50))"
+            )
+        for parts in zip(*PARTS.values(), strict=True):
+            for table, numbers in zip(PARTS, parts, strict=True):
+                write(session, table, numbers)
+            run(spark, feed, window())
+    whole, *others = (published(spark, feed, table) for table in PARTS)
+    of_all = [row["operation"] for row in whole["_changes"] if row["key"] is None]
+    assert of_all == ["truncate", "truncate"]
+    (row,) = whole[""]
     assert (row["id"], row["note"], row["_operation"]) == (1, "lives on", "update")
-    history = published(spark, whole, "_history")
-    places = {row["change_id"]: row["event_serial_no"] for row in ledger}
     assert sorted(
-        (r["id"], places[r["_change_id"]], r["note"], r["_is_deleted"], r["_valid_to"] is None)
-        for r in history
+        (r["id"], r["_change_id"], r["note"], r["_is_deleted"], r["_valid_to"] is None)
+        for r in whole["_history"]
     ) == [
         (1, 1, "stays until the first truncate", False, False),
         (1, 6, "stays until the first truncate", True, False),
@@ -111,7 +107,6 @@ def test_whatever_the_order_of_the_windows(
         (4, 9, "and changes before it", False, False),
         (4, 10, "and changes before it", True, True),
     ]
-    for name, parts in (("truncate_late", LATE), ("truncate_backwards", BACKWARDS)):
-        feed = carried(spark, postgres, name, parts, monkeypatch)
-        for kind in ("", "_history", "_changes"):
-            assert published(spark, feed, kind) == published(spark, whole, kind), (name, kind)
+    for other in others:
+        for kind, rows in other.items():
+            assert rows == whole[kind], kind
