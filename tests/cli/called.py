@@ -24,6 +24,5 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
     try:
         main([*arguments])
     except SystemExit as ended:
-        assert isinstance(ended.code, int)
-        code = ended.code
+        code = int(ended.code or 0)
     return Ended(code, *capsys.readouterr())
