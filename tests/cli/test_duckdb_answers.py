@@ -148,7 +148,8 @@ COLUMNS = "instant, wall, day, raw, key, moments, price, name"
 def test_instants_are_printed_in_utc(monkeypatch: pytest.MonkeyPatch, way: list[str]) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     home = Path(os.environ["CHANGELEDGER_HOME"])
-    printed = ran(home, "query", f"SELECT {COLUMNS} FROM {TABLE} WHERE id IN (2, 3)", *way).stdout
+    ended = ran(home, "query", f"SELECT {COLUMNS} FROM {TABLE} WHERE id IN (2, 3)", *way)
+    printed = ended.stdout
     for cell in (
         "│ 2026-03-29 01:30:00.000001+00:00 │ 2026-03-29 02:30:00 │ 2026-03-29 │ 0x00FF │",
         '│ {"id": 1, "instant": "2026-10-25 01:00:00+00:00"} │',
@@ -156,6 +157,10 @@ def test_instants_are_printed_in_utc(monkeypatch: pytest.MonkeyPatch, way: list[
     ):
         assert cell in printed
     assert printed.count("NULL") == 8
+    if way:
+        # The answer stands alone: Spark's own lines, of its launcher and its JVM, are in a file.
+        assert ended.stderr == ""
+        assert "WARN" in (home / "logs" / "changeledger-query.log").read_text("utf-8")
 
 
 @pytest.mark.usefixtures("lake")

@@ -1,9 +1,7 @@
-"""What `--help` says of exit codes, and where Spark's own lines go."""
+"""What `--help` says of exit codes, and refusals of the command line."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import runpy
 import subprocess
@@ -21,15 +19,6 @@ COMMANDS = (
     ["releases"], ["rollback"], ["reset"],
 )  # fmt: skip
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish", "maintain", "compare", "verify")
-
-
-def ended(*command: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-    if home is not None:
-        environment["CHANGELEDGER_HOME"] = str(home)
-    return subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False
-    )
 
 
 def codes(text: str) -> dict[int, str]:
@@ -59,15 +48,6 @@ def test_help_of_jobs_lists_the_exit_codes(
     assert set(codes(capsys.readouterr().out)) == {0, 1, *known}
 
 
-def test_an_answer_stands_alone(tmp_path: Path) -> None:
-    """Spark's own lines, of its launcher and its JVM, are in a file."""
-    (tmp_path / "catalog.db").touch()
-    answer = ended("-m", "changeledger.cli", "query", "--spark", "--json", "SELECT 1 AS one", home=tmp_path)
-    assert [json.loads(line) for line in answer.stdout.splitlines()] == [{"one": 1}]
-    assert answer.stderr == ""
-    assert "WARN" in (tmp_path / "logs" / "changeledger-query.log").read_text("utf-8")
-
-
 def test_a_refusal_stands_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +67,7 @@ def test_the_version_and_completion_are_there(capsys: pytest.CaptureFixture[str]
 
 def test_wrong_arguments_end_with_2() -> None:
     """In a process, whose code it is."""
-    answer = ended("-m", "changeledger.cli", "decode", "--dialect", "maxwell")
+    command = [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "maxwell"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "none of ces, debezium" in answer.stderr
