@@ -38,7 +38,6 @@ LONGEST = (
     "integration/test_up.py",
     "integration/test_dialect_equivalence.py",
     "integration/test_scheduler.py",
-    "faults/test_orphans.py",
     "integration/test_cluster.py",
     "integration/test_connect.py",
     "faults/test_rollback.py",
@@ -47,7 +46,6 @@ LONGEST = (
     "integration/test_erase.py",
     "integration/test_requests.py",
     "integration/test_replay.py",
-    "faults/test_corrupt_branch.py",
     "stages/test_compare_stage.py",
 )
 

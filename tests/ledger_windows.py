@@ -22,6 +22,7 @@ from changeledger.stages.common.context import StageContext, take_lease
 from changeledger.stages.normalization import other_records
 from changeledger.stages.normalization.reading import Input
 from tests.reconcile.tables import ledger
+from tests.stored_rows import stored_rows
 
 # What says in which run a row was written, and by which of several deliveries.
 OF_THE_RUN = ("_window_id", "window_id", "source_position", "paired_source_position")
@@ -77,6 +78,6 @@ def _decoded(changes: pa.Table, contract: Contract) -> pa.Table:
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def rows_of(spark: SparkSession, feed: Feed, name: str) -> list[dict[str, Any]]:
-    rows = (row.asDict(recursive=True) for row in spark.table(f"lake.{feed.feed}.{name}").collect())
+def rows_of(feed: Feed, name: str) -> list[dict[str, Any]]:
+    rows = stored_rows(f"lake.{feed.feed}.{name}")
     return sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows), key=repr)

@@ -44,6 +44,8 @@ class SparkConnectServer(Service):
     """
 
     name = "spark"
+    # What `spark-submit` runs.
+    application: tuple[str, ...] = ("--class", _SERVER, "spark-internal")
 
     def __init__(
         self, settings: Settings, home: Path, *, master: str = "local[*]", lasting: bool = False
@@ -83,8 +85,7 @@ class SparkConnectServer(Service):
             # Else its Python workers are whatever `python3` is on the PATH.
             f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1",
             str(pyspark / "bin" / "spark-submit"),
-            "--master", self.master, "--properties-file", str(self._file), "--class", _SERVER,
-            "spark-internal",
+            "--master", self.master, "--properties-file", str(self._file), *self.application,
         ]  # fmt: skip
         with self.log.open("ab") as log:
             log_from = log.tell()

@@ -42,8 +42,8 @@ def test_a_planted_difference_is_on_all_three_pages(spark: SparkSession, pages: 
     reported, changed = faults.change_value(log, 30, Random(1))
     ((transaction, corrupted),) = changed.changes
     table, feeds = corrupted.table, {name: feed_of(name, DATABASE) for name in (OLD, NEW)}
-    publish(spark, feeds[OLD], log)
-    publish(spark, feeds[NEW], reported)
+    publish(feeds[OLD], log)
+    publish(feeds[NEW], reported)
     for name, feed in feeds.items():
         (pages.folder / f"{name}.yaml").write_text(
             yaml.safe_dump(feed.model_dump(mode="json", exclude_unset=True, by_alias=True))

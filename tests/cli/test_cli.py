@@ -14,16 +14,23 @@ from changeledger.cli import lake
 from changeledger.config.settings import PROJECT
 from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
+from tests.cli.called import called
 
 GOOD = (PROJECT / "include" / "feeds" / "shop_ces.yaml").read_text("utf-8")
 
 
-def ran(home: Path, *arguments: str, feeds: Path | None = None) -> subprocess.CompletedProcess[str]:
+def ran(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own."""
     environment = {**os.environ, "CHANGELEDGER_HOME": str(home), "PYTHONPATH": str(PROJECT / "include")}
-    if feeds is not None:
-        environment["CHANGELEDGER_FEEDS"] = str(feeds)
     command = [sys.executable, "-m", "changeledger.cli", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation that is not there yet."""
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
 
 
 @pytest.mark.parametrize(
@@ -39,33 +46,38 @@ def ran(home: Path, *arguments: str, feeds: Path | None = None) -> subprocess.Co
         ["reset", "shop_ces", "--yes", "--reason", "wrong rows"],
     ],
 )
-def test_without_a_lake_nothing_is_made_up(tmp_path: Path, command: list[str]) -> None:
-    ended = ran(tmp_path / "home", *command)
+def test_without_a_lake_nothing_is_made_up(
+    home: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, *command)
     assert ended.returncode == 1
-    assert f"there is no lake in {tmp_path}/home" in ended.stderr
+    assert f"there is no lake in {home}" in ended.stderr
     assert "set CHANGELEDGER_HOME" in ended.stderr
     assert "`make up` prints it" in ended.stderr
     assert ended.stdout == ""
-    assert not (tmp_path / "home").exists()
+    assert not home.exists()
 
 
-def test_a_broken_feed_blocks_the_status_of_no_other(tmp_path: Path) -> None:
+def test_a_broken_feed_blocks_the_status_of_no_other(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(tmp_path))
     (tmp_path / "good.yaml").write_text(GOOD)
     (tmp_path / "bad.yaml").write_text(GOOD.replace("shop_ces", "shop_bad") + "retentions: P1D\n")
-    home = tmp_path / "home"
     ControlStore(f"sqlite:///{home}/control.db")
-    ended = ran(home, "status", feeds=tmp_path)
+    ended = called(capsys, "status")
     assert ended.stdout.split()[:4] == ["shop_ces", "ces", "of", "shop"]
     assert "bad.yaml is not valid: retentions: unknown setting, did you mean `retention`?" in ended.stderr
     assert ended.returncode == 1, "one is missing"
-    named = ran(home, "status", "shop_bad", feeds=tmp_path)
+    named = called(capsys, "status", "shop_bad")
     assert (named.returncode, named.stdout) == (1, "")
     assert "bad.yaml is not valid" in named.stderr
 
 
 @pytest.mark.parametrize("key", [["id"], ["=1"], ["id=1", "id=2"]])
-def test_a_key_to_erase_has_each_column_once(tmp_path: Path, key: list[str]) -> None:
-    ended = ran(tmp_path / "home", "erase", "shop_ces", "dbo.customers", *key)
+@pytest.mark.usefixtures("home")
+def test_a_key_to_erase_has_each_column_once(key: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "erase", "shop_ces", "dbo.customers", *key)
     assert ended.returncode == 1
     assert "the key is named as COLUMN=VALUE, each column once" in ended.stderr
 

@@ -1,10 +1,9 @@
-"""What `--help` says of exit codes, and where Spark's own lines go."""
+"""What `--help` says of exit codes, and refusals of the command line."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from changeledger import exit_codes
 from changeledger.config.settings import PROJECT
+from tests.cli.called import called
 
 COMMANDS = (
     [], ["query"], ["decode"], ["status"], ["compare"], ["verify"], ["quarantine"], ["release"],
@@ -21,59 +21,53 @@ COMMANDS = (
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish", "maintain", "compare", "verify")
 
 
-def ended(*command: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-    if home is not None:
-        environment["CHANGELEDGER_HOME"] = str(home)
-    return subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False
-    )
-
-
 def codes(text: str) -> dict[int, str]:
     _, _, listed = text.partition("exit codes:\n")
     return {int(line.split()[0]): line.split(maxsplit=1)[1] for line in listed.splitlines() if line.strip()}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_commands_lists_the_exit_codes(command: list[str]) -> None:
-    answer = ended("-m", "changeledger.cli", *command, "--help")
+def test_help_of_commands_lists_the_exit_codes(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = called(capsys, *command, "--help")
     assert answer.returncode == 0
     assert re.findall(r"^ *(\d): ", answer.stdout, re.MULTILINE) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_help_of_jobs_lists_the_exit_codes(stage: str) -> None:
-    answer = ended(str(PROJECT / "jobs" / f"{stage}.py"), "--help")
-    assert answer.returncode == 0
+def test_help_of_jobs_lists_the_exit_codes(
+    stage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = str(PROJECT / "jobs" / f"{stage}.py")
+    monkeypatch.setattr(sys, "argv", [script, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 0
     known = {exit_codes.FINAL, exit_codes.RETRY, exit_codes.HELD, exit_codes.NOTHING, exit_codes.NEEDS_SPARK}
-    assert set(codes(answer.stdout)) == {0, 1, *known}
+    assert set(codes(capsys.readouterr().out)) == {0, 1, *known}
 
 
-def test_an_answer_stands_alone(tmp_path: Path) -> None:
-    """Spark's own lines, of its launcher and its JVM, are in a file."""
+def test_a_refusal_stands_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "catalog.db").touch()
-    answer = ended("-m", "changeledger.cli", "query", "--spark", "--json", "SELECT 1 AS one", home=tmp_path)
-    assert [json.loads(line) for line in answer.stdout.splitlines()] == [{"one": 1}]
-    assert answer.stderr == ""
-    assert "WARN" in (tmp_path / "logs" / "changeledger-query.log").read_text("utf-8")
-
-
-def test_a_refusal_stands_alone(tmp_path: Path) -> None:
-    (tmp_path / "catalog.db").touch()
-    answer = ended("-m", "changeledger.cli", "query", "DROP TABLE lake.shop.t", home=tmp_path)
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    answer = called(capsys, "query", "DROP TABLE lake.shop.t")
     assert answer.returncode == 1
     assert answer.stdout == ""
     assert answer.stderr.startswith("`query` does not run DROP TABLE")
     assert "`query` changes nothing" in answer.stderr
 
 
-def test_the_version_and_completion_are_there() -> None:
-    assert re.fullmatch(r"changeledger \d+\.\d+\.\d+\n", ended("-m", "changeledger.cli", "--version").stdout)
-    assert "--install-completion" in ended("-m", "changeledger.cli", "--help").stdout
+def test_the_version_and_completion_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert re.fullmatch(r"changeledger \d+\.\d+\.\d+\n", called(capsys, "--version").stdout)
+    assert "--install-completion" in called(capsys, "--help").stdout
 
 
 def test_wrong_arguments_end_with_2() -> None:
-    answer = ended("-m", "changeledger.cli", "decode", "--dialect", "maxwell")
+    """In a process, whose code it is."""
+    command = [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "maxwell"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "none of ces, debezium" in answer.stderr

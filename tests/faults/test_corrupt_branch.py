@@ -1,8 +1,12 @@
-"""Each rule of a table fails for a branch that is corrupted after the write, in the audit of a real run."""
+"""Each rule of a table fails for a branch that is corrupted after the write, in the audit of a real run.
+
+An audit judges several faults at once, each in a table of its own: what it says of one is of no other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -16,7 +20,7 @@ from changeledger.audit.rules import TABLE_RULES
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import BuiltSnapshots, ControlStore
-from changeledger.lake import iceberg, refs
+from changeledger.lake import catalog, iceberg, refs
 from changeledger.model import change
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import Window
@@ -27,15 +31,18 @@ from sourcelab.services import Postgres
 from tests.faults.matrix.lab import State
 from tests.integration.line import cdc_feed, lake_name, run, window
 from tests.lake_states import lake_of
+from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
 TABLE = "dbo.customers"
+TABLES = (TABLE, "sales.orders", "dbo.parts")
 # `{changes}`, `{history}`, `{current}`, `{dispositions}`, `{breaks}`: tables of the branch; `{run}`: its
-# window; `{update}`: the id of one of its updates; `{earlier}`: the id of a change published before.
+# window; `{table}`: the source's; `{update}`: the id of one of its updates; `{earlier}`: the id of a change
+# published before.
 OF_UPDATE = "WHERE change_id = '{update}'"
 AGAIN = "INSERT INTO {changes} SELECT * FROM {changes} " + OF_UPDATE
-OF_TABLE = {"window_id": "'{run}'", "table": "'dbo.customers'"}
+OF_TABLE = {"window_id": "'{run}'", "table": "'{table}'"}
 
 
 class Added(NamedTuple):
@@ -67,6 +74,14 @@ FAULTS: dict[str, list[str | Added]] = {
         Added("breaks", {**OF_TABLE, "change_id": "'{update}'", "kind": "'cells_differ'"})
     ],
 }  # fmt: skip
+# The rule whose fault each of `TABLES` has, by audit: none whose fault would break another one's rule, too.
+AUDITS = [
+    ("mask_agrees_with_images", "operation_has_its_images", "current_equals_open_history"),
+    ("lsn_width", "order_strict", "key_not_null"),
+    ("change_id_unique", "one_open_interval", "duplicates_leave_one"),
+    ("ledger_keeps_everything", "interval_forward", "current_key_unique"),
+    ("current_key_not_null", "image_chain"),
+]
 
 
 class Built(NamedTuple):
@@ -95,36 +110,42 @@ def built(
 
 
 def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
-    return cdc_feed("corrupt", source, patch, tables=[{"table": TABLE}], image_chain="stop")
+    tables = [{"table": table} for table in TABLES]
+    return cdc_feed("corrupt", source, patch, tables=tables, image_chain="stop")
 
 
 def control() -> ControlStore:
     return ControlStore(Settings().control_url)
 
 
-def corrupt(session: SparkSession, feed: Feed, over: Window, faults: list[str | Added]) -> None:
-    """Write on the run's branch, and let reconcile say that it has built this."""
+def corrupt(session: SparkSession, feed: Feed, over: Window, rules: Mapping[str, str]) -> None:
+    """Write the fault of each rule on the branch of its table, and let reconcile say that it has built it."""
     done = control().stage(feed.feed, over, "reconcile")
     assert done is not None
-    ledger = lake_name(feed, TABLE, "_changes")
-    updates = session.sql(f"SELECT * FROM {ledger}.branch_{done.branch} WHERE window_id = '{over.id}'")
-    names = {
-        "changes": ledger, "history": lake_name(feed, TABLE, "_history"), "current": lake_name(feed, TABLE),
-        "dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks,
-    }  # fmt: skip
-    iceberg.create(session, names["breaks"], change.BREAK_COLUMNS, ["window_id"])
-    for name in names.values():
-        session.sql(f"ALTER TABLE {name} CREATE BRANCH IF NOT EXISTS `{done.branch}`")
-    places = {kind: f"{name}.branch_{done.branch}" for kind, name in names.items()}
-    of = {
-        "run": over.id,
-        "update": updates.where("operation = 'update' AND before IS NOT NULL").first()["change_id"],
-        "earlier": session.table(ledger).first()["change_id"],
-    }
-    for fault in faults:
-        statement = fault if isinstance(fault, str) else added(session, places, fault)
-        session.sql(statement.format(**places, **of))
-    heads = refs.heads({*done.tables, *names.values()}, done.branch)
+    shared = {"dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks}
+    iceberg.create(session, shared["breaks"], change.BREAK_COLUMNS, ["window_id"])
+    written = {*done.tables, *shared.values()}
+    for table, rule in rules.items():
+        kinds = {"changes": "_changes", "history": "_history", "current": ""}
+        names = {kind: lake_name(feed, table, suffix) for kind, suffix in kinds.items()} | shared
+        for name in names.values():
+            if done.branch not in catalog.load(name).metadata.refs:
+                session.sql(f"ALTER TABLE {name} CREATE BRANCH `{done.branch}`")
+        places = {kind: f"{name}.branch_{done.branch}" for kind, name in names.items()}
+        changes = stored_rows(names["changes"], done.branch)
+        update = next(c for c in changes if c["window_id"] == over.id and c["operation"] == "update")
+        earlier = stored_rows(names["changes"])[0]
+        of = {
+            "run": over.id,
+            "table": table,
+            "update": update["change_id"],
+            "earlier": earlier["change_id"],
+        }
+        for fault in FAULTS[rule]:
+            statement = fault if isinstance(fault, str) else added(session, places, fault)
+            session.sql(statement.format(**places, **of))
+        written |= {*names.values()}
+    heads = refs.heads(written, done.branch)
     control().finish_stage(feed.feed, over, "reconcile", BuiltSnapshots(done.branch, heads))
 
 
@@ -140,23 +161,30 @@ def added(session: SparkSession, places: dict[str, str], row: Added) -> str:
 
 def test_every_rule_of_a_table_has_its_fault() -> None:
     assert FAULTS.keys() == TABLE_RULES.keys()
+    assert sorted(rule for rules in AUDITS for rule in rules) == sorted(FAULTS)
 
 
-@pytest.mark.parametrize("rule", FAULTS)
-def test_the_rule_fails(
-    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+@pytest.mark.parametrize("rules", AUDITS, ids="-".join)
+def test_the_rules_fail(
+    spark: SparkSession,
+    built: Built,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rules: tuple[str, ...],
 ) -> None:
     session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
-    feed = feed_of(built.source, monkeypatch)
-    corrupt(session, feed, built.over, FAULTS[rule])
-    with pytest.raises(AuditFailed, match=f"{TABLE}: {rule}: [1-9]"):
+    feed, by_table = feed_of(built.source, monkeypatch), dict(zip(TABLES, rules, strict=False))
+    corrupt(session, feed, built.over, by_table)
+    with pytest.raises(AuditFailed) as failed:
         audit.run(session, feed, built.over)
-    found = {row.rule: row for row in control().audits(feed.feed, built.over) if row.table == TABLE}
-    assert not found[rule].success
-    assert found[rule].detail["stops"]
+    verdicts = {(row.table, row.rule): row for row in control().audits(feed.feed, built.over)}
     page = docs_index(Settings().data_docs, feed.feed, built.over)
     results = "\n".join(file.read_text("utf-8") for file in page.parent.glob("results/**/*.json"))
-    assert f'"type": "{rule}"' in results
+    for table, rule in by_table.items():
+        assert re.search(f"{table}: {rule}: [1-9]", str(failed.value))
+        assert [name for name in TABLES if not verdicts[name, rule].success] == [table]
+        assert verdicts[table, rule].detail["stops"]
+        assert f'"type": "{rule}"' in results
 
 
 def test_nothing_fails_without_a_fault(
@@ -166,7 +194,8 @@ def test_nothing_fails_without_a_fault(
     feed = feed_of(built.source, monkeypatch)
     audit.run(session, feed, built.over)
     rows = control().audits(feed.feed, built.over)
-    assert {row.rule for row in rows if row.table == TABLE} == set(TABLE_RULES)
+    for table in TABLES:
+        assert {row.rule for row in rows if row.table == table} == set(TABLE_RULES)
     assert [row.rule for row in rows if not row.success] == ["source_is_read_on"]
 
 
@@ -190,7 +219,7 @@ def test_no_key_is_shown_where_values_are_redacted(
     monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
     session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
     feed = feed_of(built.source, monkeypatch)
-    corrupt(session, feed, built.over, FAULTS["lsn_width"])
+    corrupt(session, feed, built.over, {TABLE: "lsn_width"})
 
     monkeypatch.setattr(key_rules, "of_intervals", without_intervals)
     with pytest.raises(AuditFailed, match=r"lsn_width: 1 violation.*\n.*key=\*\*\*") as raised:

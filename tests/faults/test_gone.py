@@ -42,7 +42,7 @@ def gone_before(patch: pytest.MonkeyPatch, name: str, services: ExitStack) -> No
 def test_a_broker_that_goes_while_it_is_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics, "_STUCK_SECONDS", 5.0)
+    monkeypatch.setattr(topics, "_STUCK_SECONDS", 2.0)
     with ExitStack() as services:
         broker = services.enter_context(KafkaBroker(JARS.with_name("kafka"), tmp_path))
         create(broker, "gone")

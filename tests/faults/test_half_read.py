@@ -20,7 +20,8 @@ from sourcelab.log import simulate
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.test_sources import TABLE, create, messages, send
-from tests.integration.line import cdc_feed, lake_name, message_feed, rows, run, window
+from tests.integration.line import cdc_feed, lake_name, message_feed, run, window
+from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
@@ -80,7 +81,7 @@ def test_messages_of_which_none_is_in_raw(
     half_done(spark, feed, over, (writes, "replace_window"), lambda _: True)
     is_stopped(spark, feed, over, r"half_read\[0\], why=asked for 6, received 0")
     run(spark, feed, over)
-    assert len(rows(spark, lake_name(feed, TABLE, "_changes"))) == 7
+    assert len(stored_rows(lake_name(feed, TABLE, "_changes"))) == 7
 
 
 def test_change_tables_of_which_one_is_in_raw(
@@ -97,7 +98,7 @@ def test_change_tables_of_which_one_is_in_raw(
     half_done(spark, feed, over, (writes, "replace_window"), lambda table: "customers" in table)
     is_stopped(spark, feed, over, "dbo_customers, why=asked for ")
     run(spark, feed, over)
-    found = {row["id"] for row in rows(spark, lake_name(feed, CUSTOMERS.full_name))}
+    found = {row["id"] for row in stored_rows(lake_name(feed, CUSTOMERS.full_name))}
     assert found == {key[0] for key in log.final_rows(CUSTOMERS)}
 
 

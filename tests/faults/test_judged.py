@@ -25,8 +25,9 @@ from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.lab import State
-from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
+from tests.integration.line import cdc_feed, lake_name, run, window
 from tests.lake_states import lake_of
+from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
@@ -106,17 +107,17 @@ def control() -> ControlStore:
     return ControlStore(Settings().control_url)
 
 
-def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
+def current(feed: Feed) -> dict[Any, Any]:
     return {
-        tuple(row[name] for name in CUSTOMERS.key): {n: plain(row[n]) for n in CUSTOMERS.names}
-        for row in rows(spark, lake_name(feed, "dbo.customers"))
+        tuple(row[name] for name in CUSTOMERS.key): {n: row[n] for n in CUSTOMERS.names}
+        for row in stored_rows(lake_name(feed, "dbo.customers"))
     }
 
 
-def published_whole(spark: SparkSession, feed: Feed, log: Log) -> None:
+def published_whole(feed: Feed, log: Log) -> None:
     """The rows are right, and main, tag and release row name one snapshot of each table."""
-    assert current(spark, feed) == log.final_rows(CUSTOMERS)
-    ids = [row["change_id"] for row in rows(spark, lake_name(feed, "dbo.customers", "_changes"))]
+    assert current(feed) == log.final_rows(CUSTOMERS)
+    ids = [row["change_id"] for row in stored_rows(lake_name(feed, "dbo.customers", "_changes"))]
     assert len(set(ids)) == len(ids)
     release = control().latest_release(feed.feed)
     assert release is not None
@@ -124,7 +125,7 @@ def published_whole(spark: SparkSession, feed: Feed, log: Log) -> None:
     assert refs.heads(release.tables, "main") == release.tables
     assert refs.heads(release.tables, release_tag(release.id)) == release.tables
     assert refs.names(release.tables, refs.BRANCH, "run_") == {}, "nothing of the run is left"
-    pointer = rows(spark, feed.lake.releases)
+    pointer = stored_rows(feed.lake.releases)
     assert max(row["release"] for row in pointer) == release.id
     assert len(pointer) == len({row["release"] for row in pointer})
 
@@ -136,7 +137,7 @@ def test_a_stage_run_again_needs_another_verdict(
     with pytest.raises(StageOrderError):
         publish.run(judged, feed, over)
     run(judged, feed, over, (reconcile, audit, publish))
-    published_whole(judged, feed, log)
+    published_whole(feed, log)
 
 
 def test_what_is_written_on_the_branch_after_the_verdict(
@@ -147,7 +148,7 @@ def test_what_is_written_on_the_branch_after_the_verdict(
     name = lake_name(feed, "dbo.customers", "_changes")
     judged.sql(FOREIGN.format(iceberg.on_branch(name, verdict.branch), name))
     publish.run(judged, feed, over)
-    published_whole(judged, feed, log)
+    published_whole(feed, log)
 
 
 def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: Window, log: Log) -> None:
@@ -163,7 +164,7 @@ def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: 
     assert not control().incomplete_releases(feed.feed)
     judged.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {before.tables[name]})")
     run(judged, feed, over, (normalize, reconcile, audit, publish))
-    published_whole(judged, feed, log)
+    published_whole(feed, log)
 
 
 def test_main_written_behind_the_commit(
@@ -184,7 +185,7 @@ def test_main_written_behind_the_commit(
     with pytest.raises(ReleaseStuck):
         complete_by_hand(judged, feed, force=False)
     assert complete_by_hand(judged, feed, force=True) == [stuck.id]
-    published_whole(judged, feed, log)
+    published_whole(feed, log)
     assert judged.sql(f"SELECT * FROM {name} VERSION AS OF 'displaced_{stuck.id}'").count() == 0
     assert complete_by_hand(judged, feed, force=False) == []
 
@@ -202,10 +203,10 @@ def test_killed_inside_publish(
     if at == "forward":
         tags = refs.heads(committed.tables, release_tag(committed.id))
         assert tags == committed.tables, "all tags stand before the first main moves"
-        assert committed.id in {row["release"] for row in rows(judged, feed.lake.releases)}
+        assert committed.id in {row["release"] for row in stored_rows(feed.lake.releases)}
     control().release_lease(feed.feed, over.holder)
     extract.run(judged, feed, window())
-    published_whole(judged, feed, log)
+    published_whole(feed, log)
 
 
 def test_another_try_publishes_at_once(
@@ -224,7 +225,7 @@ def test_another_try_publishes_at_once(
     with monkeypatch.context() as patch:
         patch.setattr(ControlStore, "window_row", beside)
         publish.run(judged, feed, over)
-    published_whole(judged, feed, log)
+    published_whole(feed, log)
 
 
 def test_a_publish_that_wakes_behind_another_release(
@@ -258,7 +259,7 @@ def test_records_asked_for_again_between_verdict_and_publish(
     control().release_lease(feed.feed, over.holder)
     quarantine.replay(judged, feed, Chosen(), lambda _: None)
     publish.run(judged, feed, over)
-    published_whole(judged, feed, log)
+    published_whole(feed, log)
 
 
 def test_a_run_that_was_left_behind_disturbs_nothing(
@@ -286,7 +287,7 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
     assert woken, "the process that was left behind has found it out"
     monkeypatch.setattr(base, "_PROCESS", "the retry")
     publish.run(released, feed, over)
-    published_whole(released, feed, log)
+    published_whole(feed, log)
 
 
 class Killed(BaseException):

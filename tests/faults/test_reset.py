@@ -37,8 +37,9 @@ from tests.faults.two_releases import (
     load,
     published_to,
 )
-from tests.integration.line import cdc_feed, debezium_feed, lake_name, plain, rows, run, window
+from tests.integration.line import cdc_feed, debezium_feed, lake_name, run, window
 from tests.lake_states import lake_of
+from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
@@ -73,44 +74,44 @@ def test_the_same_tables_in_one_release(
 ) -> None:
     feed = feed_of(postgres, monkeypatch)
     load(postgres, log, published_to(log))
-    before, raw = content(lake, feed), len(rows(lake, lake_name(feed, "raw_dbo.customers")))
+    before, raw = content(feed), len(stored_rows(lake_name(feed, "raw_dbo.customers")))
     position, mains = control().position(feed.feed), control().latest_release(feed.feed)
     assert mains is not None
     ask(lake, feed)
     over = following()
     run(lake, feed, over, BUILD)
-    assert content(lake, feed) == before
+    assert content(feed) == before
     assert refs.heads(mains.tables, refs.MAIN) == mains.tables, "until it is proven main stays"
     publish.run(lake, feed, over)
-    assert content(lake, feed) == before
-    assert content(lake, feed, "release_2") == before, "a reader by tag sees no change"
+    assert content(feed) == before
+    assert content(feed, "release_2") == before, "a reader by tag sees no change"
     release = control().latest_release(feed.feed)
     assert release is not None
     assert (release.id, release.completed, release.window_id) == (3, True, over.id)
-    assert {row["window_id"] for row in rows(lake, lake_name(feed, TABLES[0], "_changes"))} == {over.id}
+    assert {row["window_id"] for row in stored_rows(lake_name(feed, TABLES[0], "_changes"))} == {over.id}
     assert control().position(feed.feed) == position
     (row,) = control().resets(feed.feed)
     assert (row.release, row.reason, row.by) == (3, ASKED.reason, ASKED.by)
-    assert len(rows(lake, lake_name(feed, "raw_dbo.customers"))) == 2 * raw, "raw has both readings"
-    assert [row["window_id"] for row in rows(lake, feed.lake.quarantine)] == [over.id], "it is there once"
-    dispositions = [row["window_id"] for row in rows(lake, feed.lake.dispositions)]
+    assert len(stored_rows(lake_name(feed, "raw_dbo.customers"))) == 2 * raw, "raw has both readings"
+    assert [row["window_id"] for row in stored_rows(feed.lake.quarantine)] == [over.id], "it is there once"
+    dispositions = [row["window_id"] for row in stored_rows(feed.lake.dispositions)]
     assert dispositions.count(over.id) * 2 == len(dispositions), "what became of the first reading is kept"
     sqlserver_cdc.append(postgres.url, log, published_to(log), len(log.transactions))
     run(lake, feed, following())
     rows_now = {
-        tuple(row[name] for name in CUSTOMERS.key): {name: plain(row[name]) for name in CUSTOMERS.names}
-        for row in rows(lake, lake_name(feed, TABLES[0]))
+        tuple(row[name] for name in CUSTOMERS.key): {name: row[name] for name in CUSTOMERS.names}
+        for row in stored_rows(lake_name(feed, TABLES[0]))
     }
     assert rows_now == log.final_rows(CUSTOMERS), "the next run goes on from there"
     roll_back(lambda: lake, feed, 2, Asked("it was right", "ben"))
-    assert content(lake, feed) == before
+    assert content(feed) == before
 
 
 def test_rows_that_the_source_has_no_more(
     lake: SparkSession, feed: Feed, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The change tables were cleaned up, and nobody has said so: the audit finds what would be gone."""
-    before, first = content(lake, feed), log.transactions[8].commit_lsn
+    before, first = content(feed), log.transactions[8].commit_lsn
     sqlserver_cdc.load(postgres.url, log, to_tx=published_to(log))
     with psycopg.connect(plain_url(postgres.url)) as session:
         for name in ("dbo_customers", "dbo_parts"):
@@ -119,7 +120,7 @@ def test_rows_that_the_source_has_no_more(
     ask(lake, feed)
     with pytest.raises(AuditFailed, match="reset_keeps_rows"):
         run(lake, cleaned, following(), BUILD)
-    assert content(lake, feed) == before
+    assert content(feed) == before
     failed = {row.rule: row for row in control().audits_of(feed.feed, last_window(feed)) if not row.success}
     assert {"reset_reads_everything_again", "reset_keeps_rows"} <= failed.keys()
     assert failed["reset_keeps_rows"].violations > 0
@@ -130,7 +131,7 @@ def test_rows_that_the_source_has_no_more(
     assert "--accept-gap" in refused.value.remedy
     resetting.withdraw(feed, "ben", "the source cannot give them")
     assert extract.run(lake, feed, following()) is False
-    assert content(lake, feed) == before
+    assert content(feed) == before
 
 
 def last_window(feed: Feed) -> str:

@@ -60,32 +60,33 @@ def test_both_are_of_today(stores: Stores, feed: Feed, two_releases: TwoReleases
 
 def test_the_control_store_is_lost(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
     lake = stores(None, two_releases.second)
-    before = content(lake, feed)
+    before = content(feed)
     with pytest.raises(StoresDisagree, match="the control store knows no release, and the lake has some"):
         extract.run(lake, feed, following())
-    assert content(lake, feed) == before
+    assert content(feed) == before
 
 
 def test_the_control_store_is_of_yesterday(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
     lake = stores(two_releases.first, two_releases.second)
-    before = content(lake, feed)
+    before = content(feed)
     with pytest.raises(StoresDisagree, match="the lake has release 2, and the control store ends at 1"):
         extract.run(lake, feed, following())
-    assert content(lake, feed) == before
+    assert content(feed) == before
     assert roll_back(lambda: lake, feed, 1, ASKED).id == 3, "the number of a release is given once"
     run(lake, feed, following())
-    assert content(lake, feed) == before
-    assert content(lake, feed, "release_2") == before
+    assert content(feed) == before
+    assert content(feed, "release_2") == before
 
 
 def test_the_lake_is_of_yesterday(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
-    today = content(stores(two_releases.second, two_releases.second), feed)
+    stores(two_releases.second, two_releases.second)
+    today = content(feed)
     lake = stores(two_releases.second, two_releases.first)
     with pytest.raises(StoresDisagree, match=r"ends? at release 1, .* an older lake was restored"):
         extract.run(lake, feed, following())
     roll_back(lambda: lake, feed, 1, ASKED)
     run(lake, feed, following())
-    assert content(lake, feed) == today
+    assert content(feed) == today
 
 
 def test_the_catalog_is_lost(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
@@ -95,7 +96,7 @@ def test_the_catalog_is_lost(stores: Stores, feed: Feed, two_releases: TwoReleas
     register(two_releases.metadata)
     assert extract.run(lake, feed, following()) is False
     same_releases.require_release(control(), feed.feed, catalog.tables(feed.namespace))
-    assert len(content(lake, feed)[TABLES[0]]) > 0
+    assert len(content(feed)[TABLES[0]]) > 0
 
 
 def register(files: frozenset[Path]) -> None:
@@ -109,26 +110,26 @@ def register(files: frozenset[Path]) -> None:
 
 def test_main_of_one_table_was_moved_back(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
     lake = stores(two_releases.second, two_releases.second)
-    before, table = content(lake, feed), lake_name(feed, TABLES[0])
+    before, table = content(feed), lake_name(feed, TABLES[0])
     first = refs.snapshot_of(table, "release_1")
     lake.sql(f"CALL lake.system.rollback_to_snapshot('{table.removeprefix('lake.')}', {first})")
     with pytest.raises(StoresDisagree, match=f"main of {table} was moved back behind release 2"):
         same_releases.require_release(control(), feed.feed, [table])
     roll_back(lambda: lake, feed, 2, ASKED)
-    assert content(lake, feed) == before
+    assert content(feed) == before
 
 
 def test_on_another_machine(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
     """The catalog and its metadata name files by their whole paths: the old path must lead to them."""
     lake = stores(two_releases.second, two_releases.second)
-    before, files = content(lake, feed), two_releases.files
+    before, files = content(feed), two_releases.files
     elsewhere = files.rename(files.with_name("elsewhere"))
     try:
         with pytest.raises(StoresDisagree, match="a file that the lake's catalog names is gone"):
             extract.run(lake, feed, following())
         files.symlink_to(elsewhere)
         assert extract.run(lake, feed, following()) is False
-        assert content(lake, feed) == before
+        assert content(feed) == before
     finally:
         files.unlink(missing_ok=True)
         elsewhere.rename(files)

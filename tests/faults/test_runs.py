@@ -25,8 +25,9 @@ from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
-from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
+from tests.integration.line import cdc_feed, lake_name, run, window
 from tests.one_release import OneRelease
+from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
@@ -79,7 +80,7 @@ def feed(source: Postgres, request: pytest.FixtureRequest, monkeypatch: pytest.M
 
 
 def test_a_failed_audit_publishes_nothing(lake: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
-    before = published(lake, feed)
+    before = published(feed)
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         # The mask of an update says that nothing changed; both rows of a pair carry the same mask.
@@ -105,7 +106,7 @@ def test_a_failed_audit_publishes_nothing(lake: SparkSession, feed: Feed, source
         assert "changed names no column" in page, "both images and what the mask names"
         with pytest.raises(StageOrderError, match="mask_agrees_with_images"):
             publish.run(lake, feed, over)
-        assert published(lake, feed) == before, "nothing that a reader sees has moved"
+        assert published(feed) == before, "nothing that a reader sees has moved"
         assert refs.names([lake_name(feed, CUSTOMERS.full_name)], refs.BRANCH, over.branch), (
             "kept for inspection"
         )
@@ -117,7 +118,7 @@ def test_a_failed_audit_publishes_nothing(lake: SparkSession, feed: Feed, source
                 (true_mask, *last, seqval, operation),
             )
     run(lake, feed, over)
-    assert current(lake, feed) == log.final_rows(CUSTOMERS)
+    assert current(feed) == log.final_rows(CUSTOMERS)
 
 
 def test_a_release_that_was_not_completed(
@@ -132,23 +133,23 @@ def test_a_release_that_was_not_completed(
     assert judged is not None
     control.commit_release(feed.feed, first, judged.tables, {}, stored.to_position)
     control.release_lease(feed.feed, first.id)
-    assert not current(spark, feed)
+    assert not current(feed)
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     run(spark, feed, window())
-    assert current(spark, feed) == log.final_rows(CUSTOMERS)
+    assert current(feed) == log.final_rows(CUSTOMERS)
     assert not control.incomplete_releases(feed.feed)
 
 
 def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: OneRelease) -> None:
     over = released.over
-    before = published(lake, feed)
+    before = published(feed)
     run(lake, feed, over)
-    assert published(lake, feed) == before
+    assert published(feed) == before
     # Every stage again, as cleared tasks of a run that is not released yet.
     again = window()
     for stage in (extract, extract, normalize, normalize, reconcile, reconcile, audit, publish):
         stage.run(lake, feed, again)
-    found = rows(lake, lake_name(feed, "dbo.customers", "_changes"))
+    found = stored_rows(lake_name(feed, "dbo.customers", "_changes"))
     assert len({row["change_id"] for row in found}) == len(found)
 
 
@@ -169,12 +170,12 @@ def test_bad_rows_are_quarantined_and_the_rest_published(
         ):
             _copy_row(database, end, 100 + number, change)
     run(spark, feed, window())
-    quarantine = rows(spark, feed.lake.quarantine)
+    quarantine = stored_rows(feed.lake.quarantine)
     assert sorted(row["reason"] for row in quarantine) == [
         "before_without_after", "malformed_lsn", "mask_width", "null_key", "unknown_operation",
     ]  # fmt: skip
     assert all(row["raw_value"] for row in quarantine), "the row as it came"
-    reported = {tuple(row[k] for k in CUSTOMERS.key) for row in rows(spark, lake_name(feed, "dbo.customers"))}
+    reported = {tuple(row[k] for k in CUSTOMERS.key) for row in stored_rows(lake_name(feed, "dbo.customers"))}
     assert reported, "the good rows are published"
 
 
@@ -190,10 +191,10 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     over = window()
     with pytest.raises(AuditFailed, match=r"dbo.customers: image_chain: 1 violation"):
         run(lake, feed.model_copy(update={"image_chain": "stop"}), over)
-    before = published(lake, feed)
-    run(lake, feed, over)
-    assert published(lake, feed) != before, "reported, and published all the same"
-    (found,) = rows(lake, feed.lake.image_chain_breaks)
+    before = published(feed)
+    run(lake, feed, over, (audit, publish))
+    assert published(feed) != before, "reported, and published all the same"
+    (found,) = stored_rows(feed.lake.image_chain_breaks)
     assert (found["kind"], found["columns"], found["key"]) == ("cells_differ", ["email"], f'{{"id":{key}}}')
     assert (found["known"]["email"], found["before"]["email"]) != ("unseen", "unseen")
     assert found["before"]["email"] == "unseen"
@@ -221,8 +222,8 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     run(lake, feed, again)
     broken = {audited.rule for audited in control.audits(feed.feed, again) if not audited.success}
     assert broken <= {"source_is_read_on"}
-    assert key not in {row["id"] for row in rows(lake, lake_name(feed, "dbo.customers"))}
-    assert len(rows(lake, feed.lake.image_chain_breaks)) == 1
+    assert key not in {row["id"] for row in stored_rows(lake_name(feed, "dbo.customers"))}
+    assert len(stored_rows(feed.lake.image_chain_breaks)) == 1
 
 
 def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
@@ -305,14 +306,14 @@ def test_a_position_never_goes_back() -> None:
     assert furthest({"lsn": "0A"}, {"lsn": "09"}) == {"lsn": "0A"}
 
 
-def published(spark: SparkSession, feed: Feed) -> dict[str, Any]:
+def published(feed: Feed) -> dict[str, Any]:
     names = [lake_name(feed, "dbo.customers", kind) for kind in ("", "_history", "_changes")]
     return {name: refs.snapshot_of(name) for name in names}
 
 
-def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
-    found = rows(spark, lake_name(feed, "dbo.customers"))
-    return {tuple(r[k] for k in CUSTOMERS.key): {n: plain(r[n]) for n in CUSTOMERS.names} for r in found}
+def current(feed: Feed) -> dict[Any, Any]:
+    found = stored_rows(lake_name(feed, "dbo.customers"))
+    return {tuple(r[k] for k in CUSTOMERS.key): {n: r[n] for n in CUSTOMERS.names} for r in found}
 
 
 def _copy_row(database: psycopg.Connection[Any], lsn: bytes, command: int, change: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.lake import refs
 from changeledger.model.window import Request, Window
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
@@ -22,6 +23,7 @@ from tests.faults.matrix.lab import State
 from tests.integration.line import cdc_feed, lake_name, run, window
 from tests.lake_states import lake_of
 from tests.ledger_windows import OF_THE_RUN
+from tests.stored_rows import stored_rows
 
 TABLES = ("dbo.customers", "dbo.parts")
 KINDS = ("", "_history", "_changes")
@@ -85,12 +87,11 @@ def control() -> ControlStore:
     return ControlStore(Settings().control_url)
 
 
-def content(spark: SparkSession, feed: Feed, tag: str | None = None) -> dict[str, list[str]]:
+def content(feed: Feed, ref: str = refs.MAIN) -> dict[str, list[str]]:
     """The rows of all published tables, without what says in which run a row was written."""
 
     def of(name: str) -> list[str]:
-        version = "" if tag is None else f" VERSION AS OF '{tag}'"
-        cells = (row.asDict(recursive=True) for row in spark.sql(f"SELECT * FROM {name}{version}").collect())
+        cells = stored_rows(name, ref)
         return sorted(repr(sorted((k, v) for k, v in row.items() if k not in OF_THE_RUN)) for row in cells)
 
     return {table + kind: of(lake_name(feed, table, kind)) for table in TABLES for kind in KINDS}

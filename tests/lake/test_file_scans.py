@@ -35,7 +35,7 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
         rows = [(n, f"text {n}", (n, "y") if n % 2 else None, None) for n in range(first, first + 5)]
         iceberg.append(spark.createDataFrame(rows, kinds).coalesce(1), name)
     yield name
-    spark.sql(f"DROP TABLE {name} PURGE")
+    spark.sql(f"DROP TABLE {name}")
 
 
 def read(name: str, schema: pa.Schema = SCHEMA, where: Any = None, **more: Any) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     iceberg.create(spark, name, COLUMNS, ["bucket(1, _valid_to)"])
     iceberg.fresh_branch(spark, name, BRANCH)
     yield name
-    spark.sql(f"DROP TABLE {name} PURGE")
+    spark.sql(f"DROP TABLE {name}")
 
 
 def rows(*ids: int) -> pa.Table:
@@ -129,7 +129,7 @@ def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSes
         )
         assert spark.table(name).count() == 34
     finally:
-        spark.sql(f"DROP TABLE {name} PURGE")
+        spark.sql(f"DROP TABLE {name}")
 
 
 def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:

@@ -17,7 +17,7 @@ def table(spark: SparkSession) -> Iterator[str]:
     catalog.create_namespace("summaries")
     iceberg.create(spark, TABLE, [("id", "int"), ("what", "string")])
     yield TABLE
-    spark.sql(f"DROP TABLE {TABLE} PURGE")
+    spark.sql(f"DROP TABLE {TABLE}")
 
 
 def rows(spark: SparkSession, first: int, end: int) -> DataFrame:

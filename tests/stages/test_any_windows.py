@@ -77,12 +77,12 @@ def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
         parts = [_cut(by_log, one.parts[number]) for by_log, one in zip(rows, reported, strict=True)]
         carry(spark, in_parts, CONTRACT, list(chain(*parts)), number)
     for name in ("sales_orders_changes", "sales_orders_history", "sales_orders", "image_chain_breaks"):
-        assert rows_of(spark, in_parts, name) == rows_of(spark, at_once, name), name
-    assert {log_of(json.loads(row["key"])) for row in rows_of(spark, in_parts, "image_chain_breaks")} == set(
+        assert rows_of(in_parts, name) == rows_of(at_once, name), name
+    assert {log_of(json.loads(row["key"])) for row in rows_of(in_parts, "image_chain_breaks")} == set(
         range(FAULTY)
     )
     right = joined(logs[FAULTY:])
-    assert current(spark, in_parts) == right.final_rows(ORDERS)
+    assert current(in_parts) == right.final_rows(ORDERS)
     assert history(spark, in_parts) == true_history(right)
 
 
@@ -119,9 +119,9 @@ def log_of(row: Mapping[str, Any]) -> int:
     return (int(row["order_no"]) - 2**53) // 10**6
 
 
-def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
+def current(feed: Feed) -> dict[Any, Any]:
     """The rows of the logs that are written right."""
-    rows = (row for row in rows_of(spark, feed, "sales_orders") if log_of(row) >= FAULTY)
+    rows = (row for row in rows_of(feed, "sales_orders") if log_of(row) >= FAULTY)
     return {ORDERS.key_of(row): {name: row[name] for name in ORDERS.names} for row in rows}
 
 

@@ -27,7 +27,7 @@ from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate
 from sourcelab.tables import CUSTOMERS
 from tests.injected import effects
-from tests.ledgers import PLAIN, Manner
+from tests.ledger_rows import PLAIN, Manner
 from tests.published_feeds import TABLES, feed_of, publish
 
 
@@ -36,8 +36,8 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     feeds = {name: feed_of(name, "billing") for name in ("old_tool", "new_tool")}
     database = Database(database="billing", reference="old_tool")
     reported, lost = faults.lose(log, 20)
-    publish(spark, feeds["old_tool"], log)
-    publish(spark, feeds["new_tool"], reported)
+    publish(feeds["old_tool"], log)
+    publish(feeds["new_tool"], reported)
     with pytest.raises(FeedsDisagree, match=r"new_tool .* missing"):
         compare_and_report(spark, database, feeds)
     rows = ControlStore(Settings().control_url).comparisons("billing")
@@ -66,13 +66,13 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     database = Database(database="stock")
     first = replace(log, transactions=log.transactions[:20])
     for feed in feeds.values():
-        publish(spark, feed, first)
+        publish(feed, first)
     assert {row.outcome for row in compare.run(spark, database, feeds)} == {"agree"}
     assert compare.run(spark, database, feeds) == []
     reported, fault = faults.change_value(log, 30, Random(1))
     ((transaction, corrupted),) = fault.changes
-    publish(spark, feeds["one"], log)
-    publish(spark, feeds["two"], reported)
+    publish(feeds["one"], log)
+    publish(feeds["two"], reported)
     with pytest.raises(FeedsDisagree, match=r"1 differs\. The first: .*, key \{.*: differs"):
         compare.run(spark, database, feeds)
     (found,) = spark.table(FINDINGS).where("database = 'stock'").collect()
@@ -83,7 +83,7 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     begun = {row.from_lsn for row in ControlStore(Settings().control_url).comparisons("stock")}
     assert first.transactions[-1].commit_lsn.hex().upper() in begun
     # Corrected, and all of it compared again: what was found is gone.
-    publish(spark, feeds["two"], log)
+    publish(feeds["two"], log)
     assert {row.outcome for row in compare.run(spark, database, feeds, full=True)} == {"agree"}
     assert spark.table(FINDINGS).where("database = 'stock'").isEmpty()
     rows = ControlStore(Settings().control_url).comparisons("stock")
@@ -97,14 +97,14 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
     first = replace(log, transactions=log.transactions[:35])
     reported, fault = faults.change_value(first, 30, Random(1))
     ((_, corrupted),) = fault.changes
-    publish(spark, feeds["one"], first)
-    publish(spark, feeds["two"], reported)
+    publish(feeds["one"], first)
+    publish(feeds["two"], reported)
     control = ControlStore(Settings().control_url)
     # Nothing new, and a log that has gone on: it is red in each run, and found once.
     for to in (first, first, log):
-        publish(spark, feeds["one"], to)
+        publish(feeds["one"], to)
         wrong = replace(log, transactions=[*reported.transactions, *to.transactions[35:]])
-        publish(spark, feeds["two"], wrong)
+        publish(feeds["two"], wrong)
         with pytest.raises(FeedsDisagree, match=f"two {corrupted.table.full_name}: 1 differs"):
             compare.run(spark, database, feeds)
         (finding,) = spark.table(FINDINGS).where("database = 'stays'").collect()
@@ -120,7 +120,7 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
     # All of it again, which finds it again; and without an option when the feed is right.
     with pytest.raises(FeedsDisagree, match="1 differs"):
         compare.run(spark, database, feeds, full=True)
-    publish(spark, feeds["two"], log)
+    publish(feeds["two"], log)
     rows = compare.run(spark, database, feeds)
     assert [(row.table, row.outcome) for row in rows] == [(corrupted.table.full_name, "agree")]
     assert spark.table(FINDINGS).where("database = 'stays'").isEmpty()
@@ -131,7 +131,7 @@ def test_repairs_are_not_compared(spark: SparkSession) -> None:
     log = simulate(13, 30)
     feeds = {name: feed_of(name, "corrected") for name in ("right", "repaired")}
     for feed in feeds.values():
-        publish(spark, feed, log)
+        publish(feed, log)
     changes = TableNames.of(feeds["repaired"].namespace, CUSTOMERS.full_name).changes
     some = spark.table(changes).where("operation = 'update'").limit(3)
     repairs = some.withColumns(
@@ -158,13 +158,11 @@ def test_one_feed_alone_has_nothing_to_be_compared_with() -> None:
         )
 
 
-def published_pair(
-    spark: SparkSession, database: str, logs: dict[str, Log], manners: dict[str, Manner]
-) -> dict[str, Feed]:
+def published_pair(database: str, logs: dict[str, Log], manners: dict[str, Manner]) -> dict[str, Feed]:
     """Two feeds; the first is the reference."""
     feeds = {f"{database}_{name}": feed_of(f"{database}_{name}", database) for name in logs}
     for name, log in logs.items():
-        publish(spark, feeds[f"{database}_{name}"], log, manners.get(name, PLAIN))
+        publish(feeds[f"{database}_{name}"], log, manners.get(name, PLAIN))
     return feeds
 
 
@@ -218,7 +216,7 @@ def test_positions_that_are_change_lsns_are_found_out(
     log = simulate(15, 40)
     left, lost = faults.lose(log, plain(log, 20))
     logs = {"reference": log, "other": log, lost_by: left}
-    feeds = published_pair(spark, database, logs, {unclear: Manner(position="change")})
+    feeds = published_pair(database, logs, {unclear: Manner(position="change")})
     rows = compared(spark, database, feeds)
     expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
     assert faulty(rows) == {t: {verdict: n} for t, n in expected.items() if n}
@@ -234,7 +232,7 @@ def test_positions_that_are_change_lsns_are_found_out(
 
 def test_positions_that_are_commit_lsns_are_said_to_be(spark: SparkSession) -> None:
     log = simulate(15, 15)
-    feeds = published_pair(spark, "usual", {"one": log, "two": log}, {})
+    feeds = published_pair("usual", {"one": log, "two": log}, {})
     compare_and_report(spark, Database(database="usual"), feeds)
     folder = Settings().data_docs / "compare_usual"
     for name in ("index.html", "comparison.md"):
@@ -253,12 +251,12 @@ def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSessi
     early = replace(opened, changes=(replace(first, change_lsn=lsn), *rest))
     later = replace(log, transactions=(*log.transactions[:at], early, *log.transactions[at + 1 :]))
     logs = {"one": replace(later, transactions=later.transactions[:at]), "two": later}
-    feeds = published_pair(spark, "opened", logs, {"two": Manner(position="change")})
+    feeds = published_pair("opened", logs, {"two": Manner(position="change")})
     rows = compared(spark, "opened", feeds)
     assert faulty(rows) == {}
     assert {row.to_lsn for (row,) in rows.values()} == {fence.commit_lsn.hex().upper()}
     # When the reference has come to it, it is compared, and all that follows.
-    publish(spark, feeds["opened_one"], later)
+    publish(feeds["opened_one"], later)
     rows = compared(spark, "opened", feeds)
     assert faulty(rows) == {}
     assert {of[1].from_lsn for of in rows.values()} == {fence.commit_lsn.hex().upper()}
@@ -272,7 +270,7 @@ def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -
     log = simulate(17, 40)
     left, lost = faults.lose(log, plain(log, 20))
     logs = {"reference": log, "other": left}
-    feeds = published_pair(spark, "foreign", logs, {"other": Manner(position="other")})
+    feeds = published_pair("foreign", logs, {"other": Manner(position="other")})
     rows = compared(spark, "foreign", feeds)
     expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
     assert faulty(rows) == {t: {"missing": n} for t, n in expected.items() if n}
@@ -291,7 +289,7 @@ def test_in_any_buckets_the_same_is_found(
     left, _ = faults.lose(reported, plain(log, 20))
     logs = {"reference": log, "other": left}
     manners = {"other": Manner(position=position)}
-    feeds = published_pair(spark, f"buckets_{position}", logs, manners)
+    feeds = published_pair(f"buckets_{position}", logs, manners)
     found = []
     for at, size in enumerate((tasks.BUCKET, 100)):
         monkeypatch.setattr(carried, "BUCKET", size)

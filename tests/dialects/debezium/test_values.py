@@ -65,7 +65,8 @@ ODD = st.one_of(
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
 )
 ABSENT = object()
-SOME = settings(max_examples=30, deadline=None)
+# Each example has up to fifty values.
+SOME = settings(max_examples=12, deadline=None)
 CELLS = st.one_of(*([ODD] * 4), st.just(ABSENT))
 
 
@@ -106,7 +107,7 @@ def alone(raw: pa.RecordBatch, how: TablePlan) -> pa.RecordBatch:
         return decode(raw, how)
 
 
-@SOME
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, len(TYPES) - 1), CELLS), min_size=1, max_size=60),
     st.sampled_from(SOURCES),

@@ -20,7 +20,8 @@ from tests.faults.matrix.lab import FEED, Lab, State
 
 @dataclass(frozen=True)
 class Base:
-    """`states`: a state before each stage of each window; `tables`: by window, once it is released."""
+    """`states`: a state before each stage of each window, and before the window that would follow;
+    `tables`: by window, once it is released."""
 
     states: Mapping[tuple[int, str], State]
     known: Known
@@ -36,7 +37,7 @@ def code() -> str:
 
 
 def base(lab: Lab, windows: int = 3) -> Base:
-    """From the last time, where the product has not changed; else by one undisturbed run of three windows."""
+    """From the last time, where the product has not changed; else by an undisturbed run of the windows."""
     stored = lab.folder / "base"
     made_by = stored / "code"
     if not (made_by.exists() and made_by.read_text() == f"{code()} {windows}"):
@@ -66,6 +67,7 @@ def _make(lab: Lab, windows: int) -> None:
             effects[f"{window} {stage}"] = [[e["at"], e["kind"], e["label"]] for e in job.written()]
         reported = dumped(lab, place, logs, lab.disk / "states" / f"{window}.json")
         _require_whole(lab, window, reported)
+    state.copy(lab.disk / "states" / f"{windows + 1}-{STAGES[0]}")
     (lab.disk / "states" / "effects.json").write_text(json.dumps(effects))
 
 
@@ -79,8 +81,9 @@ def _require_whole(lab: Lab, window: int, reported: Mapping[str, Any]) -> None:
 
 def _read(lab: Lab, windows: int) -> Base:
     states = lab.disk / "states"
+    begins = [*((w, s) for w in range(1, windows + 1) for s in STAGES), (windows + 1, STAGES[0])]
     return Base(
-        {(w, s): State(states / f"{w}-{s}") for w in range(1, windows + 1) for s in STAGES},
+        {(w, s): State(states / f"{w}-{s}") for w, s in begins},
         effects_in(states / "effects.json"),
         {w: json.loads((states / f"{w}.json").read_text()) for w in range(1, windows + 1)},
     )

@@ -23,7 +23,6 @@ from psycopg import sql
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.spark.lake_catalog import spark_catalog
 from sourcelab import sqlserver_cdc
-from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import KafkaBroker, Postgres
@@ -31,6 +30,7 @@ from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.effects import Fault
 from tests.faults.matrix.jobs import Job, Jobs, Place
 from tests.faults.matrix.remote import RemoteLake
+from tests.faults.matrix.server import SharedWorkers
 
 JARS = PROJECT / ".jars"
 FEED, TABLE = "shop", "dbo.customers"
@@ -138,7 +138,7 @@ class Lab:
         self.source = Postgres(self.folder)
         self.source.__enter__()
         self._load()
-        self.server = SparkConnectServer(self.settings, self.folder)
+        self.server = SharedWorkers(self.settings, self.folder)
         self.server.__enter__()
         return self
 

@@ -1,0 +1,28 @@
+"""A command called in the test's own process: a process of its own takes seconds to import the same."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from changeledger.cli.main import main
+
+
+class Ended(NamedTuple):
+    """As `subprocess.CompletedProcess` names them."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
+    """`changeledger` with these arguments, in the environment of this process."""
+    capsys.readouterr()
+    code = 0
+    try:
+        main([*arguments])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    return Ended(code, *capsys.readouterr())

@@ -1,0 +1,13 @@
+"""The application in which the server of `matrix.server.SharedWorkers` runs, until its JVM ends."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+if __name__ == "__main__":
+    SparkSession.builder.getOrCreate()
+    # As Spark's own server says it.
+    print("Spark Connect server started at the port of its settings", flush=True)
+    sys.stdin.read()
