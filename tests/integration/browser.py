@@ -26,6 +26,8 @@ _ARGUMENTS = [
     "--no-sandbox",
     "--disable-dev-shm-usage",
     "--disable-gpu",
+    # The processor draws each frame.
+    "--force-prefers-reduced-motion",
     "--lang=en-US",
 ]
 
