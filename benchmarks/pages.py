@@ -1,6 +1,8 @@
 """How long the pages in Airflow take, of 50 feeds with 100 tables each: `python -m benchmarks.pages`.
 
-All feeds are of one database and compared with the first; five of them daily for a year. Without Spark and
+All feeds are of one database and compared with the first. The first and those that are compared daily have run
+hourly for a year: 8,760 windows each, their reads, stages and verdicts of two days; a control store with 30
+days of them for all feeds would be of 20 GB, and pages ask for single windows by their keys. Without Spark and
 without a lake: what a page asks of the control store, and its text.
 """
 
@@ -15,13 +17,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.filled_year import lengthen
 from changeledger.airflow_ui.app import PREFIX
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.state.overview import LAST
 from sourcelab.filled_store import FilledFeed, fill
 from sourcelab.page_client import page_client
 
 _TIMES = 3
+# Windows of the other feeds whose verdicts a page may ask for.
+_JUDGED = 2
 _REFERENCE = "feed_000"
 _TROUBLES = ("", "audit", "failure", "late", "stale", "lacking", "differ", "drift", "tolerated", "taken back")
 
@@ -30,9 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__)
     parser.add_argument("--feeds", type=int, default=50)
     parser.add_argument("--tables", type=int, default=100)
-    parser.add_argument("--windows", type=int, default=48)
+    parser.add_argument("--windows", type=int, default=8760, help="of the feeds that are compared daily")
+    parser.add_argument("--detailed", type=int, default=48, help="windows with reads, stages and verdicts")
     parser.add_argument("--days", type=int, default=365, help="of daily comparisons and proofs")
-    parser.add_argument("--pairs", type=int, default=5, help="feeds that are compared daily")
+    parser.add_argument("--pairs", type=int, default=1, help="feeds that are compared daily")
     parser.add_argument("--folder", type=Path, help="keep the store there, and time it again the next time")
     asked = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as passing:
@@ -45,8 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not store.exists():
             began = time.perf_counter()
             fill(settings.control_url, settings.feeds, _feeds(asked))
-            print(f"{asked.feeds} feeds, {asked.tables} tables, {asked.windows} windows each, {asked.pairs} pairs "
-                  f"compared on {asked.days} days, in {time.perf_counter() - began:.0f} s")  # fmt: skip
+            compared = (f"feed_{number:03d}" for number in range(asked.pairs + 1))
+            lengthen(store, compared, asked.detailed, asked.windows // asked.detailed - 1)
+            print(f"{asked.feeds} feeds, {asked.tables} tables, {asked.windows} windows of {asked.pairs + 1} "
+                  f"feeds, {asked.pairs} pairs compared on {asked.days} days, in {time.perf_counter() - began:.0f} s")  # fmt: skip
         print(f"a control store of {store.stat().st_size / 1e6:,.0f} MB")
         _time(settings)
     return 0
@@ -57,7 +66,8 @@ def _feeds(asked: argparse.Namespace) -> list[FilledFeed]:
         FilledFeed(
             f"feed_{number:03d}",
             tables=tuple(f"dbo.table_{table:04d}" for table in range(asked.tables)),
-            windows=asked.windows,
+            windows=asked.detailed if number <= asked.pairs else LAST,
+            detailed=asked.detailed if number <= asked.pairs else _JUDGED,
             trouble=_TROUBLES[number % len(_TROUBLES)],
             quarantined=3,
             reference=_REFERENCE,
@@ -77,6 +87,7 @@ def _time(settings: Settings) -> None:
         "window": f"/feeds/{feed}/windows/{window.window_id}",
         "table": f"/feeds/{feed}/tables/dbo.table_0000",
         "releases": f"/feeds/{feed}/releases",
+        "old releases": f"/feeds/{feed}/releases?before=100",
         "quarantine": f"/feeds/{feed}/quarantine",
         "agreement": "/agreement/shop",
         "pair": f"/agreement/shop?reference={_REFERENCE}&feed={feed}",

@@ -124,7 +124,8 @@ def updates(opened: pa.Table, window: int) -> pa.Table:
 
 def carried(new: pa.Table, published: pa.Table, opened: pa.Table, window: str) -> tuple[pa.Table, History]:
     none = ledger(0, 0)
-    known = Published(opened, none.select(["key", "sort_key"]), none.column("key").combine_chunks())
+    places = none.select(["key", "sort_key"])
+    known = Published(opened, places, places)
     print(f"{window}: {len(new)} changes, {len(published)} published near them, {len(opened)} open intervals")
     with timed("resolve"):
         resolved = resolve(new, published, CONTRACT, window)

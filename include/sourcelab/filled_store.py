@@ -19,9 +19,11 @@ from changeledger.control.tables.base import ControlTable, LeaseRow
 from changeledger.control.tables.failures import FailureRow
 from changeledger.control.tables.feed_tables import FeedTableRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
+from changeledger.control.tables.resets import ASKED, ResetRow
 from changeledger.control.tables.results import ComparisonRow, ProofRow
 from changeledger.control.tables.sources import ReadRow, SourceStateRow
 from changeledger.control.tables.windows import PositionRow, StageRow, WindowRow
+from changeledger.kernels.lateness import POINTS, Committed
 from changeledger.model.window import STAGES, Window
 
 HOUR: Final = timedelta(hours=1)
@@ -35,19 +37,24 @@ _SOURCES: Final[Mapping[str, dict[str, Any]]] = {
 DAY: Final = 24 * HOUR
 # Spans of a comparison's time.
 _SPANS: Final = 24
-_INSERTED_AT_ONCE: Final = 20_000
+# Rows of releases of 100 tables are large.
+_INSERTED_AT_ONCE: Final = 1_000
+# Troubles whose last window a run works on.
+_RUNNING: Final = frozenset({"running", "reset"})
 
 
 @dataclass(frozen=True)
 class FilledFeed:
     """A feed and how it stands. `trouble`: `audit`, `failure`, `late`, `stale`, `lacking`, `differ`, `drift`,
-    `tolerated`, `taken back`, `running` or nothing. `compared_days`: so many daily comparisons with the feed
-    `reference`, which has none of its own, and so many daily proofs."""
+    `tolerated`, `taken back`, `running`, `reset` (a run of it works) or nothing. `compared_days`: so many
+    daily comparisons with the feed `reference`, which has none of its own, and so many daily proofs.
+    `detailed`: so many windows have their reads, stages and verdicts, as `maintain` leaves them."""
 
     name: str
     dialect: str = "sqlserver_cdc"
     tables: tuple[str, ...] = ("dbo.customers", "sales.orders", "dbo.parts", "dbo.wide")
     windows: int = 28
+    detailed: int = 720
     trouble: str = ""
     quarantined: int = 0
     database: str = "shop"
@@ -74,12 +81,16 @@ def fill(url: str, folder: Path, feeds: Iterable[FilledFeed], now: datetime | No
         # The same pictures every time.
         history = _History(feed, moment, random.Random(at))
         rows: dict[type[ControlTable], list[dict[str, Any]]] = {}
-        for table, row in history.rows():
-            rows.setdefault(table, []).append({"feed": feed.name, **row})
         with engine.begin() as connection:
+            for table, row in history.rows():
+                values = rows.setdefault(table, [])
+                values.append({"feed": feed.name, **row})
+                if len(values) == _INSERTED_AT_ONCE:
+                    connection.execute(insert(table), values)
+                    values.clear()
             for table, values in rows.items():
-                for begin in range(0, len(values), _INSERTED_AT_ONCE):
-                    connection.execute(insert(table), values[begin : begin + _INSERTED_AT_ONCE])
+                if values:
+                    connection.execute(insert(table), values)
     engine.dispose()
 
 
@@ -97,17 +108,17 @@ class _History:
         feed = self._feed
         for number in range(feed.windows, 0, -1):
             start = self._now - number * HOUR
-            yield from self._window(Window(start=start, end=start + HOUR), is_last=number == 1)
+            yield from self._window(Window(start=start, end=start + HOUR), number)
         yield from self._ending()
         yield from self._results()
 
-    def _window(
-        self, window: Window, *, is_last: bool
-    ) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+    def _window(self, window: Window, number: int) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        """`number`: 1 for the last one."""
+        is_last, is_detailed = number == 1, number <= self._feed.detailed
         trouble = self._feed.trouble if is_last else ""
         begin, self._lsn = self._lsn, self._lsn + self._chance.randrange(10_000, 90_000)
         is_empty = not is_last and self._chance.random() < 0.12
-        is_open = trouble in {"audit", "failure", "running"}
+        is_open = trouble in {"audit", "failure", *_RUNNING}
         yield WindowRow, {
             "window_id": window.id, "start": window.start, "end": window.end,
             "from_position": {"lsn": f"{begin:020X}"}, "to_position": {"lsn": f"{self._lsn:020X}"},
@@ -115,11 +126,12 @@ class _History:
             "opened_at": window.end + timedelta(seconds=20), "built_on": self._release,
             "asked": {"run": f"scheduled__{window.end:%Y-%m-%dT%H:%M:%S}+00:00"}, "replay_snapshot": None,
         }  # fmt: skip
-        if not is_empty:
-            yield from self._stages(window, 2 if trouble in {"failure", "running"} else 4)
+        if not is_empty and is_detailed:
+            yield from self._stages(window, 2 if trouble in {"failure", *_RUNNING} else 4)
             yield from self._reads(window)
-        if not is_empty and trouble not in {"failure", "running"}:
-            yield from self._audits(window, trouble)
+        if not is_empty and trouble not in {"failure", *_RUNNING}:
+            if is_detailed:
+                yield from self._audits(window, trouble)
             if not is_open:
                 yield from self._released(window, trouble)
         if trouble == "failure":
@@ -128,7 +140,13 @@ class _History:
                 FailureRow,
                 {"window_id": window.id, "stage": "reconcile", "error": error, "at": window.end + HOUR / 9},
             )
-        if trouble == "running":
+        if trouble == "reset":
+            yield ResetRow, {
+                "id": 1, "status": ASKED, "reason": "decimals were decoded wrongly until 0.2.1", "by": "ann",
+                "accept_gap": False, "asked_at": window.end - HOUR / 4, "ended_at": None, "release": None,
+                "withdrawn_by": None, "withdrawn_reason": None,
+            }  # fmt: skip
+        if trouble in _RUNNING:
             yield LeaseRow, {
                 "holder": f"{window.id} (scheduled)", "token": 1, "process": "p",
                 "expires_at": datetime.now(UTC) + HOUR,
@@ -189,7 +207,8 @@ class _History:
         others += [["quarantined", "not_json", quarantined]] if quarantined else []
         is_tolerated = trouble == "tolerated"
         yield ReleaseRow, {
-            "id": self._release, "window_id": window.id, "status": "completed",
+            "id": self._release, "window_id": window.id, "status": "completed", "changes": count,
+            "committed": self._committed(window),
             "tables": {f"lake.{self._feed.name}.{n}": 10**17 + n for n in range(len(tables) * 3)},
             "counts": {
                 "tables": tables, "dispositions": others, "records": count + sum(of[2] for of in others),
@@ -203,12 +222,19 @@ class _History:
         }  # fmt: skip
         self._last = tables
 
+    def _committed(self, window: Window) -> dict[str, Any]:
+        """Changes that come evenly."""
+        begin, length = window.start.timestamp(), (window.end - window.start).total_seconds()
+        times = [int(1e6 * (begin + length * at / POINTS)) for at in range(POINTS)]
+        return Committed(self._chance.randrange(1, 900), times)._asdict()
+
     def _ending(self) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
         feed, end = self._feed, self._now
         if feed.trouble == "taken back" and self._release > 2:
             yield ReleaseRow, {
                 "id": self._release + 1, "window_id": Window(start=end - 3 * HOUR, end=end - 2 * HOUR).id,
-                "status": "completed", "tables": {}, "positions": {"lsn": f"{self._lsn:020X}"},
+                "status": "completed", "changes": 0, "committed": None, "tables": {},
+                "positions": {"lsn": f"{self._lsn:020X}"},
                 "counts": {"tables": self._last, "dispositions": [], "records": 0, "tolerated": []},
                 "created_at": end + HOUR / 10, "completed_at": end + HOUR / 9, "read_again": None,
                 "rolled_back_to": self._release - 2, "reason": "a load of test rows was published",

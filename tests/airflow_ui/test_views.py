@@ -12,6 +12,7 @@ import pytest
 from changeledger.airflow_ui import actions, quarantine_views, release_views
 from changeledger.airflow_ui.app import app
 from changeledger.config.settings import Settings
+from changeledger.control import AskedReset
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog
 from changeledger.model import change
@@ -19,9 +20,11 @@ from changeledger.model.table_names import FeedTables
 from changeledger.model.window import Request, Window
 from sourcelab.filled_store import FilledFeed, fill
 from tests.airflow_ui.pages import SAME_ORIGIN, Installation
+from tests.released import release
 
 EVIL = "<script>alert(1)</script>"
 BASE = "/changeledger/feeds/shop"
+T0, T1 = datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 1, 31, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -67,7 +70,10 @@ def test_every_view_answers(shop: Installation) -> None:
         answer = shop.client.get(BASE + path)
         assert answer.status_code == 200, path
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert "order_strict" in shop.client.get(f"{BASE}/windows/{window.window_id}").text
+    page = shop.client.get(f"{BASE}/windows/{window.window_id}").text
+    assert "order_strict" in page
+    assert "Look whether the source has sent one position twice" in page
+    assert "trigger the DAG for this window with <code>tolerate: error</code>" in page
     for path in ("/windows/..%2f..", "/windows/none", "/tables/none"):
         assert shop.client.get(BASE + path).status_code == 404
 
@@ -96,6 +102,16 @@ def test_hostile_names_and_errors_stay_text(ledger: Installation) -> None:
         assert "<img" not in text
         assert "\x1b" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_a_long_error_is_whole_where_it_is_dealt_with(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", windows=2))
+    window = ledger.control.last_window("shop")
+    assert window is not None
+    failed = Window(start=window.start, end=window.end)
+    ledger.control.save_failure("shop", failed, "extract", "x" * 10_000)
+    assert "x" * 301 not in ledger.client.get("/changeledger/").text
+    assert "x" * 10_000 in ledger.client.get(f"{BASE}/windows/{failed.id}").text
 
 
 def test_quarantined_records_as_they_came_and_how_they_are_read_now(ledger: Installation) -> None:
@@ -191,6 +207,43 @@ def test_releases_with_counts_against_the_one_before_and_who_took_back(ledger: I
     assert text.count("Go forward to this release") == 2
 
 
+def test_a_reset_says_since_when_by_whom_why_and_how_far(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", dialect="ces", tables=("dbo.t",), trouble="reset", windows=4))
+    quarantined("shop", b"{")
+    (reset,) = ledger.control.resets("shop")
+    since = f"{reset.asked_at:%Y-%m-%d %H:%M}"
+    says = "asked by ann", "decimals were decoded wrongly until 0.2.1"
+    far = "extract, normalize done, reconcile runs"
+    for path in ("/changeledger/", BASE, f"{BASE}/releases"):
+        text = ledger.client.get(path).text
+        for part in (since, *says, far):
+            assert part in text, (path, part)
+    # A replay would be refused.
+    for path in (BASE, f"{BASE}/quarantine"):
+        text = ledger.client.get(path).text
+        assert "Replay now" not in text
+        assert "They can be replayed when the" in text
+
+
+def test_resets_that_are_over_stay_with_the_releases(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", windows=4))
+    control = ledger.control
+    control.ask_reset("shop", AskedReset("wrong <decimals>", "ann"))
+    assert "no run has begun yet" in ledger.client.get(BASE).text
+    control.withdraw_reset("shop", "bob", "they were right")
+    text = ledger.client.get(f"{BASE}/releases").text
+    assert "Asked by ann" in text
+    assert "Withdrawn by bob" in text
+    assert "they were right" in text
+    assert "no run has begun yet" not in ledger.client.get(BASE).text
+    control.ask_reset("shop", AskedReset("wrong <decimals>", "ann", accept_gap=True))
+    newest = release(control, "shop", [], Window(start=T0, end=T1), {}, {"records": 1}, {"lsn": "0" * 20})
+    text = ledger.client.get(f"{BASE}/releases").text
+    _, _, after = text.partition(f'id="r{newest}"')
+    assert "All tables were loaded again" in after.partition("</article>")[0]
+    assert "wrong &lt;decimals&gt; <span" in text
+
+
 def test_tabs_of_airflow_lead_to_the_right_place(ledger: Installation) -> None:
     ledger.add_feed("shop")
     ledger.user.sees = {"shop", "compare_shop", "other"}
@@ -213,5 +266,7 @@ def test_tabs_of_airflow_lead_to_the_right_place(ledger: Installation) -> None:
 def test_nothing_has_run_and_nothing_is_made(ledger: Installation) -> None:
     ledger.add_feed("shop")
     assert "Not run yet" in ledger.client.get("/changeledger/").text
-    assert ledger.client.get(BASE).status_code == 404
+    answer = ledger.client.get(BASE)
+    assert answer.status_code == 404
+    assert "Nothing to show yet" in answer.text
     assert not (Settings().home / "control.db").exists()

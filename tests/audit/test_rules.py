@@ -65,7 +65,7 @@ FAULTS = [
 def test_clean_changes_violate_nothing() -> None:
     found = of_keys(changes(*CLEAN))
     assert violated(found) == {}
-    assert found.column("thing").to_pylist() == [CHANGE] * len(CLEAN)
+    assert found.column("kind").to_pylist() == [CHANGE] * len(CLEAN)
     assert found.column("change_id").null_count == len(CLEAN)
     assert len(of_ids(changes(*CLEAN))[ids.FOUND]) == 0
 
@@ -308,6 +308,6 @@ def test_a_rule_that_cannot_be_checked_has_a_row_that_says_so() -> None:
 
     of = Judged("dbo.t", changes(change(1)), "key", "source_position", "change_id", CHANGE)
     found = narrow(of, {"lsn_width": fails}).to_pylist()
-    assert [(row["thing"], row["lsn_width"]) for row in found] == [
+    assert [(row["kind"], row["lsn_width"]) for row in found] == [
         (CHANGE, None), (RULE, f"{NOT_CHECKED}KeyError: 'absent'"),
     ]  # fmt: skip

@@ -6,6 +6,7 @@ import re
 import sys
 
 from changeledger.audit.conservation import WindowReads, feed_rules, source_rules, whole_tables
+from changeledger.audit.remedies import REMEDIES
 from changeledger.audit.resetting import reset_rules
 from changeledger.audit.rules import TABLE_RULES, Rule
 from changeledger.config.feed import Feed
@@ -51,6 +52,10 @@ def test_every_rule_is_there_with_its_severity() -> None:
     assert there.pop("reset_reads_everything_again") == "`error`, or `warning` with `--accept-gap`"
     del severities["reset_reads_everything_again"]
     assert there == severities
+
+
+def test_every_rule_has_a_remedy_for_the_page_in_airflow() -> None:
+    assert REMEDIES.keys() == rows().keys()
 
 
 def test_what_the_page_links_to_is_there() -> None:

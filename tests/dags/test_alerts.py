@@ -32,6 +32,7 @@ from sourcelab.smtp import SmtpServer
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]
 SMTP = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+LEDGER = "http://airflow/plugin/ledger/changeledger"
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 RUN = SimpleNamespace(
     run_id="scheduled__1",
@@ -45,6 +46,7 @@ RUN = SimpleNamespace(
 @pytest.fixture
 def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow/")
     return ControlStore(Settings().control_url)
 
 
@@ -127,6 +129,7 @@ def test_a_failed_audit_names_its_rules(
         "rules": ["dbo.parts: order_strict (3)"],
         "error": "it broke",
         "link": "http://airflow/logs",
+        "page": f"{LEDGER}/feeds/shop_cdc/windows/{window.id}",
     }
     assert "feed=shop_cdc" in caplog.text
     assert control.lease(FEED.feed) is None, "the feed's next run need not wait for it"
@@ -177,8 +180,9 @@ def test_what_is_done_for_a_database_fails_and_recovers(
         succeeded(context("verify"))
     assert [m["event"] for m in reported] == [event, event, "recovered"]
     assert len({m["since"] for m in reported}) == 1
-    assert {name: reported[0][name] for name in ("database", "stage", "error", "link")} == {
+    assert {name: reported[0][name] for name in ("database", "stage", "error", "link", "page")} == {
         "database": "shop", "stage": "verify", "error": error, "link": "http://airflow/logs",
+        "page": f"{LEDGER}/agreement/shop",
     }  # fmt: skip
 
 
@@ -192,6 +196,7 @@ def test_quarantined_records_above_a_limit(control: ControlStore, reported: list
     alerts.ended(told(FEED, quarantined_above=2), window, "audit", context("audit"), is_last=False)
     (message,) = reported
     assert (message["event"], message["records"], message["first"]) == ("quarantined", 3, detail["first"])
+    assert message["page"] == f"{LEDGER}/feeds/shop_cdc/quarantine?run={window.id}"
 
 
 def test_a_feed_recovers_with_its_last_stage(control: ControlStore, reported: list[dict[str, Any]]) -> None:
@@ -257,6 +262,7 @@ def test_a_late_run(
     monkeypatch.setattr(alerts, "named_feed", lambda *_: told(FEED))
     alerts.late("shop_cdc", {"dag_run": run})
     assert [(m["event"], m["feed"], m["run"]) for m in reported] == [("late", "shop_cdc", "r1")] * count
+    assert [m["link"] for m in reported] == ["http://airflow/dags/shop_cdc/runs/r1"] * count
 
 
 def test_a_run_that_was_green_and_could_not_read_on(
@@ -270,7 +276,9 @@ def test_a_run_that_was_green_and_could_not_read_on(
     control.save_source_states(FEED.feed, [replace(state, since=NOON - timedelta(hours=4))])
     alerts.ended(told(FEED), window, "extract", context("extract"), is_last=False)
     (message,) = reported
-    assert {name: message[name] for name in ("event", "feed", "window", "since", "waiting")} == {
+    names = "event", "feed", "window", "since", "waiting", "link", "page"
+    assert {name: message[name] for name in names} == {
+        "link": "http://airflow/logs", "page": f"{LEDGER}/feeds/shop_cdc",
         "event": "late", "feed": "shop_cdc", "window": window.id, "since": "2026-01-31 08:00:00+00:00",
         "waiting": ["t[0]: 4 records behind the end, since 2026-01-31 08:00:00 UTC; a transaction is open"],
     }  # fmt: skip

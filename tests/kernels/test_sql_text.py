@@ -113,6 +113,9 @@ def _text(exact: Fraction, beside: int) -> str:
     [
         # docs/types.md: thirds of 10 ms have three digits of their own.
         ("datetime", "2026-08-07 16:25:00.8833333", 1_786_119_900_883_000),
+        ("datetime", "2026-08-07 16:25:00.8866667", 1_786_119_900_887_000),
+        ("datetime", "2026-08-07 16:25:00.996667", 1_786_119_900_997_000),
+        ("datetime", "2026-08-07 16:25:00.8830000", 1_786_119_900_883_000),
         ("datetime2(7)", "2026-08-07T16:25:00.88", "2026-08-07 16:25:00.8800000"),
         ("datetimeoffset(7)", "2018-07-13 12:23:45.456 +11:00", "2018-07-13T12:23:45.4560000+11:00"),
         ("datetimeoffset(0)", "2018-07-13T12:23:45Z", "2018-07-13T12:23:45+00:00"),
@@ -138,7 +141,12 @@ def test_a_text_has_its_types_form(kind: str, text: str, expected: object) -> No
     [
         ("date", "2026-02-30"), ("date", "2026-08-07\n"), ("date", "0000-01-01"),
         ("time(3)", "24:00:00"), ("time(3)", "16:25:00.8835"), ("datetime2(3)", "2026-08-07 16:25:00.88333"),
+        # 0.8834567 s are no thirds of 10 ms.
+        ("datetime", "2026-08-07 16:25:00.8834567"), ("datetime", "2026-08-07 16:25:00.8837"),
         ("datetimeoffset(7)", "2018-07-13T12:23:45"), ("datetimeoffset(7)", "2018-07-13T12:23:45+15:00"),
+        # SQL Server's zones end at 14:00.
+        ("datetimeoffset(7)", "2018-07-13T12:23:45+14:01"),
+        ("datetimeoffset(7)", "2018-07-13T12:23:45-14:30"),
         ("uniqueidentifier", "6f9619ff8b86d011b42d00c04fc964ff"), ("bit", "maybe"), ("int", "1.0"),
         ("int", "٣"), ("int", ""), ("float", "NaN"), ("float", "1e999"), ("real", "1e39"),
         ("decimal(5,2)", "1.234"), ("decimal(5,2)", "1000"), ("decimal(5,2)", "1e100"),

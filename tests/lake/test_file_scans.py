@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.lake import catalog, comments, iceberg, refs, rewrites, scans
 from changeledger.lake.file_scans import Scan
+from changeledger.lake.rewrites import Ends
 from changeledger.lake.writes import Keys, TableChange, apply
 from changeledger.model.change import quoted
 from changeledger.model.comments import Comments
@@ -63,10 +64,10 @@ def test_comments_are_written_where_they_differ(spark: SparkSession, table: str)
     assert [row["id"] for row in read(table)] == list(range(10))
 
 
-def take_off(spark: SparkSession, name: str, ids: list[int], open_by: str | None = None) -> None:
+def take_off(spark: SparkSession, name: str, ids: list[int], ends: Ends | None = None) -> None:
     workers = Workers(lambda: spark)
     keys = workers.given(pa.table({"id": pa.array(ids, pa.int32())}))
-    change = TableChange(name, "work", workers.nothing(SCHEMA), COLUMNS[:3], Keys(keys, COLUMNS[:1], open_by))
+    change = TableChange(name, "work", workers.nothing(SCHEMA), COLUMNS[:3], [Keys(keys, COLUMNS[:1], ends)])
     apply([change])
 
 
@@ -117,7 +118,7 @@ def test_a_column_that_is_added_or_renamed_since(spark: SparkSession, table: str
 def test_rows_go_with_their_files_written_again(spark: SparkSession, table: str) -> None:
     refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
     before = {task.file.file_path for task in catalog.load(table).scan().plan_files()}
-    take_off(spark, table, [1, 3, 99], "gone_at")
+    take_off(spark, table, [1, 3, 99], Ends("gone_at"))
     rows = iceberg.read(spark, table, "work").orderBy("id").collect()
     assert [row["id"] for row in rows] == [0, 2, 4, 5, 6, 7, 8, 9]
     assert (rows[0]["a`b.c"], rows[3]["image"]["y"]) == ("text 0", "y")
@@ -156,9 +157,33 @@ def test_positions_are_deleted_where_some_are_already(spark: SparkSession, table
 def test_a_row_that_has_ended_stays(spark: SparkSession, table: str) -> None:
     spark.sql(f"INSERT INTO {table} VALUES (3, 'ended', NULL, TIMESTAMP '2026-08-07 12:00:00')")
     refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
-    take_off(spark, table, [3], "gone_at")
+    take_off(spark, table, [3], Ends("gone_at"))
     found = iceberg.read(spark, table, "work").where("id = 3").collect()
     assert [row["a`b.c"] for row in found] == ["ended"]
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None:
+    """Whether files are written again or, where positions are deleted already, by MERGE."""
+    name = f"lake.files.ends_{is_merged}"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.files")
+    columns = [("id", "int"), ("ends", "binary")]
+    iceberg.create(spark, name, columns)
+    spark.sql(
+        f"INSERT INTO {name} VALUES (1, X'01'), (1, X'02'), (1, X'03'), (1, NULL), (2, NULL), (3, X'02')"
+    )
+    if is_merged:
+        spark.sql(f"DELETE FROM {name} WHERE id = 3")
+    refs.set_branch(name, "work", refs.snapshot_of(name) or 0)
+    workers, schema = Workers(lambda: spark), pa.schema([("id", pa.int32()), ("ends", pa.binary())])
+    keys = workers.given(pa.table({"id": pa.array([1, 3], pa.int32())}))
+    others = workers.given(pa.table({"id": pa.array([2], pa.int32())}))
+    gone = [Keys(keys, columns[:1], Ends("ends", b"\x02")), Keys(others, columns[:1], Ends("ends"))]
+    apply([TableChange(name, "work", workers.nothing(schema), columns, gone)])
+    left = iceberg.read(spark, name, "work").collect()
+    assert [(row["id"], bytes(row["ends"])) for row in left] == [(1, b"\x01")]
+    work = catalog.load(name).scan(snapshot_id=refs.snapshot_of(name, "work"))
+    assert any(task.delete_files for task in work.plan_files()) == is_merged
 
 
 def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +195,6 @@ def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> 
         [{"a": a, "b": b} for a in (1, 2, None) for b in ("x", "y", None)], kinds
     )
     keys = pa.Table.from_pylist([{"a": 1, "b": "y"}, {"a": None, "b": "x"}], kinds)
-    left = rewrites.Stays(keys, one, None)(rows).to_pylist()
+    left = rewrites.Stays(keys, one, AlwaysTrue(), None)(rows).to_pylist()
     assert left == [row for row in rows.to_pylist() if row not in keys.to_pylist()]
     assert len(left) == 7

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from changeledger.kernels.arrow import INSTANT
 from changeledger.lake import catalog, iceberg, refs
 from changeledger.lake.file_writes import Writing, files_as_rows, files_in, require_distinct_names
+from changeledger.lake.rewrites import Ends
 from changeledger.lake.writes import Keys, TableChange, append, apply
 from changeledger.model.errors import ContractError
 from changeledger.spark.rows import SparkRows, Workers
@@ -82,8 +83,8 @@ def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: 
     append(given(spark, 4), table, BRANCH, COLUMNS)
     at = refs.snapshot_of(table, BRANCH)
     workers = Workers(lambda: spark)
-    keys = Keys(workers.given(pa.table({"id": pa.array([1, 4], pa.int32())})), COLUMNS[:1], "_valid_to")
-    apply([TableChange(table, BRANCH, workers.nothing(SCHEMA), COLUMNS, keys)])
+    keys = Keys(workers.given(pa.table({"id": pa.array([1, 4], pa.int32())})), COLUMNS[:1], Ends("_valid_to"))
+    apply([TableChange(table, BRANCH, workers.nothing(SCHEMA), COLUMNS, [keys])])
     written = {task.file.file_path for task in catalog.load(table).scan(snapshot_id=at).plan_files()}
     left = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()
     assert len(written & {task.file.file_path for task in left}) == 2

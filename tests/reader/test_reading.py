@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +168,7 @@ def test_neither_spark_nor_airflow_is_imported() -> None:
 
 
 def test_the_snippets_of_the_docs_run(lake: SparkSession) -> None:
-    """In their order, in one namespace; polars' only where it is installed, Trino's never."""
+    """In their order, in one namespace; Trino's never."""
     page = (PROJECT / "docs" / "reading.md").read_text("utf-8")
     begin, end = (page.index(title) for title in ("## From Python", "## From the command line"))
     blocks = BLOCK.findall(page[begin:end])
@@ -177,14 +176,12 @@ def test_the_snippets_of_the_docs_run(lake: SparkSession) -> None:
     assert [sum(library in text for text in code) for library in ("duckdb", "polars", "pyiceberg")] == [1] * 3
     found: dict[str, Any] = {}
     for text in code:
-        if "polars" not in text or find_spec("polars"):
-            exec(compile(text, "docs/reading.md", "exec"), found)
+        exec(compile(text, "docs/reading.md", "exec"), found)
     assert found["release"] == 3
     assert found["names"] == ["A", "c", "d"]
     assert found["operations"] == [("delete", 1), ("insert", 4), ("update", 1)]
     assert found["renamed"] == [("A", "a"), ("c", "c")]
     assert named(found["tagged"]) == {1: "A", 3: "c", 4: "d"}
-    if "lines" in found:
-        assert found["lines"]["name"].to_list() == ["A", "c", "d"]
+    assert found["lines"]["name"].to_list() == ["A", "c", "d"]
     (sql,) = [text for language, text in blocks if language == "sql" and "FOR VERSION" not in text]
     assert {row["id"] for row in lake.sql(sql).collect()} == {1, 3, 4}

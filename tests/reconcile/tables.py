@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,7 +54,8 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 def all_at_once(changes: pa.Table, contract: Contract, run: str = "run") -> History:
     """The history of a whole ledger."""
-    return history.rebuilt(exploded(changes), truncates_of(changes), contract, run)
+    nothing = history_schema(contract).empty_table()
+    return history.rebuilt(exploded(changes), nothing, truncates_of(changes), contract, run)
 
 
 def intervals(rows: Iterable[LedgerRow], contract: Contract) -> list[dict[str, Any]]:
@@ -98,39 +99,74 @@ class Lake:
 
     def _build(self, resolved: Resolved, published: pa.Table, window: str) -> None:
         emptied, came = truncates_of(self.changes), truncates_of(resolved.changes)
-        again = pa.concat_arrays([column(resolved.replaced, "key"), self._ended_before(came)])
+        replaced = resolved.replaced.select(["key", "sort_key"])
+        again = pa.concat_tables([replaced, self._ended_before(came)])
         found = Published(
             opened=self.history.filter(pc.invert(self.history.column("_valid_to").is_valid())),
             shown=published.filter(pc.equal(published.column("operation"), change.SNAPSHOT)),
             again=again,
         )
         made = history.continued(exploded(resolved.changes), found, emptied, self.contract, window)
-        self._merge(made, [])
+        self._merge(made)
         if len(made.again):
-            keys = {tuple(key.values()) for key in made.again.to_pylist()}
-            rows = exploded(self.changes)
-            is_one = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
-            rebuilt = history.rebuilt(rows.filter(pa.array(is_one)), emptied, self.contract, window)
-            self._merge(rebuilt, list(keys))
+            rest = self._rebuild(made.again, pc.min(made.again.column("sort_key")).as_py(), emptied, window)
+            if len(rest):
+                assert not len(self._rebuild(rest, None, emptied, window))
 
-    def _ended_before(self, came: pa.Table) -> pa.StructArray:
-        """Keys whose row was alive at one of these truncates, in an interval that is closed."""
+    def _rebuild(self, again: pa.Table, since: bytes | None, emptied: pa.Table, window: str) -> pa.Table:
+        """From that sort key on, or all; returns what cannot be built so."""
+        keys = {tuple(key.values()) for key in again.column("key").to_pylist()}
+        rows = exploded(self.changes)
+        is_own = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
+        of_keys = [tuple(row.values()) in keys for row in self.history.select(self._key).to_pylist()]
+        seeds = self.history.filter(pa.array(of_keys, pa.bool_()))
+        if since is None:
+            seeds = seeds.slice(0, 0)
+        else:
+            is_own = [
+                own and at >= since for own, at in zip(is_own, rows["sort_key"].to_pylist(), strict=True)
+            ]
+            ends = seeds.column("_next_sort_key")
+            reaches = pc.or_kleene(pc.greater_equal(ends, since), pc.is_null(ends))
+            seeds = seeds.filter(pc.and_(pc.less(seeds.column("_sort_key"), since), reaches))
+        own = rows.filter(pa.array(is_own))
+        rebuilt = history.rebuilt(own, seeds, emptied, self.contract, window)
+        self._merge(rebuilt, keys, since)
+        return rebuilt.again
+
+    @property
+    def _key(self) -> list[str]:
+        return [c.name for c in self.contract.key]
+
+    def _ended_before(self, came: pa.Table) -> pa.Table:
+        """Keys whose row was alive at one of these truncates, in a closed interval; and the truncate."""
         rows = self.history.filter(self.history.column("_valid_to").is_valid()).to_pylist()
-        keys = [
-            {c.name: row[c.name] for c in self.contract.key}
+        ended = [
+            {"key": {name: row[name] for name in self._key}, "sort_key": at}
             for row in rows
             for at in came.column("sort_key").to_pylist()
             if row["_sort_key"] < at < row["_next_sort_key"] and not row["_is_deleted"]
         ]
-        return pa.array(keys, row_type(self.contract.key))
+        schema = pa.schema([("key", row_type(self.contract.key)), ("sort_key", pa.binary())])
+        return pa.Table.from_pylist(ended, schema)
 
-    def _merge(self, made: History, again: list[tuple[Any, ...]]) -> None:
-        key = [c.name for c in self.contract.key]
+    def _merge(
+        self, made: History, again: Collection[tuple[Any, ...]] = (), since: bytes | None = None
+    ) -> None:
+        """`again`: keys of which goes what ends at that sort key or later, or all."""
+        key = self._key
         opened = {tuple(row[name] for name in key) for row in made.opened.select(key).to_pylist()}
         assert len(opened) == len(made.opened)
         is_open = ~valid(column(self.history, "_valid_to"))
         of_keys = [tuple(row.values()) for row in self.history.select(key).to_pylist()]
-        goes = np.array([one in again for one in of_keys], np.bool_)
+        ends = self.history.column("_next_sort_key").to_pylist()
+        goes = np.array(
+            [
+                own in again and (since is None or end is None or end >= since)
+                for own, end in zip(of_keys, ends, strict=True)
+            ],
+            np.bool_,
+        )
         goes |= is_open & np.array([one in opened for one in of_keys], np.bool_)
         self.history = pa.concat_tables([self.history.filter(pa.array(~goes)), made.closed, made.opened])
         rows = current(made.opened, self.contract)
@@ -139,7 +175,8 @@ class Lake:
         for gone in rows.gone.to_pylist():
             self.current.pop(tuple(gone.values()), None)
         texts = [_key_text(self.contract, one) for one in again]
-        stays = [text not in texts for text in self.breaks.column("key").to_pylist()]
+        places = zip(*(self.breaks.column(name).to_pylist() for name in ("key", "sort_key")), strict=True)
+        stays = [text not in texts or (since is not None and at < since) for text, at in places]
         self.breaks = pa.concat_tables([self.breaks.filter(pa.array(stays, pa.bool_())), made.breaks])
 
     def shown(self, name: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changeledger.kernels.arrow import history_schema
 from changeledger.model import change
 from changeledger.reconcile import history
 from changeledger.reconcile.effects import exploded, keys_of
@@ -115,9 +116,10 @@ def test_by_buckets_as_at_once(seed: int) -> None:
     whole = joined(reported(invented(rng), number, rng.choice(COMPLETE)) for number in range(3))
     rows, none = exploded(ledger(whole.rows, CONTRACT)), ledger([], CONTRACT)
     buckets = [Random(f"{seed}{key}").randrange(4) for key in keys_of(rows).to_pylist()]
-    at_once = history.rebuilt(rows, none, CONTRACT, "run")
+    nothing = history_schema(CONTRACT).empty_table()
+    at_once = history.rebuilt(rows, nothing, none, CONTRACT, "run")
     parts = [
-        history.rebuilt(rows.filter(pa.array([one == number for one in buckets])), none, CONTRACT, "run")
+        history.rebuilt(rows.filter(pa.array([b == number for b in buckets])), nothing, none, CONTRACT, "run")
         for number in range(4)
     ]
     for name in ("closed", "opened", "breaks"):

@@ -164,13 +164,13 @@ def subjects() -> list[Subject]:
 
 def narrow_rows() -> list[dict[str, str]]:
     """Seven changes, one of which breaks a rule, and more."""
-    changes = [{"thing": CHANGE, "table": TABLE, "change_id": f"id{n}"} for n in range(7)]
+    changes = [{"kind": CHANGE, "table": TABLE, "change_id": f"id{n}"} for n in range(7)]
     key = {"key": '{"order":9,"rows":1}', "position": "shop.orders[0] 9"}
     changes[0] |= {**key, "lsn_width": "it is not 10 bytes wide"}
-    of_feed = {"thing": "other", "table": FEED, "position": "shop.orders[0] 1"}
+    of_feed = {"kind": "other", "table": FEED, "position": "shop.orders[0] 1"}
     records = [{**of_feed, "no_quarantined_records": f"bad_json: {n}"} for n in range(29)]
     records[0] |= {"no_unpaired_images": "before_without_after"}
-    absent = {"thing": RULE, "table": TABLE, "interval_forward": f"{NOT_CHECKED}KeyError: 'absent'"}
+    absent = {"kind": RULE, "table": TABLE, "interval_forward": f"{NOT_CHECKED}KeyError: 'absent'"}
     return [*changes, *records, absent]
 
 

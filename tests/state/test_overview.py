@@ -70,6 +70,14 @@ def test_a_healthy_feed(store: ControlStore) -> None:
     assert only.released_to == NOW
 
 
+def test_of_many_stopped_windows_the_last_ones_are_named(store: ControlStore) -> None:
+    for hours in range(5, 0, -1):
+        failing_audit(store, ago(hours))
+    *named, rest = line(store).reasons
+    assert [reason.argument for reason in named] == [ago(hours).id for hours in (1, 2, 3)]
+    assert (rest.text, rest.argument) == ("The audit has stopped 2 other windows before.", ago(4).id)
+
+
 def test_an_audit_that_stops_says_by_which_rule(store: ControlStore) -> None:
     released(store, 1)
     failing_audit(store, ago(0))

@@ -23,11 +23,20 @@ MAY_SEE = Depends(requires_access_dag("GET"))
 MAY_TRIGGER = Depends(requires_access_dag("POST", DagAccessEntity.RUN))
 
 
+class NothingHasRun(HTTPException):
+    """Of a page that shows what runs have left."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            404, "No feed has run yet. Trigger the DAG of a feed, and come back when it has ended."
+        )
+
+
 def control_store() -> ControlStore:
-    """Raises 404 where it would be made: nothing has run with this installation."""
+    """Raises NothingHasRun where it would be made."""
     settings = Settings()
     if nothing_has_run(settings):
-        raise HTTPException(404, "No feed has run yet: trigger its DAG, and come back.")
+        raise NothingHasRun
     return ControlStore(settings.control_url)
 
 

@@ -16,6 +16,7 @@ from changeledger.airflow_ui import (
     release_views,
     row_views,
 )
+from changeledger.airflow_ui.access import NothingHasRun
 from changeledger.airflow_ui.rendering import render, static
 from changeledger.model.errors import ChangeledgerError, SourceUnavailable
 from changeledger.pages.style import stylesheet
@@ -47,17 +48,22 @@ def icon(request: Request) -> Response:
 @app.exception_handler(AnyHTTPException)
 def refused(request: Request, error: AnyHTTPException) -> HTMLResponse:
     """A page, for it is a person who reads."""
-    return render(request, "problem.html.j2", status=error.status_code, text=str(error.detail), remedy="")
+    title = "Nothing to show yet" if isinstance(error, NothingHasRun) else ""
+    return _problem(request, error.status_code, str(error.detail), title=title)
 
 
 @app.exception_handler(RequestValidationError)
 def not_understood(request: Request, error: RequestValidationError) -> HTMLResponse:
     names = ", ".join(".".join(map(str, problem["loc"][1:])) for problem in error.errors())
-    return render(request, "problem.html.j2", status=422, text=f"this is not valid: {names}", remedy="")
+    return _problem(request, 422, f"this is not valid: {names}")
 
 
 @app.exception_handler(ChangeledgerError)
 def failed(request: Request, error: ChangeledgerError) -> HTMLResponse:
     """Such as a control store that does not answer, or a release that is gone."""
     status = 503 if isinstance(error, SourceUnavailable) else 409
-    return render(request, "problem.html.j2", status=status, text=error.message, remedy=error.remedy)
+    return _problem(request, status, error.message, error.remedy)
+
+
+def _problem(request: Request, status: int, text: str, remedy: str = "", title: str = "") -> HTMLResponse:
+    return render(request, "problem.html.j2", status=status, text=text, remedy=remedy, title=title)

@@ -11,6 +11,8 @@ HEIGHT: Final = 100
 # Of a bar's room, what stays empty.
 _GAP = 0.18
 _STEPS = (1, 2, 5, 10)
+# One or two bars are not as wide as the picture.
+_FEW, _ROOM_OF_FEW = 2, 12
 
 
 class Segment(NamedTuple):
@@ -66,7 +68,7 @@ def stacked(
     top = _round_up(max((sum(column.values.values()) for column in columns), default=0))
     if not top:
         return None
-    room = WIDTH / len(columns)
+    room = WIDTH / (len(columns) if len(columns) > _FEW else _ROOM_OF_FEW)
     bars = []
     for number, column in enumerate(columns):
         reached, segments = 0.0, []

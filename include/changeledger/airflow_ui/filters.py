@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from changeledger.audit.remedies import TOLERATING, remedy
 from changeledger.model import wording
 
 # In place of what is not known.
@@ -63,4 +64,6 @@ ALL: Final[dict[str, Callable[..., Any]]] = {
     "duration": duration,
     "ago": ago,
     "part": part,
+    "remedy": remedy,
+    "tolerating": TOLERATING.__getitem__,
 }

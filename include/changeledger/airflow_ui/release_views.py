@@ -19,7 +19,9 @@ from changeledger.airflow_ui.access import (
 )
 from changeledger.airflow_ui.actions import RollingBack
 from changeledger.airflow_ui.rendering import render
+from changeledger.control.tables.resets import WITHDRAWN
 from changeledger.state.releases import release_states
+from changeledger.state.resets import reset_state
 
 router = APIRouter(prefix="/feeds/{dag_id}/releases", dependencies=[MAY_SEE])
 # In Airflow's audit log.
@@ -32,14 +34,17 @@ _ON_A_PAGE = 20
 def releases(
     request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, before: int | None = None
 ) -> HTMLResponse:
-    states, older = release_states(control, feed.feed, before, _ON_A_PAGE)
+    rows, resets = control.rows_of(feed.feed, 1), control.resets(feed.feed)
+    states, older = release_states(control, feed.feed, before, _ON_A_PAGE, resets)
     return render(
         request,
         "releases.html.j2",
         feed=feed,
         releases=states,
         older=older,
-        holder=control.rows_of(feed.feed, 1).holder,
+        holder=rows.holder,
+        reset=reset_state(control, feed.feed, rows),
+        withdrawn=[row for row in resets if row.status == WITHDRAWN],
         may_trigger=may_trigger,
     )
 

@@ -49,9 +49,9 @@ def _of_frame(answer: Callable[[DataFrame], DataFrame]) -> Any:
 
 
 def _counted(rows: DataFrame, rules: Sequence[str] = ()) -> DataFrame:
-    """By table and thing: how many rows, and how many reasons of each of the rules."""
+    """By table and kind: how many rows, and how many reasons of each of the rules."""
     counts = (F.count(rule).alias(rule) for rule in rules)
-    return rows.groupBy("table", "thing").agg(F.count(F.lit(1)).alias("rows"), *counts)
+    return rows.groupBy("table", "kind").agg(F.count(F.lit(1)).alias("rows"), *counts)
 
 
 def _samples(rows: DataFrame) -> DataFrame:
@@ -60,8 +60,8 @@ def _samples(rows: DataFrame) -> DataFrame:
     is_broken: Column = reduce(Column.__or__, (F.col(rule).isNotNull() for rule in RULES))
     broken = (
         rows.where(is_broken)
-        .select(*WHERE, "thing", F.explode(reasons).alias("said"))
-        .select(*WHERE, "thing", "said.rule", "said.why")
+        .select(*WHERE, "kind", F.explode(reasons).alias("said"))
+        .select(*WHERE, "kind", "said.rule", "said.why")
         .where(F.col("why").isNotNull())
     )
     numbered = Window.partitionBy("rule", "table").orderBy("position", "key", "change_id")
@@ -70,14 +70,14 @@ def _samples(rows: DataFrame) -> DataFrame:
 
 
 class Counts(TableMetricProvider):
-    """Rows and reasons by table and thing. One Spark job for all rules."""
+    """Rows and reasons by table and kind. One Spark job for all rules."""
 
     metric_name = COUNTS
     _spark = _of_frame(partial(_counted, rules=RULES))
 
 
 class Checked(TableMetricProvider):
-    """Rows by table and thing."""
+    """Rows by table and kind."""
 
     metric_name = CHECKED
     _spark = _of_frame(_counted)
@@ -126,9 +126,9 @@ class RuleHolds(ExpectColumnValuesToBeNull):
         tables: dict[str, dict[str, int]] = {}
         for row in metrics.get(COUNTS) or metrics.get(CHECKED) or ():
             counts = tables.setdefault(row["table"], {})
-            broken = "unchecked" if row["thing"] == RULE else "broken"
+            broken = "unchecked" if row["kind"] == RULE else "broken"
             counts[broken] = counts.get(broken, 0) + row.get(self.column, 0)
-            counts[row["thing"]] = row["rows"]
+            counts[row["kind"]] = row["rows"]
         samples = [
             {name: value for name, value in row.items() if name != "rule" and value is not None}
             for row in metrics.get(SHOWN, ())

@@ -33,7 +33,7 @@ RULES: Final = (
     "current_equals_open_history", "current_key_unique", "current_key_not_null", "image_chain",
     "no_quarantined_records", "shapes_fit_contracts", "no_unpaired_images",
 )  # fmt: skip
-ROWS: Final = pa.schema([(name, pa.string()) for name in ("thing", *WHERE, *RULES)])
+ROWS: Final = pa.schema([(name, pa.string()) for name in ("kind", *WHERE, *RULES)])
 
 
 class Broken(NamedTuple):
@@ -54,7 +54,7 @@ class Judged(NamedTuple):
     key: str | None = None
     position: str | None = None
     change_id: str | None = None
-    thing: str = OTHER
+    kind: str = OTHER
 
 
 def narrow(of: Judged, checks: Mapping[str, Check]) -> pa.Table:
@@ -71,9 +71,9 @@ def narrow(of: Judged, checks: Mapping[str, Check]) -> pa.Table:
 
 def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
     wrong = np.unique(np.concatenate([np.zeros(0, np.int64), *(failed.at for failed in broken.values())]))
-    at = np.arange(len(of.rows)) if of.thing == CHANGE else wrong
+    at = np.arange(len(of.rows)) if of.kind == CHANGE else wrong
     cells: dict[str, pa.Array] = {
-        "thing": _constant(of.thing, len(at)),
+        "kind": _constant(of.kind, len(at)),
         "table": _constant(of.table, len(at)),
         **{name: _placed(at, failed.at, failed.why) for name, failed in broken.items()},
     }
@@ -109,7 +109,7 @@ def _placed(rows: Indices, at: Indices, texts: str | Sequence[str | None]) -> pa
 
 def unchecked(table: str, errors: Mapping[str, str]) -> pa.Table:
     """`ROWS` of rules that could not be checked."""
-    rows = [{"thing": RULE, "table": table, name: NOT_CHECKED + error} for name, error in errors.items()]
+    rows = [{"kind": RULE, "table": table, name: NOT_CHECKED + error} for name, error in errors.items()]
     return pa.Table.from_pylist(rows, ROWS)
 
 

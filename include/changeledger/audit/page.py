@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from changeledger.audit.remedies import TOLERATING
 from changeledger.audit.rules import IMAGES
 from changeledger.model.window import Window
 from changeledger.pages import html
@@ -32,11 +33,6 @@ _SECTIONS = {
     "source_complete": "A gap",
     "source_from_its_beginning": "A gap",
     "source_is_read_on": "A feed that stands still",
-}
-_TOLERATING = {
-    "critical": "It cannot be tolerated: records or changes would be lost.",
-    "error": "To publish all the same, trigger the DAG for this window with `tolerate: error` and a reason.",
-    "warning": "It does not stop the run.",
 }
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -66,7 +62,7 @@ def write(folder: Path, audit: Audit, shown: Any) -> None:
         "violated": [v for v in audit.results if not v.success],
         "rules_in_all": len(audit.results),
         "sections": _SECTIONS,
-        "tolerating": _TOLERATING,
+        "tolerating": TOLERATING,
     }
     html.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
     html.put(folder / ROWS, json.dumps(_offending(audit.results, shown)))

@@ -8,16 +8,10 @@ puts together.
 from changeledger.control.database import upgrade
 from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
 from changeledger.control.reads import SourceMark
-from changeledger.control.releases import (
-    IN_ORDER,
-    AuditResult,
-    ReleaseHead,
-    built_on_another,
-    standing,
-    taken_back,
-)
+from changeledger.control.releases import IN_ORDER, AuditResult, built_on_another
 from changeledger.control.resets import AskedReset
 from changeledger.control.rollbacks import Asked
+from changeledger.control.standing import ReleaseHead, standing, taken_back
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position
 from changeledger.control.tables.contracts import MaskEvidenceRow

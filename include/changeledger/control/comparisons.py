@@ -124,11 +124,12 @@ class Comparisons(Store):
             pairs.setdefault((row.reference, row.feed), []).append(row)
         return pairs
 
-    def pair_outcomes(self, databases: Iterable[str]) -> list[PairOutcome]:
-        """Of all pairs of feeds that were compared."""
+    def pair_outcomes(self, databases: Iterable[str], of_feed: str | None = None) -> list[PairOutcome]:
+        """Of all pairs of feeds that were compared, or of those that the feed is one of."""
         of = ComparisonRow
+        where = () if of_feed is None else (or_(of.reference == of_feed, of.feed == of_feed),)
         query = select(of.reference, of.feed, of.outcome, func.max(of.at))
-        query = query.where(of.id.in_(standing_comparisons(databases)))
+        query = query.where(of.id.in_(standing_comparisons(databases, *where)))
         pairs: dict[tuple[str, str], list[tuple[str, datetime]]] = {}
         with self._transaction() as session:
             for reference, feed, outcome, at in session.execute(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, func, select, union
+from sqlalchemy import ColumnElement, CompoundSelect, Select, select, union
+from sqlalchemy.orm import aliased
 
 from changeledger.control.tables.results import DIFFER, ComparisonRow, ProofRow
 
@@ -32,8 +33,11 @@ def _newest(
 ) -> Select[tuple[str]]:
     """Of those of the same `key` the one with the latest `at`, of these the one with the last id.
 
-    The tables' index has the key, the time and the id: no row is read.
+    The tables' index has the key, the time and the id: no row is read, and nothing is sorted.
     """
-    age = func.row_number().over(partition_by=key, order_by=(of.at.desc(), of.id.desc()))
-    aged = select(of.id, age.label("age")).where(*where).subquery()
-    return select(aged.c.id).where(aged.c.age == 1)
+    keys = select(*key).where(*where).group_by(*key).subquery()
+    row = aliased(of)
+    is_of_key = [getattr(row, column.key) == keys.c[column.key] for column in key]
+    ages = row.at.desc(), row.id.desc()
+    newest = select(row.id).where(*is_of_key).order_by(*ages).limit(1).correlate(keys).scalar_subquery()
+    return select(newest).select_from(keys)

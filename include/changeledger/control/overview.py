@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from changeledger.control.tables.contracts import ContractRow
 from changeledger.control.tables.failures import FailureRow
 from changeledger.control.tables.feed_tables import FeedTableRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
+from changeledger.control.tables.resets import ASKED, ResetRow
 from changeledger.control.tables.sources import ReadRow, SourceStateRow
 from changeledger.control.tables.windows import StageRow, WindowRow
 from changeledger.model.contract import Contract
@@ -69,6 +70,8 @@ class FeedRows:
     # How many rules the audits of windows have judged.
     judged: dict[str, int]
     failed: Sequence[FailedRule]
+    # One that waits.
+    reset: ResetRow | None = None
 
 
 class Overview(Store):
@@ -76,14 +79,14 @@ class Overview(Store):
 
     def rows_of(self, feed: str, last: int) -> FeedRows:
         """Of a feed, with its `last` windows and releases."""
+        return self.rows_of_feeds([feed], last)[feed]
+
+    def rows_of_feeds(self, feeds: Iterable[str], last: int) -> dict[str, FeedRows]:
+        """The same of several feeds."""
+        names = list(feeds)
         with self._transaction() as session:
-            windows = _windows(session, feed, last)
-            judged = [row.window_id for row in windows[:1]]
-            judged += [row.window_id for row in windows[1:] if row.status == "open"]
-            rows = _rows(session, feed, windows, judged)
-            return replace(
-                rows, releases=_releases(session, feed, last), tables=_newest_tables(session, feed)
-            )
+            few = _few_rows(session, names)
+            return {name: _whole(session, name, last, few) for name in names}
 
     def one_window(self, feed: str, window: WindowRow) -> FeedRows:
         """Of a feed, with this window and its newest release alone."""
@@ -91,7 +94,7 @@ class Overview(Store):
         of_window = ReleaseRow.window_id == window.window_id, ReleaseRow.rolled_back_to.is_(None)
         with self._transaction() as session:
             return replace(
-                _rows(session, feed, [window], ids),
+                _rows(session, feed, [window], ids, _few_rows(session, [feed])),
                 releases=_releases(session, feed, 1, *of_window),
             )
 
@@ -130,34 +133,74 @@ class Overview(Store):
         return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
 
-def _windows(session: Session, feed: str, last: int) -> list[WindowRow]:
+class _FewRows(NamedTuple):
+    """By feed: what has a few rows of each, which one statement reads for all of them."""
+
+    open_windows: Mapping[str, Sequence[WindowRow]]
+    states: Mapping[str, Sequence[SourceState]]
+    failures: Mapping[str, FailureRow]
+    holders: Mapping[str, str]
+    lacking: Mapping[str, Sequence[FeedTableRow]]
+    resets: Mapping[str, ResetRow]
+
+
+def _few_rows(session: Session, feeds: Sequence[str]) -> _FewRows:
+    open_windows: dict[str, list[WindowRow]] = {}
+    lacking: dict[str, list[FeedTableRow]] = {}
+    window, table, reset, lease = WindowRow, FeedTableRow, ResetRow, LeaseRow
+    is_open = select(window).where(window.feed.in_(feeds), window.status == "open")
+    for row in session.scalars(is_open.order_by(window.window_id.desc())):
+        open_windows.setdefault(row.feed, []).append(row)
+    lacks = select(table).where(table.feed.in_(feeds), table.lacking > 0, table.declined_reason.is_(None))
+    for state in session.scalars(lacks.order_by(table.table)):
+        lacking.setdefault(state.feed, []).append(state)
+    failures = session.scalars(select(FailureRow).where(FailureRow.feed.in_(feeds)))
+    asked = session.scalars(select(reset).where(reset.feed.in_(feeds), reset.status == ASKED))
+    held = select(lease.feed, lease.holder).where(
+        lease.feed.in_(feeds), lease.expires_at > database_now(session)
+    )
+    return _FewRows(
+        open_windows,
+        _states(session, feeds),
+        {failure.feed: failure for failure in failures},
+        {row.feed: row.holder for row in session.execute(held)},
+        lacking,
+        {row.feed: row for row in asked},
+    )
+
+
+def _whole(session: Session, feed: str, last: int, few: _FewRows) -> FeedRows:
+    windows = _windows(session, feed, last, few.open_windows.get(feed, ()))
+    judged = [row.window_id for row in windows[:1]]
+    judged += [row.window_id for row in windows[1:] if row.status == "open"]
+    rows = _rows(session, feed, windows, judged, few)
+    return replace(rows, releases=_releases(session, feed, last), tables=_newest_tables(session, feed))
+
+
+def _windows(session: Session, feed: str, last: int, still_open: Sequence[WindowRow]) -> list[WindowRow]:
     """By time, as their ids begin; with those that are open though others came later."""
-    of_feed = select(WindowRow).where(WindowRow.feed == feed)
-    rows = {
-        row.window_id: row
-        for row in session.scalars(of_feed.order_by(WindowRow.window_id.desc()).limit(last))
-    }
-    if rows:
-        left = of_feed.where(WindowRow.status == "open", WindowRow.window_id < min(rows))
-        latest = left.order_by(WindowRow.window_id.desc()).limit(last)
-        rows |= {row.window_id: row for row in session.scalars(latest)}
+    query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.window_id.desc())
+    rows = {row.window_id: row for row in session.scalars(query.limit(last))}
+    earlier = [row for row in still_open if row.window_id not in rows]
+    rows |= {row.window_id: row for row in earlier[:last]}
     return sorted(rows.values(), key=lambda row: row.window_id, reverse=True)
 
 
-def _rows(session: Session, feed: str, windows: Sequence[WindowRow], judged: Sequence[str]) -> FeedRows:
+def _rows(
+    session: Session, feed: str, windows: Sequence[WindowRow], judged: Sequence[str], few: _FewRows
+) -> FeedRows:
     """All but its releases, with the audits of the windows `judged`."""
-    lease = session.get(LeaseRow, feed)
-    is_held = lease is not None and lease.expires_at > database_now(session)
     return FeedRows(
         windows,
         (),
         {},
-        _states(session, feed),
-        session.get(FailureRow, feed),
-        lease.holder if lease is not None and is_held else None,
-        _lacking(session, feed),
+        few.states.get(feed, ()),
+        few.failures.get(feed),
+        few.holders.get(feed),
+        few.lacking.get(feed, ()),
         _judged(session, feed, judged),
         _failed(session, feed, judged),
+        few.resets.get(feed),
     )
 
 
@@ -176,17 +219,13 @@ def _newest_tables(session: Session, feed: str) -> dict[str, Any]:
     return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1)) or {}
 
 
-def _states(session: Session, feed: str) -> list[SourceState]:
+def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceState]]:
     of = SourceStateRow
-    columns = of.source, of.read, of.end, of.at, of.behind, of.since, of.newest, of.why
-    query = select(*columns).where(of.feed == feed).order_by(of.source)
-    return [SourceState(*row) for row in session.execute(query)]
-
-
-def _lacking(session: Session, feed: str) -> list[FeedTableRow]:
-    of = FeedTableRow
-    query = select(of).where(of.feed == feed, of.lacking > 0, of.declined_reason.is_(None))
-    return list(session.scalars(query.order_by(of.table)))
+    columns = of.feed, of.source, of.read, of.end, of.at, of.behind, of.since, of.newest, of.why
+    states: dict[str, list[SourceState]] = {}
+    for row in session.execute(select(*columns).where(of.feed.in_(feeds)).order_by(of.source)):
+        states.setdefault(row[0], []).append(SourceState(*row[1:]))
+    return states
 
 
 def _judged(session: Session, feed: str, windows: Sequence[str]) -> dict[str, int]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import Text, cast, func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, now
 from changeledger.control.contracts import add_contract
 from changeledger.control.feed_tables import note_read_again
 from changeledger.control.resets import end_reset, pending_reset
+from changeledger.control.standing import ReleaseHead, standing
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
 from changeledger.control.tables.resets import ResetRow
@@ -34,19 +35,13 @@ class AuditResult(NamedTuple):
     detail: dict[str, Any]
 
 
-class ReleaseHead(NamedTuple):
-    """A release without what it has published."""
+class ReleaseSummary(NamedTuple):
+    """How much a release has published, and how late: see `ReleaseRow`. `committed`: as JSON's text."""
 
-    id: int
-    window_id: str
-    status: str
     created_at: datetime
-    rolled_back_to: int | None
-    reason: str | None
-    by: str | None
-
-
-_Numbered = TypeVar("_Numbered", ReleaseHead, ReleaseRow)
+    completed_at: datetime | None
+    changes: int
+    committed: str | None
 
 
 class Releases(Store):
@@ -62,6 +57,7 @@ class Releases(Store):
     ) -> int:
         """The commit point of a run: release row, contracts, position and the window's status together.
 
+        `counts`: by table, and what else people ask of a release; `committed` is kept apart from them.
         Where a reset waits, the release is its end: `position` may lie before the one that is known.
         Done once per window: a second call changes nothing and returns the first one's id. Raises
         StageOrderError unless the audit has judged just these snapshots, built on the newest release, and
@@ -78,7 +74,7 @@ class Releases(Store):
                     window_id=window.id,
                     status="committed",
                     tables=tables,
-                    counts=counts,
+                    **_figures(counts),
                     positions=position,
                     read_again=note_read_again(session, feed, window, everything=reset is not None),
                     created_at=now(),
@@ -132,11 +128,13 @@ class Releases(Store):
         with self._transaction() as session:
             return releases_of(session, feed)
 
-    def releases_since(self, feed: str, moment: datetime) -> list[ReleaseRow]:
-        """Committed at that moment or later, the oldest first."""
-        query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.created_at >= moment)
+    def releases_since(self, feed: str, moment: datetime) -> list[ReleaseSummary]:
+        """Of runs, committed at that moment or later, the oldest first: thousands in a year."""
+        of = ReleaseRow
+        columns = of.created_at, of.completed_at, of.changes, cast(of.committed, Text)
+        query = select(*columns).where(of.feed == feed, of.created_at >= moment, of.rolled_back_to.is_(None))
         with self._transaction() as session:
-            return list(session.scalars(query.order_by(ReleaseRow.id)))
+            return [ReleaseSummary(*row) for row in session.execute(query.order_by(of.id))]
 
     def releases_by_window(self, feed: str) -> dict[str, int]:
         """The newest release of each window."""
@@ -191,36 +189,6 @@ def releases_of(session: Session, feed: str) -> list[ReleaseRow]:
     return list(session.scalars(query.order_by(ReleaseRow.id)))
 
 
-def standing(releases: Iterable[ReleaseHead | ReleaseRow], as_of: int | None = None) -> set[int]:
-    """The ids of the releases whose rows the tables have as of that release, by default the newest.
-
-    A run builds on the release before its own; a rollback has what the release that it names has.
-    """
-    before = {row.id: row.rolled_back_to or row.id - 1 for row in releases}
-    ids, number = set(), max(before, default=0) if as_of is None else as_of
-    while number in before:
-        ids.add(number)
-        number = before[number]
-    return ids
-
-
-def taken_back(releases: Iterable[_Numbered]) -> dict[int, _Numbered]:
-    """By id of a release that does not stand: the rollback that took it back."""
-    rows = list(releases)
-    stand: set[int] = set()
-    takers: dict[int, _Numbered] = {}
-    for row in rows:
-        if row.rolled_back_to is None:
-            stand.add(row.id)
-            continue
-        after = standing(rows, row.id)
-        takers.update(dict.fromkeys(stand - after, row))
-        for number in after - stand:
-            takers.pop(number, None)
-        stand = after
-    return takers
-
-
 def next_id(session: Session, feed: str, in_lake: int = 0) -> int:
     """The lease's row is locked: no other run of the feed commits meanwhile.
 
@@ -241,6 +209,16 @@ def _take(session: Session, release: ReleaseRow, reset: ResetRow | None) -> None
     normalized = session.get(StageRow, (feed, window_id, "normalize"))
     for table, body in ((normalized and normalized.contracts) or {}).items():
         add_contract(session, release, table, body)
+
+
+def _figures(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """By column of `ReleaseRow`."""
+    by_table = counts.get("tables", {}).values()
+    return {
+        "changes": sum(sum(of_table.get("changes", {}).values()) for of_table in by_table),
+        "committed": counts.get("committed"),
+        "counts": {name: count for name, count in counts.items() if name != "committed"},
+    }
 
 
 def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from changeledger.control.base import Store, now
 from changeledger.control.contracts import restore_contracts
 from changeledger.control.feed_tables import set_lacking
-from changeledger.control.releases import next_id, releases_of, standing
+from changeledger.control.releases import next_id, releases_of
+from changeledger.control.standing import standing
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import ReleaseRow
 from changeledger.control.tables.windows import TAKEN_BACK, PositionRow, WindowRow
@@ -45,6 +46,7 @@ class Rollbacks(Store):
                 id=next_id(session, feed, in_lake),
                 window_id=to.window_id,
                 status="committed",
+                changes=0,
                 tables=dict(tables),
                 counts=to.counts,
                 positions=position.position,

@@ -85,7 +85,7 @@ class Segments:
     """Events that were split over several messages."""
 
     # Do the facts say that there are some?
-    there: Callable[[pa.RecordBatch], bool]
+    come_in: Callable[[pa.RecordBatch], bool]
     # The messages of a batch that are parts of events, with the column `event`: equal for parts of one.
     of: Callable[[pa.RecordBatch], pa.RecordBatch]
     keyed_schema: pa.Schema

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from binascii import Error, a2b_base64
+from collections.abc import Callable
 
+from changeledger.model.sql_type import SqlType
+
+Reader = Callable[[str], bytes | None]
 # Spaces may stand anywhere in base64, and the padding may lack (Spark's `to_binary`).
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}\Z")
 _WITH_SPACES = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
@@ -33,3 +37,29 @@ def from_base64(text: str) -> bytes | None:
         return a2b_base64(text + "=" * (-len(text) % 4))
     except Error:
         return None
+
+
+def from_padded_base64(text: str) -> bytes | None:
+    """As `from_base64`, of writers that always pad: a text without its padding has lost its end."""
+    return from_base64(text) if len(_SPACES.sub("", text)) % 4 == 0 else None
+
+
+def sizes(sql: SqlType) -> tuple[int, int | None]:
+    """The least and the most bytes of a value of the type; None: any number."""
+    if sql.base in {"rowversion", "timestamp"}:
+        return 8, 8
+    is_sized = sql.base in {"binary", "varbinary"} and sql.length is not None and sql.length > 0
+    return 0, sql.length if is_sized else None
+
+
+def of_size(sql: SqlType, read: Reader) -> Reader:
+    """As `read`; None for bytes that the type cannot hold: their text is written in another way."""
+    least, most = sizes(sql)
+    if most is None:
+        return read
+
+    def sized(text: str) -> bytes | None:
+        value = read(text)
+        return value if value is not None and least <= len(value) <= most else None
+
+    return sized

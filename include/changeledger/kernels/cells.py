@@ -21,7 +21,7 @@ from changeledger.model.sql_type import SqlType
 KNOWN, UNAVAILABLE, NOT_CAPTURED = 0, 1, 2
 
 _GUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
-_OFFSET_CLOCK = r"^(?P<day>\d{4}-\d\d-\d\d)T(?P<clock>(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(?P<part>\d{1,%d}))?(?P<zone>[+-](?:0\d|1[0-4]):[0-5]\d|Z)$"  # noqa: E501
+_OFFSET_CLOCK = r"^(?P<day>\d{4}-\d\d-\d\d)T(?P<clock>(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(?P<part>\d{1,%d}))?(?P<zone>[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00)|Z)$"  # noqa: E501
 _BASE64 = np.full(256, 255, np.uint8)
 for _at, _letter in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):
     _BASE64[_letter] = _at

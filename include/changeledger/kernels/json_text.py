@@ -67,8 +67,9 @@ def renamed(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def is_number(token: Token) -> bool:
-    return bytes(token)[:1] in b"-0123456789"
+def is_unquoted(token: Token) -> bool:
+    """Is it a number, `true` or `false`, whose text says something else than the same text in quotes?"""
+    return bytes(memoryview(token)[:1]) in b"-0123456789tf"
 
 
 def has_lone_surrogate(value: bytes) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -61,16 +62,17 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
 
 def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:
     """Of releases with the time since when each can be read; None if they have no such changes."""
-    seconds, weights, changes = list[float](), list[float](), 0
-    for readable, commit_times in releases:
-        changes += commit_times.changes
-        seconds += [readable.timestamp() - at / 1e6 for at in commit_times.points]
-        weights += [commit_times.changes / len(commit_times.points)] * len(commit_times.points)
+    known = list(releases)
+    changes = sum(times.changes for _, times in known)
     if not changes:
         return None
+    sizes = np.array([len(times.points) for _, times in known])
+    points = np.fromiter(chain.from_iterable(times.points for _, times in known), np.int64, sizes.sum())
+    seconds = np.repeat([readable.timestamp() for readable, _ in known], sizes) - points / 1e6
+    weights = np.repeat(np.array([times.changes for _, times in known]) / sizes, sizes)
     order = np.argsort(seconds)
-    reached = np.cumsum(np.array(weights)[order]) / changes
-    late = np.maximum(np.array(seconds)[order], 0)
+    reached = np.cumsum(weights[order]) / changes
+    late = np.maximum(seconds[order], 0)
 
     def part(share: float) -> timedelta:
         return timedelta(seconds=float(late[min(int(np.searchsorted(reached, share)), len(late) - 1)]))

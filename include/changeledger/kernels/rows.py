@@ -74,6 +74,11 @@ def bucketed(
     return first.rows.bucketed(parts, kernel, outputs)
 
 
+def kept(parts: Mapping[str, Part]) -> dict[str, Rows]:
+    """The rows of each part: they are read once, however many ask for them."""
+    return bucketed(parts, unchanged, {name: part.rows.schema for name, part in parts.items()})
+
+
 COUNT: Final = pa.schema([("n", pa.int64())])
 
 

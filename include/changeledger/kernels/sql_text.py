@@ -37,7 +37,8 @@ _TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
 
 _DAY = r"((?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2})"
 _CLOCK = r"((?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9])"
-_OFFSET = r"([+-](?:0[0-9]|1[0-4]):[0-5][0-9]|Z)"
+# SQL Server's zones end at 14 hours.
+_OFFSET = r"([+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00)|Z)"
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")
 
 
@@ -164,12 +165,25 @@ def micros(text: str, digits: int) -> int | None:
 
 
 def ticks(text: str) -> int | None:
-    """Of a `datetime`, which counts thirds of 10 ms: what is written as .8833333 is .883 in its own text."""
+    """Of a `datetime`, which counts thirds of 10 ms: what is written as .8833333 is .883 in its own text.
+
+    None where more than three digits are of no such third: the column never had them.
+    """
     microseconds = micros(text, 9)
-    if microseconds is None:
+    if microseconds is None or not _is_tick(text.partition(".")[2].rstrip("0")):
         return None
     microseconds = (microseconds + 500) // 1000 * 1000
     return microseconds if microseconds <= MICROS[1] else None
+
+
+def _is_tick(fraction: str) -> bool:
+    """Are digits of a second those of a number of thirds of 10 ms, to one in the last place?"""
+    if len(fraction) <= 3:
+        return True
+    units_a_second: int = 10 ** len(fraction)
+    thirds = int(fraction) * 300
+    nearest = (thirds + units_a_second // 2) // units_a_second * units_a_second
+    return abs(thirds - nearest) <= 300
 
 
 def day_and_clock(text: str, digits: int) -> str | None:

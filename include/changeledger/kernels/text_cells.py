@@ -104,25 +104,17 @@ def _from_the_year_1(values: pa.Array, least: int) -> pa.Array:
 
 
 def _datetime(sql: SqlType) -> tuple[str, Quick]:
-    digits = 9 if sql.base == "datetime" else sql.fraction_digits
+    # A `datetime` of more than three digits is for the reader of a single text.
+    digits = sql.fraction_digits
     pattern = f"^{_DAY}[ T]{_CLOCK}{_fraction(digits)}$"
     if sql.spark == "string":
         return pattern, lambda texts: _day_and_clock(texts, digits)
 
     def convert(texts: pa.StringArray) -> pa.Array:
         in_micros = pc.utf8_slice_codeunits(texts, 0, _AT_FRACTION + 6)
-        timestamps = _from_the_year_1(pc.cast(in_micros, pa.timestamp("us")), MICROS[0])
-        return _ticks(timestamps) if sql.base == "datetime" else timestamps
+        return _from_the_year_1(pc.cast(in_micros, pa.timestamp("us")), MICROS[0])
 
     return pattern, convert
-
-
-def _ticks(values: pa.Array) -> pa.Array:
-    """Of a `datetime`, which counts thirds of 10 ms: what is written as .8833333 is .883."""
-    rounded = (numbers(values) + 500) // 1000 * 1000
-    if (rounded[valid(values)] > MICROS[1]).any():
-        raise pa.ArrowInvalid("there is no year 10000")
-    return pa.array(rounded, pa.int64(), mask=~valid(values)).view(pa.timestamp("us"))
 
 
 def _day_and_clock(texts: pa.StringArray, digits: int) -> pa.Array:

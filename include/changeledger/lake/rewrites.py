@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, And
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import column
+from changeledger.kernels.arrow import Bools, column, flags_of, valid
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import COUNT, as_batch, counted
 from changeledger.kernels.touched import Known, Touched
@@ -22,6 +24,7 @@ from changeledger.lake import scans
 from changeledger.lake.file_scans import Scan, alone
 from changeledger.lake.file_writes import FILES, Rewriting, Writing, files_in
 from changeledger.lake.stores import store_of
+from changeledger.model.change import quoted
 from changeledger.spark.rows import Asked, SparkRows, Workers
 
 # Files that are written again have together at most so many bytes, packed, and so many rows.
@@ -30,20 +33,54 @@ _MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000
 _SMALL_ROWS = 50_000
 
 
+class Ends(NamedTuple):
+    """Rows without an end, where the column is NULL; with `since` also those that end there or later."""
+
+    column: str
+    since: bytes | None = None
+
+    @property
+    def where(self) -> BooleanExpression:
+        is_open = scans.is_null(self.column)
+        return is_open if self.since is None else Or(is_open, scans.is_from(self.column, self.since))
+
+    @property
+    def sql(self) -> str:
+        """Of the rows `t` of a MERGE."""
+        name = f"t.{quoted(self.column)}"
+        ends_later = "" if self.since is None else f" OR {name} >= X'{self.since.hex()}'"
+        return f"({name} IS NULL{ends_later})"
+
+    def among(self, rows: pa.RecordBatch) -> Bools:
+        """Which rows are of these?"""
+        ends = rows.column(self.column)
+        is_open = ~valid(ends)
+        if self.since is None:
+            return is_open
+        return is_open | flags_of(pc.greater_equal(ends, pa.scalar(self.since, ends.type)))
+
+
 @dataclass(frozen=True)
 class Stays:
-    """The kernel of the rows that have none of these keys, and of those where the column `open_by` is set."""
+    """The kernel of the rows that have none of these keys, or end too early to go."""
 
     keys: pa.Table
     hashes: Known
-    open_by: str | None
+    where: BooleanExpression
+    ends: Ends | None
+
+    @classmethod
+    def of(cls, keys: pa.Table, ends: Ends | None) -> Stays:
+        touched = Touched.of_keys(as_batch(keys))
+        where = scans.are_near(touched)
+        return cls(keys, touched.hashes, where if ends is None else And(where, ends.where), ends)
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         # As the keys have them: Iceberg reads texts of any size.
         cells = [rows.column(field.name).cast(field.type) for field in self.keys.schema]
         may_go = order.is_among(hash_of(cells), self.hashes)
-        if self.open_by is not None:
-            may_go &= ~rows.column(self.open_by).is_valid().to_numpy(zero_copy_only=False)
+        if self.ends is not None:
+            may_go &= self.ends.among(rows)
         candidates = np.flatnonzero(may_go)
         if not len(candidates):
             return rows
@@ -55,26 +92,23 @@ class Stays:
 
 
 class Rewrite(NamedTuple):
-    """Of a table: the files that may have rows that go, and the kernel of those that stay."""
+    """Of a table: the files that may have rows that go, and the kernels of those that stay."""
 
     table: Table
     files: Sequence[FileScanTask]
-    stays: Stays
+    stays: Sequence[Stays]
 
     @classmethod
-    def of(cls, table: Table, branch: str, keys: pa.Table, open_by: str | None) -> Rewrite | None:
+    def of(cls, table: Table, branch: str, stays: Sequence[Stays]) -> Rewrite | None:
         """None where the files are large, or where positions are deleted in one: Iceberg's totals would count
         them for ever."""
-        touched = Touched.of_keys(as_batch(keys))
-        where = scans.are_near(touched)
-        if open_by is not None:
-            where = And(where, scans.is_null(open_by))
+        where = reduce(Or, (kernel.where for kernel in stays))
         files = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
         size = sum(task.file.file_size_in_bytes for task in files)
         rows = sum(task.file.record_count for task in files)
         if any(task.delete_files for task in files) or size > _MOST_BYTES or rows > _MOST_ROWS:
             return None
-        return cls(table, files, Stays(keys, touched.hashes, open_by))
+        return cls(table, files, stays)
 
     def asked(self, workers: Workers) -> list[Asked]:
         """The new files of the small ones together; of each other one how many rows stay, and where."""
@@ -100,7 +134,7 @@ class Rewrite(NamedTuple):
     def _left(self, workers: Workers, schema: pa.Schema, files: Sequence[FileScanTask]) -> SparkRows:
         table = self.table
         scan = Scan(alone(table), store_of(table), table.schema(), AlwaysTrue(), schema, tuple(files))
-        return workers.read(scan).through(self.stays, schema)
+        return reduce(lambda rows, kernel: rows.through(kernel, schema), self.stays, workers.read(scan))
 
     def changed(self, answers: Sequence[pa.Table]) -> tuple[list[DataFile], list[DataFile]]:
         """The new files, and the old ones in whose place they come. `answers`: those of `asked`."""

@@ -14,7 +14,7 @@ from changeledger.kernels.rows import Rows, chosen
 from changeledger.lake import catalog, iceberg, refs, scans
 from changeledger.lake.bounds import between
 from changeledger.lake.file_writes import FILES, Writing, commit, files_in
-from changeledger.lake.rewrites import Rewrite
+from changeledger.lake.rewrites import Ends, Rewrite, Stays
 from changeledger.model.change import quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark.rows import Asked, as_spark
@@ -26,11 +26,11 @@ _DELETE: Final = "WHEN MATCHED THEN DELETE"
 
 
 class Keys(NamedTuple):
-    """Rows that go: with one of these keys; of a column `open_by`, those where it is NULL."""
+    """Rows that go: those with one of these keys, and with these ends where only some are meant."""
 
     rows: Rows
     columns: iceberg.Columns
-    open_by: str | None = None
+    ends: Ends | None = None
 
     @property
     def chosen(self) -> Rows:
@@ -45,7 +45,7 @@ class TableChange(NamedTuple):
     branch: str
     new: Rows
     columns: iceberg.Columns
-    gone: Keys | None = None
+    gone: Sequence[Keys] = ()
 
 
 def append(rows: Rows, table: str, branch: str, columns: iceberg.Columns) -> None:
@@ -59,11 +59,9 @@ def apply(changes: Sequence[TableChange]) -> None:
     Keys that are in large files are taken off by MERGE, in a commit of its own.
     """
     workers = as_spark(changes[0].new).workers
-    keys = [change.gone.chosen for change in changes if change.gone is not None]
+    keys = [gone.chosen for change in changes for gone in change.gone]
     known = iter(keys[0].collected_with(keys[1:], _MOST_KEYS + 1) if keys else [])
-    rewrites = [
-        None if change.gone is None else _rewrite(change, change.gone, next(known)) for change in changes
-    ]
+    rewrites = [_rewrite(change, [next(known) for _ in change.gone]) for change in changes]
     tables = [
         catalog.load(change.table) if rewrite is None else rewrite.table
         for change, rewrite in zip(changes, rewrites, strict=True)
@@ -82,15 +80,18 @@ def apply(changes: Sequence[TableChange]) -> None:
             commit(table, change.branch, files, old)
 
 
-def _rewrite(change: TableChange, gone: Keys, keys: pa.Table) -> Rewrite | None:
+def _rewrite(change: TableChange, keys: Sequence[pa.Table]) -> Rewrite | None:
     """The files to be written again; None if there is nothing to do, or MERGE has done it."""
-    if not len(keys):
+    known = [(gone, own) for gone, own in zip(change.gone, keys, strict=True) if len(own)]
+    if not known:
         return None
     rewrite = None
-    if len(keys) <= _MOST_KEYS:
-        rewrite = Rewrite.of(catalog.load(change.table), change.branch, keys, gone.open_by)
+    if all(len(own) <= _MOST_KEYS for _, own in known):
+        stays = [Stays.of(own, gone.ends) for gone, own in known]
+        rewrite = Rewrite.of(catalog.load(change.table), change.branch, stays)
     if rewrite is None:
-        _delete(change, gone, keys)
+        for gone, own in known:
+            _delete(change, gone, own)
     return rewrite
 
 
@@ -99,8 +100,8 @@ def _delete(change: TableChange, gone: Keys, keys: pa.Table) -> None:
     same = [f"t.{quoted(name)} = s.{quoted(name)}" for name, _ in gone.columns]
     if len(keys) <= _MOST_KEYS:
         same += [f"t.{bound}" for bound in between(keys, gone.columns)]
-    if gone.open_by is not None:
-        same.append(f"t.{quoted(gone.open_by)} IS NULL")
+    if gone.ends is not None:
+        same.append(gone.ends.sql)
     frame: DataFrame = as_spark(gone.chosen).frame
     # The files are large, however small the window.
     for_small_data(frame.sparkSession, small=False)

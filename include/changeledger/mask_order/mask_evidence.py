@@ -168,7 +168,7 @@ def _is_unsure(column: Column) -> bool:
 class _Judged:
     """The rules applied to facts, in both orders."""
 
-    found: Facts
+    facts: Facts
     writer_schema: Contract
     rules: MaskRules
 
@@ -178,8 +178,8 @@ class _Judged:
 
     def said(self) -> Iterator[tuple[str, Bools]]:
         """Which records go into each of the counts."""
-        big, little = (masks.bits(self.found.mask, self.highest, order) for order in ORDERS)
-        tops = {order: masks.highest_set(self.found.mask, order) for order in ORDERS}
+        big, little = (masks.bits(self.facts.mask, self.highest, order) for order in ORDERS)
+        tops = {order: masks.highest_set(self.facts.mask, order) for order in ORDERS}
         obeys = [self._obeys(bits, tops[order]) for bits, order in zip((big, little), ORDERS, strict=True)]
         same, both, either = (big == little).all(axis=1), obeys[0] & obeys[1], obeys[0] | obeys[1]
         tested = self._tested(tops["big"])
@@ -192,14 +192,14 @@ class _Judged:
 
     def _tested(self, top: npt.NDArray[np.int64]) -> Bools:
         """Does a rule apply to the record?"""
-        mask_facts = self.found
+        mask_facts = self.facts
         if self.rules.header_ordinals:
             return np.ones(len(mask_facts.mask), np.bool_)
         return mask_facts.is_kind(change.DELETE) | mask_facts.is_known | (mask_facts.has_images & (top > 0))
 
     def _obeys(self, bits: Bools, top: npt.NDArray[np.int64]) -> Bools:
         """Does the record obey every rule that applies to it, read in this order?"""
-        mask_facts, columns = self.found, self.writer_schema.columns
+        mask_facts, columns = self.facts, self.writer_schema.columns
         sure = self._flags([c for c in columns if c.name not in self.rules.excluded and not _is_unsure(c)])
         care = sure & ~mask_facts.gaps
         inserted = ~mask_facts.is_known | ~(mask_facts.known & ~bits & care).any(axis=1)

@@ -10,6 +10,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def shortened(text: str, most: int = 300) -> str:
+    """In a sentence: people and sources write whatever they like."""
+    return text if len(text) <= most else f"{text[:most]} ..."
+
+
 def duration(time: timedelta) -> str:
     """In its two largest units: `3 d 4 h`."""
     seconds = int(time.total_seconds())

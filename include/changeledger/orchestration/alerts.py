@@ -1,7 +1,7 @@
 """What people are told, in the log and by notifiers: failures, lateness, quarantine, recovery.
 
 Each message says of what it is (`subject`), what has happened, since when, the first row that is wrong, and
-where to look.
+where to look: `link`, Airflow's page of the task or run, and `page`, the ledger's with cause and remedy.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError, FeedsDisagree, PublishedDrifts
 from changeledger.model.window import Window
 from changeledger.orchestration import notifiers
+from changeledger.orchestration.addresses import ledger_page, run_page
 from changeledger.orchestration.windows import resolve_window
 
 if TYPE_CHECKING:
@@ -118,7 +119,12 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
     except ChangeledgerError as error:
         log.warning("%s", error)
         notify = ()
-    told = {"feed": feed, "run": run.get("dag_run_id"), "since": run.get("queued_at")}
+    told = {
+        "feed": feed,
+        "run": run.get("dag_run_id"),
+        "since": run.get("queued_at"),
+        "link": run_page(feed, run.get("dag_run_id")),
+    }
     alert(notify, "late", feed, told, {})
 
 
@@ -147,6 +153,7 @@ def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> Non
             "window": window.id,
             "since": since,
             "waiting": [s.text() for s in waiting],
+            "link": getattr(context.get("ti"), "log_url", None),
         }
         alert(feed.notify, "late", feed.feed, told, context)
 
@@ -192,7 +199,7 @@ def alert(
     context: Mapping[str, Any],
 ) -> None:
     """To the log, and to the notifiers that tell such an event."""
-    told = {"event": event, **what}
+    told = {"event": event, **what, "page": ledger_page(event, what)}
     # On one line: an error's remedy is on one of its own.
     line = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in told.items() if value)
     log.log(logging.INFO if event == "recovered" else logging.ERROR, "%s", line)

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from changeledger.kernels import order
 from changeledger.kernels.arrow import (
-    Bools,
     column,
     flags_of,
     history_schema,
@@ -27,8 +26,8 @@ from changeledger.reconcile import history
 from changeledger.reconcile.effects import LEAVES, exploded, keys_of
 from changeledger.reconcile.history import History, Published
 
-# Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows, and keys
-# that are built again whatever comes.
+# Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows, and places
+# of what is built again whatever comes.
 CHANGES: Final = "changes"
 OPENED: Final = "opened"
 SHOWN: Final = "shown"
@@ -42,12 +41,9 @@ def exploded_schema(contract: Contract) -> pa.Schema:
     return ledger_schema(contract).append(pa.field(LEAVES, pa.bool_()))
 
 
-def keys_schema(contract: Contract) -> pa.Schema:
-    return pa.schema([("key", row_type(contract.key))])
-
-
-def shown_schema(contract: Contract) -> pa.Schema:
-    return keys_schema(contract).append(pa.field("sort_key", pa.binary()))
+def places_schema(contract: Contract) -> pa.Schema:
+    """Keys, and where something is of them."""
+    return pa.schema([("key", row_type(contract.key)), ("sort_key", pa.binary())])
 
 
 def outputs(contract: Contract) -> dict[str, pa.Schema]:
@@ -55,7 +51,7 @@ def outputs(contract: Contract) -> dict[str, pa.Schema]:
         CLOSED: history_schema(contract),
         OPENED: history_schema(contract),
         BREAKS: table_schema(change.BREAK_COLUMNS),
-        AGAIN: keys_schema(contract),
+        AGAIN: places_schema(contract),
     }
 
 
@@ -83,9 +79,7 @@ class Continue:
     window_id: str
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        again = tables[AGAIN]
-        keys = column(again, "key") if len(again) else pa.array([], row_type(self.contract.key))
-        published = Published(tables[OPENED], tables[SHOWN], keys)
+        published = Published(tables[OPENED], tables[SHOWN], tables[AGAIN])
         window_history = history.continued(
             tables[CHANGES], published, self.truncates, self.contract, self.window_id
         )
@@ -94,28 +88,28 @@ class Continue:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """History of the keys in AGAIN, from all of their changes; CHANGES may hold effects on other keys."""
+    """History of the keys in AGAIN from a position on: CHANGES begin there, OPENED lie around it.
+
+    Both may have rows of other keys.
+    """
 
     contract: Contract
     truncates: pa.Table
     window_id: str
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        changes = tables[CHANGES]
-        of_keys = changes.filter(pa.array(_are_among(changes, column(tables[AGAIN], "key"))))
-        return _tables(history.rebuilt(of_keys, self.truncates, self.contract, self.window_id))
-
-
-def _are_among(changes: pa.Table, keys: pa.StructArray) -> Bools:
-    """Which effects are on one of the keys?"""
-    return order.are_among(keys_of(changes).flatten(), keys.flatten())
+        changes, opened = tables[CHANGES], tables[OPENED]
+        keys = column(tables[AGAIN], "key").flatten()
+        own = changes.filter(pa.array(order.are_among(keys_of(changes).flatten(), keys)))
+        cells = [column(opened, c.name) for c in self.contract.key]
+        seeds = opened.filter(pa.array(order.are_among(cells, keys)))
+        return _tables(history.rebuilt(own, seeds, self.truncates, self.contract, self.window_id))
 
 
 def _tables(window_history: History) -> dict[str, pa.Table]:
-    again = pa.table([window_history.again], schema=pa.schema([("key", window_history.again.type)]))
     return {
         CLOSED: window_history.closed,
         OPENED: window_history.opened,
         BREAKS: window_history.breaks,
-        AGAIN: again,
+        AGAIN: window_history.again,
     }

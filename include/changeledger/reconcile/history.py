@@ -58,9 +58,9 @@ class Published:
     # `key` and `sort_key` of the ledger's rows of snapshots of these keys, as far as they lie after the
     # first effect: history has no trace of one that showed what was known till then. More do no harm.
     shown: pa.Table
-    # Keys to be built again whatever comes: of the rows that `resolve` has replaced, and those whose row was
-    # alive at one of the window's truncates in an interval that is closed.
-    again: pa.StructArray
+    # `key` and `sort_key` of what is built again whatever comes: of the rows that `resolve` has replaced, and
+    # of the keys whose row was alive at one of the window's truncates in an interval that is closed.
+    again: pa.Table
 
 
 class History(NamedTuple):
@@ -72,9 +72,9 @@ class History(NamedTuple):
     opened: pa.Table
     # The columns of `change.BREAK_COLUMNS`.
     breaks: pa.Table
-    # Keys of which nothing is in the tables above: all that is published of them goes, and they are built
-    # again from all of their changes (`rebuilt`).
-    again: pa.StructArray
+    # `key`, of which nothing is in the tables above, and the `sort_key` from which on it is built again
+    # (`rebuilt`).
+    again: pa.Table
 
 
 def continued(
@@ -86,26 +86,48 @@ def continued(
             of_intervals(published.opened, contract),
             of_changes(changes, contract),
             of_marks(published.shown, MARK, contract),
-            of_marks(pa.table({"key": published.again}), FORCED, contract),
+            of_marks(published.again, FORCED, contract),
         ]
     )
     ordered = in_order(with_truncates(effects, truncates, contract))
-    is_again = _is_no_continuation(ordered)
-    keys = [taken(cells, ordered.at[ordered.is_first & is_again]) for cells in ordered.effects.key]
+    return _continued(ordered, contract, window_id, with_seeds=False)
+
+
+def rebuilt(
+    changes: pa.Table, seeds: pa.Table, truncates: pa.Table, contract: Contract, window_id: str
+) -> History:
+    """From a position on. `changes`: all that the ledger has of the keys from there on, the window's among
+    them, exploded; `seeds`: the intervals in which the position lies, of those keys that have one.
+
+    A seed that nothing follows is among what is opened. Without seeds, and with all changes of the keys, none
+    of them is to be built again.
+    """
+    effects = together([of_intervals(seeds, contract), of_changes(changes, contract)])
+    ordered = in_order(with_truncates(effects, truncates, contract))
+    return _continued(ordered, contract, window_id, with_seeds=True)
+
+
+def _continued(ordered: OrderedEffects, contract: Contract, window_id: str, *, with_seeds: bool) -> History:
+    """`with_seeds`: are seeds that nothing follows among what is opened?"""
+    is_again, is_new = _is_no_continuation(ordered)
     is_row = np.isin(ordered.effects.origin, (CHANGED, SEED))[ordered.at]
-    intervals = _intervals(ordered.only(~is_again & is_row), contract, window_id)
-    kinds = row_type(contract.key)
-    return intervals._replace(again=pa.StructArray.from_arrays(keys, fields=list(kinds)))
+    rows = ordered.only(~is_again & is_row)
+    intervals = _intervals(rows, contract, window_id, with_seeds=with_seeds)
+    return intervals._replace(again=_firsts(ordered, is_again & is_new, contract))
 
 
-def rebuilt(changes: pa.Table, truncates: pa.Table, contract: Contract, window_id: str) -> History:
-    """From nothing: `changes` are all that the ledger has of the keys, the window's among them, exploded."""
-    effects = with_truncates(of_changes(changes, contract), truncates, contract)
-    return _intervals(in_order(effects), contract, window_id)
+def _firsts(ordered: OrderedEffects, places: Bools, contract: Contract) -> pa.Table:
+    """Of the keys at these places: the key, and the sort key of the first one."""
+    effects, at = ordered.effects, np.flatnonzero(places)
+    first = ordered.at[at[np.unique(ordered.key_number[at], return_index=True)[1]]]
+    keys = [taken(cells, first) for cells in effects.key]
+    key = pa.StructArray.from_arrays(keys, fields=list(row_type(contract.key)))
+    return pa.table({"key": key, "sort_key": taken(column(effects.rows, "sort_key"), first)})
 
 
-def _is_no_continuation(ordered: OrderedEffects) -> Bools:
-    """The places of keys whose history cannot continue from what is published.
+def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
+    """The places of keys whose history cannot continue from what is published; and all places with something
+    that no published interval can stand on.
 
     What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
     window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`).
@@ -116,9 +138,12 @@ def _is_no_continuation(ordered: OrderedEffects) -> Bools:
     earlier = so_far - (so_far - is_new)[order.begun_at(ordered.is_first)]
     is_late = np.isin(origin, (SEED, MARK)) & (earlier > 0)
     is_again = np.bincount(number, weights=is_late | (origin == FORCED), minlength=1) > 0
-    rest = ~np.isin(origin, (MARK, FORCED))
-    is_again[number[rest][_is_parted(ordered.only(rest))]] = True
-    return is_again[number]
+    is_effect = ~np.isin(origin, (MARK, FORCED))
+    parted = np.flatnonzero(is_effect)[_is_parted(ordered.only(is_effect))]
+    is_again[number[parted]] = True
+    is_new = np.isin(origin, (CHANGED, FORCED))
+    is_new[parted] = True
+    return is_again[number], is_new
 
 
 def _is_parted(ordered: OrderedEffects) -> Indices:
@@ -134,19 +159,19 @@ def _is_parted(ordered: OrderedEffects) -> Indices:
     return places[flags_of(pc.greater_equal(since, left_at)) | was_there]
 
 
-def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str) -> History:
+def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str, *, with_seeds: bool) -> History:
     placed = without_vain(key_moves.in_statement_order(ordered, contract))
     filled_images = images.without_repeats(images.filled(placed, contract), contract)
     chain = image_chain.judged(filled_images, contract)
     rows = _Rows(filled_images, chain, contract, window_id)
     is_followed = filled_images.sequence.is_followed
-    is_new = filled_images.sequence.effects.origin[filled_images.sequence.at] != SEED
+    origin = filled_images.sequence.effects.origin[filled_images.sequence.at]
     return History(
         closed=rows.at(np.flatnonzero(is_followed)),
         # A seed that nothing follows stays as it is.
-        opened=rows.at(np.flatnonzero(~is_followed & is_new)),
+        opened=rows.at(np.flatnonzero(~is_followed & (with_seeds | (origin != SEED)))),
         breaks=image_chain.breaks(filled_images, chain, contract, window_id),
-        again=pa.array([], row_type(contract.key)),
+        again=_firsts(ordered, np.zeros(len(ordered), np.bool_), contract),
     )
 
 
@@ -154,7 +179,7 @@ class _Rows:
     """The rows of history, of whichever places are asked for."""
 
     def __init__(self, filled_images: Images, chain: Chain, contract: Contract, window_id: str) -> None:
-        self.found, self.chain, self.contract, self.window_id = filled_images, chain, contract, window_id
+        self.images, self.chain, self.contract, self.window_id = filled_images, chain, contract, window_id
         begins = taken(column(filled_images.sequence.effects.rows, "valid_from"), filled_images.sequence.at)
         # Commit times can go back while positions go on; an interval never ends before it begins.
         least = np.iinfo(np.int64).min
@@ -162,7 +187,7 @@ class _Rows:
         self.valid_from = order.running_max(times, filled_images.sequence.is_first)
 
     def at(self, places: Indices) -> pa.Table:
-        sequence, contract = self.found.sequence, self.contract
+        sequence, contract = self.images.sequence, self.contract
         rows, at = sequence.effects.rows, sequence.at[places]
         following = np.where(sequence.is_followed[places], places + 1, -1)
         next_position = np.where(following < 0, -1, sequence.position[following])
@@ -177,8 +202,8 @@ class _Rows:
             "_valid_from": self._time(places),
             "_valid_to": self._time(following),
             "_is_deleted": pa.array(sequence.effects.is_deleted[at]),
-            "_break": image_chain.column_of(self.found, self.chain, places, contract),
-            **{c.name: self.found.cells(n, places) for n, c in enumerate(contract.columns)},
+            "_break": image_chain.column_of(self.images, self.chain, places, contract),
+            **{c.name: self.images.cells(n, places) for n, c in enumerate(contract.columns)},
             # A deleted row's key comes from the key, also where its image is not known.
             **{c.name: taken(cells, at)
                for c, cells in zip(contract.key, sequence.effects.key, strict=True)},
@@ -187,7 +212,7 @@ class _Rows:
         return pa.table([by_name[name] for name in schema.names], schema=schema)
 
     def _gaps(self, places: Indices) -> pa.MapArray:
-        states = None if self.found.states is None else self.found.states[places]
+        states = None if self.images.states is None else self.images.states[places]
         return gaps(Image(np.ones(len(places), np.bool_), (), states), self.contract.names)
 
     def _time(self, places: Indices) -> pa.TimestampArray:

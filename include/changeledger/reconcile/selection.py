@@ -74,15 +74,10 @@ def _was_there(rows: pa.RecordBatch, emptied: tuple[bytes, ...]) -> Bools:
 
 @dataclass(frozen=True)
 class EffectsOn:
-    """Rows of a ledger with an effect on one of the keys."""
+    """Rows of a ledger with an effect on one of the keys, by their hashes."""
 
     hashes: Known
-
-    @classmethod
-    def of(cls, keys: pa.Table) -> EffectsOn:
-        """`keys`: a column `key`."""
-        batches = keys.combine_chunks().to_batches()
-        return cls(known(pa.Table.from_batches([HashesOf(by("key"))(batch) for batch in batches], HASHES)))
+    is_selective: bool = True
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         passes = is_among(hash_of([rows.column("key")]), self.hashes)
@@ -99,14 +94,21 @@ def joined_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.concat_arrays(ids)], schema=IDS)
 
 
-def only_keys(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The `key` of ledger rows."""
-    return rows.select(["key"])
+def hashes_of(keys: pa.Table) -> Known:
+    """Of a column `key`."""
+    batches = keys.combine_chunks().to_batches()
+    return known(pa.Table.from_batches([HashesOf(by("key"))(batch) for batch in batches], HASHES))
 
 
-def as_keys(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """The `key` of rows of a history."""
+def only_places(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`key` and `sort_key` of ledger rows."""
+    return rows.select(["key", "sort_key"])
+
+
+def as_places(rows: pa.RecordBatch, contract: Contract, sort_key: bytes) -> pa.RecordBatch:
+    """The `key` of rows of a history, each with that sort key."""
     own = row_type(contract.key)
     cells = [rows.column(c.name) for c in contract.key]
     key = pa.StructArray.from_arrays(cells, fields=list(own))
-    return pa.RecordBatch.from_arrays([key], schema=pa.schema([("key", own)]))
+    columns = [key, pa.repeat(pa.scalar(sort_key, pa.binary()), len(key))]
+    return pa.RecordBatch.from_arrays(columns, names=["key", "sort_key"])

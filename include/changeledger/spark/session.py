@@ -104,6 +104,8 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # Rows travel packed: to compress them again took a JVM second of a million.
+    "spark.shuffle.compress": "false",
 }
 
 

@@ -136,7 +136,7 @@ def _shown(ctx: StageContext, rows: Rows) -> DataFrame:
         return frame
     # Of an error only its type: its message may hold values.
     error = {rule: F.regexp_extract(rule, rf"^{NOT_CHECKED}\w+", 0) for rule in RULES}
-    is_error = F.col("thing") == RULE
+    is_error = F.col("kind") == RULE
     reasons = {
         rule: F.when(is_error & F.col(rule).isNotNull(), error[rule]).otherwise(F.col(rule)) for rule in RULES
     }

@@ -74,7 +74,7 @@ def _faults(row: ComparisonRow) -> str:
 
 
 def _compared(pair: Pair, writer: FindingsWriter) -> list[ComparisonRow]:
-    reference, other = pair.one, pair.other
+    reference, other = pair.reference, pair.other
     if not (reference.rows and other.rows):
         log.info(
             "%s: %s has no changes yet", other.feed.feed, (other if reference.rows else reference).feed.feed
@@ -84,7 +84,7 @@ def _compared(pair: Pair, writer: FindingsWriter) -> list[ComparisonRow]:
 
 
 def _method(pair: Pair) -> Method:
-    reference, other = pair.one, pair.other
+    reference, other = pair.reference, pair.other
     name = other.feed.feed
     if reference.unplaced or other.unplaced:
         log.info("%s: one of the feeds has no LSNs: matched by key and sequence", name)
@@ -102,11 +102,11 @@ def _method(pair: Pair) -> Method:
 
 def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
     """Each table that both feeds have, as far as they have not been compared with a result that stands."""
-    both = pair.one.ledgers.keys() & pair.other.ledgers.keys()
-    names = pair.database.database, pair.one.feed.feed, pair.other.feed.feed
+    both = pair.reference.ledgers.keys() & pair.other.ledgers.keys()
+    names = pair.database.database, pair.reference.feed.feed, pair.other.feed.feed
     settled = {} if pair.full else pair.control.settled(*names)
     todo = []
-    for table in (t.table for t in pair.one.feed.tables if t.table.lower() in both):
+    for table in (t.table for t in pair.reference.feed.tables if t.table.lower() in both):
         reach = method.reach
         if reach.since is not None:
             reach = reach._replace(since=max(reach.since, bytes.fromhex(settled.get(table, ""))))

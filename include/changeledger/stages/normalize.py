@@ -7,9 +7,8 @@ once, and so are the dispositions of the records that became no change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +20,11 @@ from changeledger.dialects.interface import MessageDialect, TableDialect
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
-from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import catalog, iceberg, same_releases, scans, writes
+from changeledger.kernels.rows import Part, Rows, bucketed, kept, together
+from changeledger.lake import catalog, iceberg, refs, same_releases, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
-from changeledger.reconcile.expired import expired
 from changeledger.spark.session import for_rows_of
 from changeledger.stages.common import branches, input_records, published_changes
 from changeledger.stages.common.context import StageContext, log
@@ -37,13 +35,12 @@ from changeledger.stages.normalization import (
     mask_orders,
     not_chosen,
     other_feeds,
+    other_records,
     reading,
     repairing,
     waiting,
 )
 from changeledger.stages.normalization.reading import Input, Records
-
-_COUNTED = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 
 
 @stage
@@ -64,7 +61,7 @@ def run(ctx: StageContext) -> None:
     describing.describe(ctx, of_window.values())
     left = ctx.workers.each(lambda table_input: _write(ctx, _published(ctx, table_input, of_window)), inputs)
     left += ctx.workers.each(partial(_write, ctx), repairing.inputs(ctx))
-    _write_dispositions(ctx, left)
+    other_records.write(ctx, left)
     if isinstance(dialect, MessageDialect):
         waiting.write(ctx, any(records.counts.get(change.PENDING) for records in left))
     _forget_replayed(ctx)
@@ -190,25 +187,24 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
     iceberg.parallel_map(prepare, tables)
 
 
-class OtherRecords(NamedTuple):
-    """Records that became no row of the ledger (`ledger_kernels.LEFT_COLUMNS`), counted by disposition."""
-
-    rows: Rows
-    counts: Mapping[str, int]
-
-
-def _write(ctx: StageContext, table_input: Input) -> OtherRecords:
+def _write(ctx: StageContext, table_input: Input) -> other_records.OtherRecords:
     """Append the input's changes; return its other records."""
     if table_input.table is None or table_input.contract is None:
         kernel = partial(ledger_kernels.left, table=table_input.table, window_id=ctx.id)
-        return _left(table_input.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
+        rows = table_input.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS)
+        return other_records.of_no_table(rows)
     contract, names = table_input.contract, ctx.names[table_input.table]
-    decoded = table_input.decoded
-    resolved = _resolved(ctx, decoded, contract, ctx.workers.nothing(ledger_schema(contract)))
-    published = published_changes.published(ctx, contract, resolved[ledger_kernels.CHANGES])
-    if published is not None:
+    decoded: Rows = table_input.decoded
+    published: Rows = ctx.workers.nothing(ledger_schema(contract))
+    is_published = not ctx.starts_over and refs.snapshot_of(names.changes) is not None
+    if is_published:
+        if not _of_pairs(decoded):
+            # Else they would be decoded twice.
+            decoded = kept({ledger_kernels.NEW: Part(decoded, ledger_kernels.key)})[ledger_kernels.NEW]
+        published = published_changes.published(ctx, contract, decoded)
+    resolved = _resolved(ctx, decoded, contract, published)
+    if is_published:
         # What stands at the positions of the window's changes is published already, or half of it.
-        resolved = _resolved(ctx, decoded, contract, published)
         replaced = resolved[ledger_kernels.REPLACED].collected()
         if len(replaced):
             gone = ctx.workers.given(replaced).frame
@@ -216,7 +212,7 @@ def _write(ctx: StageContext, table_input: Input) -> OtherRecords:
             iceberg.delete_changes(gone, names.changes, ctx.branch, windows)
     changes = resolved[ledger_kernels.CHANGES]
     writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
-    left = _left(resolved[ledger_kernels.LEFT])
+    left = other_records.counted(resolved[ledger_kernels.LEFT])
     others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
     log.info(
         "%s: %s: changes are written; other records: %s",
@@ -245,41 +241,6 @@ def _resolved(ctx: StageContext, decoded: Rows, contract: Contract, published: R
     parts = {ledger_kernels.NEW: Part(decoded, key), ledger_kernels.NEAR: Part(published, key)}
     kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
     return bucketed(parts, kernel, ledger_kernels.outputs(contract))
-
-
-def _left(rows: Rows) -> OtherRecords:
-    counted = (
-        rows.through(_counted, _COUNTED).collected().group_by("disposition").aggregate([("rows", "sum")])
-    )
-    return OtherRecords(rows, {row["disposition"]: row["rows_sum"] for row in counted.to_pylist()})
-
-
-def _counted(left: pa.RecordBatch) -> pa.RecordBatch:
-    """`_COUNTED` of a batch."""
-    counted = pc.value_counts(left.column("disposition"))
-    return pa.RecordBatch.from_arrays(counted.flatten(), schema=_COUNTED)
-
-
-def _write_dispositions(ctx: StageContext, left: Iterable[OtherRecords]) -> None:
-    """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
-    other_records = [records for records in left if records.counts]
-    if not other_records:
-        return
-    rows, counts = (
-        together([records.rows for records in other_records]),
-        {what for records in other_records for what in records.counts},
-    )
-    late = waiting.late(ctx) if change.PENDING in counts else ()
-    if late:
-        rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)
-    writes.append(rows, ctx.lake.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
-    if late or change.QUARANTINED in counts:
-        bad = rows.through(_quarantined, ledger_kernels.LEFT_COLUMNS)
-        writes.append(bad, ctx.lake.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
-
-
-def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.filter(pc.equal(rows.column("disposition"), change.QUARANTINED))
 
 
 def _forget_replayed(ctx: StageContext) -> None:

@@ -11,11 +11,12 @@ from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.control.comparisons import PairOutcome
 from changeledger.control.outcomes import worst_comparison, worst_proof
-from changeledger.control.overview import FeedRows
+from changeledger.control.overview import FailedRule, FeedRows
 from changeledger.control.tables.results import DIFFER, WARN
 from changeledger.model.source_state import SourceState
-from changeledger.model.wording import counted
+from changeledger.model.wording import counted, shortened
 from changeledger.state.proofs import proofs_by_feed
+from changeledger.state.resets import ResetState, reset_state
 from changeledger.state.windows import FAILED, RELEASED, RUNNING, WindowState, reached_of, window_states
 
 # How a feed stands, the gravest first.
@@ -29,9 +30,11 @@ LEVELS: Final = (BAD, STALE, WARNED, RUNS, GOOD, IDLE)
 
 # Windows of the strip.
 LAST: Final = 28
+# Windows that an audit has stopped, each with its reason.
+_NAMED: Final = 3
 # Where somebody can do something about it.
-WINDOW, QUARANTINE, RELEASES, TABLES, COMPARISON, PROOF, FEED = (
-    "window", "quarantine", "releases", "tables", "comparison", "proof", "feed",
+WINDOW, QUARANTINE, RELEASES, TABLES, COMPARISON, PROOF, FEED, RESET = (
+    "window", "quarantine", "releases", "tables", "comparison", "proof", "feed", "reset",
 )  # fmt: skip
 
 
@@ -78,6 +81,8 @@ class FeedLine:
     violated: int = 0
     compared: str | None = None
     proven: str | None = None
+    # One that waits.
+    reset: ResetState | None = None
 
     @property
     def why(self) -> Reason | None:
@@ -89,10 +94,11 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     now = datetime.now(UTC)
     databases = {feed.database for feed in feeds.values()}
     pairs, proofs = control.pair_outcomes(databases), proofs_by_feed(control.last_proven(databases))
-    every = [
-        _line(feed, control.rows_of(feed.feed, LAST), _of(name, pairs), proofs.get(name, []), now)
-        for name, feed in feeds.items()
-    ]
+    every, known = [], control.rows_of_feeds(feeds, LAST)
+    for name, feed in feeds.items():
+        rows = known[name]
+        reset = reset_state(control, name, rows)
+        every.append(_line(feed, rows, reset, _of(name, pairs), proofs.get(name, []), now))
     return sorted(every, key=lambda line: (LEVELS.index(line.level), line.feed))
 
 
@@ -103,19 +109,29 @@ def unread(feeds: Mapping[str, Feed]) -> list[FeedLine]:
 
 def line(control: ControlStore, feed: Feed, rows: FeedRows) -> FeedLine:
     """Of one feed. `rows`: with `LAST` windows, or more."""
-    pairs, proofs = control.pair_outcomes([feed.database]), control.last_proven([feed.database], feed.feed)
+    pairs, proofs = (
+        control.pair_outcomes([feed.database], feed.feed),
+        control.last_proven([feed.database], feed.feed),
+    )
     outcomes = proofs_by_feed(proofs).get(feed.feed, [])
     # As on the page of all feeds.
     shown = [row for at, row in enumerate(rows.windows) if at < LAST or row.status == "open"]
-    return _line(feed, replace(rows, windows=shown), _of(feed.feed, pairs), outcomes, datetime.now(UTC))
+    reset = reset_state(control, feed.feed, rows)
+    rows = replace(rows, windows=shown)
+    return _line(feed, rows, reset, _of(feed.feed, pairs), outcomes, datetime.now(UTC))
 
 
 def _of(feed: str, pairs: Iterable[PairOutcome]) -> list[PairOutcome]:
     return [pair for pair in pairs if feed in {pair.reference, pair.feed}]
 
 
-def _line(
-    feed: Feed, rows: FeedRows, pairs: Sequence[PairOutcome], proofs: Sequence[str], now: datetime
+def _line(  # noqa: PLR0913, PLR0917 - what is known of one
+    feed: Feed,
+    rows: FeedRows,
+    reset: ResetState | None,
+    pairs: Sequence[PairOutcome],
+    proofs: Sequence[str],
+    now: datetime,
 ) -> FeedLine:
     windows = window_states(rows)
     compared = [outcome for pair in pairs for outcome in pair.outcomes]
@@ -126,7 +142,7 @@ def _line(
             *_failures(rows, windows),
             *_waiting(feed, rows, windows, now),
             *_results(compared, proofs),
-            *_remarks(rows, windows),
+            *_remarks(rows, reset, windows),
         ),
         key=lambda reason: LEVELS.index(reason.level),
     )
@@ -147,6 +163,7 @@ def _line(
         sum(rule.window_id == latest for rule in rows.failed),
         worst_comparison(compared) if compared else None,
         worst_proof(proofs) if proofs else None,
+        reset,
     )
 
 
@@ -160,27 +177,30 @@ def _level(reasons: Sequence[Reason], windows: Sequence[WindowState]) -> str:
 
 def _failures(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
     """Of the last run, and of audits whose records no later run has released."""
-    named = set()
-    for window in windows:
-        if window.outcome == FAILED and window.stopping and not window.is_over:
-            first, more = window.stopping[0], len(window.stopping) - 1
-            what = (
-                "could not be checked"
-                if first.error
-                else f"is violated by {counted(first.violations, 'row')}"
-            )
-            others = f", and {counted(more, 'other rule')}" if more else ""
-            text = f"The audit has stopped a window: {first.rule} of {first.table} {what}{others}."
-            named.add(window.id)
-            yield Reason(BAD, text, WINDOW, window.id)
+    stopped = [
+        window for window in windows if window.outcome == FAILED and window.stopping and not window.is_over
+    ]
+    for window in stopped[:_NAMED]:
+        yield Reason(BAD, _stopped(window.stopping), WINDOW, window.id)
+    if len(stopped) > _NAMED:
+        text = f"The audit has stopped {counted(len(stopped) - _NAMED, 'other window')} before."
+        yield Reason(BAD, text, WINDOW, stopped[_NAMED].id)
+    named = {window.id for window in stopped}
     failure = rows.failure
     if failure is not None and failure.window_id not in named:
-        error = failure.error.splitlines()[0].strip()
+        error = shortened(failure.error.splitlines()[0].strip())
         yield Reason(BAD, f"{failure.stage.capitalize()} has failed: {error}", WINDOW, failure.window_id)
     newest = rows.releases[0] if rows.releases else None
     if newest is not None and newest.status == "committed" and rows.holder is None:
         text = f"Release {newest.id} is committed and not finished: the next run finishes it."
         yield Reason(BAD, text, RELEASES)
+
+
+def _stopped(rules: Sequence[FailedRule]) -> str:
+    first, more = rules[0], len(rules) - 1
+    what = "could not be checked" if first.error else f"is violated by {counted(first.violations, 'row')}"
+    others = f", and {counted(more, 'other rule')}" if more else ""
+    return f"The audit has stopped a window: {first.rule} of {first.table} {what}{others}."
 
 
 def _waiting(feed: Feed, rows: FeedRows, windows: Sequence[WindowState], now: datetime) -> Iterator[Reason]:
@@ -210,17 +230,22 @@ def _results(compared: Sequence[str], proofs: Sequence[str]) -> Iterator[Reason]
         yield Reason(BAD, "Published rows are not what its source has.", PROOF)
 
 
-def _remarks(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
-    quarantined = _quarantined(windows)
-    if quarantined:
-        yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)
+def _remarks(rows: FeedRows, reset: ResetState | None, windows: Sequence[WindowState]) -> Iterator[Reason]:
+    if reset is not None:
+        yield Reason(WARNED, reset.sentence, RESET)
     newest = rows.releases[0] if rows.releases else None
     if newest is not None and newest.tolerated:
         table, rule, count, reason = newest.tolerated[0]
-        yield Reason(WARNED, f"Tolerated: {rule} of {table} ({count:,}), because: {reason}", RELEASES)
+        yield Reason(
+            WARNED, f"Tolerated: {rule} of {table} ({count:,}), because: {shortened(reason)}", RELEASES
+        )
     if newest is not None and newest.rolled_back_to is not None:
-        text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {newest.reason}"
+        why = shortened(newest.reason or "")
+        text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {why}"
         yield Reason(WARNED, text, RELEASES)
+    quarantined = _quarantined(windows)
+    if quarantined:
+        yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)
 
 
 def _quarantined(windows: Sequence[WindowState]) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from changeledger.control import ControlStore, ReleaseHead, taken_back
+from changeledger.control import ControlStore, ReleaseHead, ResetRow, taken_back
 from changeledger.model import change
 
 # Tables of a release that are listed: those with the most changes.
@@ -29,11 +29,13 @@ class TableCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class ReleaseState:
-    """A release. `taken_back`: the rollback that took it back; `tolerated`: (table, rule, rows, why)."""
+    """A release. `taken_back`: the rollback that took it back; `reset`: the one that it ended, for which all
+    tables were loaded again; `tolerated`: (table, rule, rows, why)."""
 
     head: ReleaseHead
     is_newest: bool
     taken_back: ReleaseHead | None
+    reset: ResetRow | None
     tables: Sequence[TableCounts]
     # In all, with those that are not listed.
     of_all: int
@@ -45,16 +47,25 @@ class ReleaseState:
 
 
 def release_states(
-    control: ControlStore, feed: str, before: int | None, count: int
+    control: ControlStore, feed: str, before: int | None, count: int, resets: Iterable[ResetRow] = ()
 ) -> tuple[list[ReleaseState], int | None]:
-    """So many releases below the number `before`, the newest first; and where the next ones begin."""
+    """So many releases below the number `before`, the newest first; and where the next ones begin.
+
+    `resets`: of the feed.
+    """
+    ended = {reset.release: reset for reset in resets}
     heads = control.release_heads(feed)
     takers, newest = taken_back(heads), heads[-1].id if heads else None
     older = [head for head in reversed(heads) if before is None or head.id < before]
     shown = older[:count]
     counts = control.release_counts(feed, {number for head in shown for number in (head.id, head.id - 1)})
     states = [
-        _state(head, head.id == newest, takers.get(head.id), counts.get(head.id, {}), counts.get(head.id - 1))
+        _state(
+            head,
+            (head.id == newest, takers.get(head.id), ended.get(head.id)),
+            counts.get(head.id, {}),
+            counts.get(head.id - 1),
+        )
         for head in shown
     ]
     return states, shown[-1].id if len(older) > count else None
@@ -62,8 +73,7 @@ def release_states(
 
 def _state(
     head: ReleaseHead,
-    is_newest: bool,
-    taker: ReleaseHead | None,
+    fate: tuple[bool, ReleaseHead | None, ResetRow | None],
     counts: Mapping[str, Any],
     earlier: Mapping[str, Any] | None,
 ) -> ReleaseState:
@@ -76,8 +86,7 @@ def _state(
     known = [table.more for table in tables if table.more is not None]
     return ReleaseState(
         head,
-        is_newest,
-        taker,
+        *fate,
         sorted(tables, key=lambda table: (-table.changed, table.table))[:MOST_TABLES],
         len(tables),
         sum(table.changed for table in tables),

@@ -181,6 +181,5 @@ def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, d
     """Of a pair the worst outcome among the last comparisons of its tables."""
     return tuple(
         (pair.reference, pair.feed, worst_comparison(pair.outcomes), pair.at)
-        for pair in control.pair_outcomes([feed.database])
-        if feed.feed in {pair.reference, pair.feed}
+        for pair in control.pair_outcomes([feed.database], feed.feed)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Integer
+from sqlalchemy import JSON, BigInteger, Index, Integer
 from sqlalchemy.orm import Mapped, mapped_column
 
 from changeledger.control.tables.base import ControlTable, Position
@@ -19,6 +19,7 @@ class ReleaseRow(ControlTable):
     """
 
     __tablename__ = "releases"
+    __table_args__ = (Index("ix_releases_created", "feed", "created_at"),)
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     # Each feed counts its own, from 1.
@@ -26,6 +27,10 @@ class ReleaseRow(ControlTable):
     # Of a rollback: the window of the release whose snapshots it has.
     window_id: Mapped[str]
     status: Mapped[str]
+    # Of all tables; a rollback has none of its own.
+    changes: Mapped[int] = mapped_column(BigInteger)
+    # kernels.lateness.Committed of the changes; NULL if none says how late it is.
+    committed: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     # Table identifier -> snapshot id; JSON in Python and in both databases keeps all 64 bits.
     tables: Mapped[dict[str, int]] = mapped_column(JSON)
     counts: Mapped[dict[str, Any]] = mapped_column(JSON)

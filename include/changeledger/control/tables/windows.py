@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, BigInteger, Integer
+from sqlalchemy import JSON, BigInteger, Index, Integer
 from sqlalchemy.orm import Mapped, mapped_column
 
 from changeledger.control.tables.base import ControlTable, Position
@@ -20,6 +20,8 @@ class WindowRow(ControlTable):
     """What one run reads: `[start, end)` in time, resolved once into source positions."""
 
     __tablename__ = "windows"
+    # Those that are open, among those of years.
+    __table_args__ = (Index("ix_windows_status", "feed", "status"),)
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     window_id: Mapped[str] = mapped_column(primary_key=True)

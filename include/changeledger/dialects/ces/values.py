@@ -51,8 +51,11 @@ def cell_of(column: Column, encoding: str) -> Cell:
 
 def reader(sql: SqlType, encoding: str) -> Reader:
     """The value of one text."""
+    if sql.base == "hierarchyid" and encoding == "any":
+        # `/12/` is a path, and base64 as well.
+        return lambda text: None if text.startswith("/") and text.endswith("/") else binary(text, encoding)
     if sql.spark == "binary":
-        return lambda text: binary(text, encoding)
+        return binary_text.of_size(sql, lambda text: binary(text, encoding))
     if sql.base == "bit":
         return lambda text: _BITS.get(text.lower())
     read = sql_text.reader(sql)
@@ -66,8 +69,7 @@ def binary(text: str, encoding: str) -> bytes | None:
     decoded = binary_text.from_hex(text[2:]) if text[:2].lower() == "0x" else None
     if encoding == "hex" or (decoded is not None and encoding == "any"):
         return decoded
-    # Without its padding a text has lost its end.
-    return binary_text.from_base64(text) if len(text) % 4 == 0 else None
+    return binary_text.from_padded_base64(text)
 
 
 def _cuts(texts: pa.StringArray, sql: SqlType, encoding: str) -> Bools | None:

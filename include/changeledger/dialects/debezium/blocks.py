@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from changeledger.kernels.json_text import UNREADABLE
 
 # How a message begins that has no block.
 _BARE = (b'{"before"', b'{"after"', b'{"source"', b'{"op"', b'{"ts_', b'{"transaction"')
+_BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:\s*')
 Beginning = bytes | tuple[bytes, ...]
 # A connector has one block at a time: more than these are looked for in each message.
 _MOST_BEGINNINGS = 20
@@ -65,7 +67,11 @@ def _by_block(values: Sequence[bytes | None]) -> dict[bytes, list[int]]:
 def _beginning(value: bytes, groups: dict[bytes, list[int]]) -> tuple[Beginning, list[int]]:
     """What messages with the same block as this one begin with, and which they are."""
     block = _block(value)
-    return value[: value.find(block) + len(block)] if block else value, groups.setdefault(block, [])
+    before = _BEFORE_BLOCK.match(value)
+    # Behind the payload, or where it stands twice, nothing but the whole message is known to have it.
+    is_first = block and before is not None and value.startswith(block, before.end())
+    begin = value[: before.end() + len(block)] if is_first and before is not None else value
+    return begin, groups.setdefault(block, [])
 
 
 def _block(value: bytes) -> bytes:

@@ -17,7 +17,7 @@ from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.fields import DECIMAL, Field
 from changeledger.kernels import cells, sql_text
 from changeledger.kernels.arrow import arrow_type
-from changeledger.kernels.binary_text import from_base64
+from changeledger.kernels.binary_text import from_padded_base64
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.sql_text import Reader
 from changeledger.model.sql_type import SqlType
@@ -77,7 +77,7 @@ def most_bytes(precision: int) -> int:
 
 def _encoded(text: str, written_scale: int, precision: int, scale: int) -> Decimal | None:
     """From base64 of a big-endian two's complement."""
-    digits = from_base64(text)
+    digits = from_padded_base64(text)
     if not digits or len(digits) > most_bytes(precision if written_scale == scale else _LONGEST_SCALE):
         return None
     number = sql_text.of_unscaled(int.from_bytes(digits, "big", signed=True), _LONGEST_SCALE, written_scale)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changeledger.config.sources import DebeziumSource, TimePrecision
+from changeledger.kernels import sql_text
 from changeledger.model.sql_type import SqlType
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -28,6 +29,8 @@ _HOLDS = {
     "datetimeoffset": ZONED,
 }
 _DAYS = 0
+# Connect counts the scale of a Decimal in 32 bits; one of three digits is beyond any decimal.
+_SCALES = (-999, 999)
 # Semantic types: what they mean, and the unit of a count, of which a second has 10 to the power of it; None:
 # they are no counts.
 _MEANINGS: Mapping[str, tuple[str, int | None]] = {
@@ -74,6 +77,11 @@ class Field(NamedTuple):
     def is_structured(self) -> bool:
         return self.kind == "struct" and self.meaning is not None
 
+    def of_unstated(self, sql: SqlType) -> Field:
+        """The field of a column whose type nobody states: a whole number is no time then."""
+        is_number = self.name is None and self.kind in _WHOLE and sql.base in _HOLDS
+        return self._replace(name=f"{self.kind} without a semantic type") if is_number else self
+
     def __str__(self) -> str:
         return self.name or self.kind
 
@@ -93,18 +101,24 @@ def row_fields(block: object) -> Iterable[Mapping[str, Any]]:
 
 
 def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
-    """What a schema block that can be read says of the columns; None if it has none of them."""
-    named = {str(field["field"]): _field(field) for field in row_fields(block)}
+    """What a schema block says of the columns; None if it has none of them.
+
+    Each field says what it says, whatever is wrong with those of other columns.
+    """
+    of_row = [field for field in row_fields(block) if isinstance(field, dict)]
+    named = {str(field.get("field")): _field(field) for field in of_row}
     fields = tuple(named.get(name) for name in columns)
     return fields if any(fields) else None
 
 
-def _field(field: Mapping[str, Any]) -> Field | None:
-    kind, name = field.get("type"), field.get("name")
-    if not isinstance(kind, str):
-        return None
-    scale = (field.get("parameters") or {}).get("scale") if name == DECIMAL else None
-    return Field(kind, name if isinstance(name, str) else None, None if scale is None else int(scale))
+def _field(field: Mapping[str, Any]) -> Field:
+    kind, name, parameters = (field.get(member) for member in ("type", "name", "parameters"))
+    scale = parameters.get("scale") if name == DECIMAL and isinstance(parameters, dict) else None
+    return Field(
+        kind if isinstance(kind, str) else "a field without a type",
+        name if isinstance(name, str) else None,
+        sql_text.whole(str(scale), *_SCALES),
+    )
 
 
 def unit(sql: SqlType, source: DebeziumSource, field: Field | None) -> int | None:
@@ -188,8 +202,14 @@ def _of_time(sql: SqlType, source: DebeziumSource, field: Field) -> str | None:
 
 
 def _of_decimal(field: Field) -> str | None:
+    if field.name == DECIMAL and field.kind != "bytes":
+        return f"the schema block has {field} of the type {field.kind}: Connect writes it as bytes"
     if field.name == DECIMAL:
-        return None if field.scale is not None else f"the schema block has {field} without a scale"
+        return (
+            None
+            if field.scale is not None
+            else f"the schema block has {field} without a scale that is a number"
+        )
     is_number = field.kind in {*_WHOLE, *_DOUBLE, "string"} and field.meaning is None
     return None if is_number else _other_type(field)
 

@@ -47,9 +47,19 @@ class TablePlan:
 
     @property
     def written_columns(self) -> Sequence[tuple[Column, Field | None]]:
-        """The columns, and what the schema block says of them."""
+        """The columns, and what the schema block says of them.
+
+        A count without a semantic type is one in the feed's unit where the feed states the column. Else its
+        type is another block's, and this field is of a column of whole numbers that had its name.
+        """
         columns = self.writer_schema.columns
-        return list(zip(columns, self.fields or (None,) * len(columns), strict=True))
+        config = self.feed.table(self.writer_schema.table)
+        stated = {column.name.lower() for column in config.stated} if config is not None else set()
+        fields = self.fields or (None,) * len(columns)
+        return [
+            (c, field if field is None or c.name.lower() in stated else field.of_unstated(c.sql_type))
+            for c, field in zip(columns, fields, strict=True)
+        ]
 
 
 def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's

@@ -210,8 +210,11 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
 
 
 def written_fields(block: object, columns: Sequence[str]) -> Fields | None:
-    """What a schema block says of the columns; None if it is none, or broken."""
-    return fields_of(block, columns) if _block_columns({"schema": block}) else None
+    """What a schema block says of the columns; None if it is none."""
+    try:
+        return fields_of(block, columns)
+    except BROKEN:
+        return None
 
 
 def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:

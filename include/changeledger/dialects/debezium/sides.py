@@ -66,7 +66,7 @@ def _side(image: Members, plan: TablePlan, faults: dict[str, list[str]]) -> Side
     values, states = [], bytearray()
     for name, kind, cells in _cells(plan):
         token = image.get(name)
-        text, is_number = _text(name, token, plan)
+        text, is_unquoted = _text(name, token, plan)
         cell = cells[unions.branch_of(token) if plan.unions else ""]
         value, state = None, KNOWN
         if text is None:
@@ -75,10 +75,10 @@ def _side(image: Members, plan: TablePlan, faults: dict[str, list[str]]) -> Side
             state = UNAVAILABLE
         elif cell.contradiction is not None:
             faults.setdefault(_CONTRADICTS, []).append(f"{name} {kind}: {cell.contradiction}")
-        elif is_number and cell.is_inexact is not None and cell.is_inexact(text):
+        elif is_unquoted and cell.is_inexact is not None and cell.is_inexact(text):
             faults.setdefault(_INEXACT, []).append(_inexact(name, kind, text))
         else:
-            read = cell.read_number if is_number and cell.read_number is not None else cell.read
+            read = cell.read_unquoted if is_unquoted and cell.read_unquoted is not None else cell.read
             value = read(text)
             if value is None:
                 faults.setdefault(_MISFIT, []).append(f"{name} {kind}")
@@ -95,10 +95,10 @@ def _inexact(name: str, kind: str, text: str) -> str:
 
 
 def _text(name: str, token: Token | None, plan: TablePlan) -> tuple[str | None, bool]:
-    """The text of a cell, and whether it is a JSON number: that of `1200` could be base64 as well."""
+    """The text of a cell, and whether it has no quotes: that of `1200` or `true` could be base64 as well."""
     if token is None:
         return None, False
     text = json_text.text(token)
     if not plan.unions:
-        return text, json_text.is_number(token)
-    return unions.cell(name, text, plan.writer_schema), json_text.is_number(unions.inside(token))
+        return text, json_text.is_unquoted(token)
+    return unions.cell(name, text, plan.writer_schema), json_text.is_unquoted(unions.inside(token))

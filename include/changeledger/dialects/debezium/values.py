@@ -19,7 +19,7 @@ from changeledger.dialects.debezium import decimals, fields, times
 from changeledger.dialects.debezium.fields import Field
 from changeledger.kernels import cells, json_text, sql_text
 from changeledger.kernels.arrow import arrow_type
-from changeledger.kernels.binary_text import from_base64, from_hex
+from changeledger.kernels.binary_text import from_hex, from_padded_base64, of_size
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.sql_text import Reader
 from changeledger.model.contract import Column
@@ -38,8 +38,8 @@ class Cell(NamedTuple):
     # What stands for a value that the connector could not read.
     placeholders: tuple[str, ...]
     is_text: bool
-    # The text of a JSON number, where that says something else than the same text in quotes.
-    read_number: Reader | None = None
+    # The text of a JSON number or truth value, where that says something else than the same text in quotes.
+    read_unquoted: Reader | None = None
     # Could such a number have lost digits?
     is_inexact: Callable[[str], bool] | None = None
     # Why no value is certain.
@@ -62,9 +62,9 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     if sql.spark.startswith("decimal"):
         return _of_decimal(sql, source, field, placeholders)
     if sql.spark == "binary":
-        of_text = _hex if _is_hex(source, field) else _base64_of_either_alphabet
+        of_text = of_size(sql, from_hex if _is_hex(source, field) else _base64_of_either_alphabet)
         convert = cells.one_by_one(of_text, pa.binary())
-        # A number is no text of bytes, though its digits look like one.
+        # Neither a number nor `true` is a text of bytes, though it looks like one.
         return Cell(str, lambda values: convert(_texts(values)), of_text, placeholders, True, _no_value)
     read = sql_text.reader(sql)
     if sql.spark == "string":
@@ -118,9 +118,10 @@ def _placeholders(sql: SqlType, source: DebeziumSource, field: Field | None) -> 
     plain = source.unavailable_value_placeholder
     if sql.spark == "string":
         return (plain,)
-    raw, mode = plain.encode(), source.binary_handling_mode
-    encode = urlsafe_b64encode if mode == "base64-url-safe" else b64encode
-    return plain, raw.hex() if _is_hex(source, field) else encode(raw).decode()
+    raw = plain.encode()
+    if _is_hex(source, field):
+        return plain, raw.hex(), raw.hex().upper()
+    return tuple(dict.fromkeys((plain, b64encode(raw).decode(), urlsafe_b64encode(raw).decode())))
 
 
 def _of_tokens(read: Reader, kind: pa.DataType) -> Callable[[Sequence[Any]], Cells]:
@@ -159,12 +160,7 @@ def _numbers(sql: SqlType) -> Callable[[Sequence[Any]], Cells]:
     return lambda values: Cells(pa.array(values, kind))
 
 
-def _hex(text: str) -> bytes | None:
-    # An odd number of digits lacks a zero in front (Spark's `to_binary`).
-    return from_hex(text if len(text) % 2 == 0 else f"0{text}")
-
-
 def _base64_of_either_alphabet(text: str) -> bytes | None:
     """The alphabet for addresses has - and _ where the usual one has + and /."""
-    usual = from_base64(text)
-    return from_base64(text.translate({45: "+", 95: "/"})) if usual is None else usual
+    usual = from_padded_base64(text)
+    return from_padded_base64(text.translate({45: "+", 95: "/"})) if usual is None else usual

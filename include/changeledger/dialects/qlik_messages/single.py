@@ -6,6 +6,8 @@ together (`decode`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages import message
@@ -44,7 +46,7 @@ def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
     if operation not in OPERATIONS:
         raise Problem("unknown_operation", f"operation is {operation}")
     _check_names(data_message, writer_schema)
-    before, after = _images(operation, data_message)
+    before, after = _images(operation, data_message, [column.name for column in writer_schema.key])
     if operation != DELETE and after is None:
         raise Problem("no_after_image", f"{operation} without `data`")
     if operation == DELETE and before is None:
@@ -73,9 +75,20 @@ def _check_names(data_message: Message, writer_schema: Contract) -> None:
         raise Problem(TABLES_ALIKE, not_meant(named, writer_schema.table, own))
 
 
-def _images(operation: str, data_message: Message) -> tuple[Members | None, Members | None]:
+def _images(
+    operation: str, data_message: Message, key: Sequence[str]
+) -> tuple[Members | None, Members | None]:
     """Both images; of a delete the row that is there, in whichever member."""
-    if operation == DELETE:
-        is_filled = any(text(token) is not None for token in (data_message.before_data or {}).values())
-        return (data_message.before_data if is_filled else data_message.data), None
-    return data_message.before_data if operation == UPDATE else None, data_message.data
+    old, new = data_message.before_data, data_message.data
+    if operation != DELETE:
+        return old if operation == UPDATE else None, new
+    if not _is_filled(old):
+        return new, None
+    keys = ((text((old or {}).get(name)), text((new or {}).get(name))) for name in key)
+    if any(None not in pair and pair[0] != pair[1] for pair in keys):
+        raise Problem("ambiguous_row", "a delete has rows of two keys, in `data` and in `beforeData`")
+    return old, None
+
+
+def _is_filled(image: Members | None) -> bool:
+    return any(text(token) is not None for token in (image or {}).values())

@@ -78,6 +78,13 @@ def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[
     return events, left
 
 
+def _deleted(before: Any, after: Any, rows: Any) -> Any:
+    """The row of a delete, in whichever member it is; None if there is none, or two."""
+    if before is None or is_empty(before, rows):
+        return after
+    return before if after is None or after == before or is_empty(after, rows) else None
+
+
 def _event(at: int, message: Any, rows: Any) -> Event | None:
     body = message.message
     if body is None:
@@ -89,9 +96,7 @@ def _event(at: int, message: Any, rows: Any) -> Event | None:
         return None
     operation = headers.operation
     if operation == DELETE:
-        if before is None or is_empty(before, rows):
-            before = after
-        after = None
+        before, after = _deleted(before, after, rows), None
         if before is None:
             return None
     elif after is None:

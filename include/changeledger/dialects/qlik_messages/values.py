@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from changeledger.dialects.qlik_messages import masks
 from changeledger.kernels import cells, sql_text, text_cells
 from changeledger.kernels.arrow import arrow_type
+from changeledger.kernels.binary_text import of_size
 from changeledger.kernels.cells import Cells, FromTexts
 from changeledger.kernels.json_text import text as text_of
 from changeledger.kernels.sql_text import Reader
@@ -119,7 +120,8 @@ def is_inexact(token: Any) -> bool:
 def reader(sql: SqlType) -> Reader:
     """The value of one text."""
     if sql.spark == "binary":
-        return masks.parse
+        # Bytes, unlike masks, keep their zeros: an odd number of digits has lost one.
+        return of_size(sql, lambda text: masks.parse(text) if len(text) % 2 == 0 else None)
     read = sql_text.reader(sql)
     form = _FORMS.get("datetime" if sql.base in _DATE_AND_CLOCK else sql.base)
     return read if form is None else lambda text: read(form(text))

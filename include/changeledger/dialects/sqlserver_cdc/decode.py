@@ -160,15 +160,18 @@ def _gaps(
     """Of images before and after, the cells that are NULL without being known to be.
 
     Of large columns: on operation 3 always, of text, ntext and image on operation 1, too; on 4 where the mask
-    does not set their bit.
+    does not set their bit; on 5, which has no mask and may be an update. A column that cannot be NULL never
+    is: captures have lost a `bit` of deletes (estuary/connectors#2796).
     """
     before, after = (np.full((rows.size, len(cells)), KNOWN, np.uint8) for _ in range(2))
     for at, (column, cell) in enumerate(zip(plan.writer_schema.columns, cells, strict=True)):
         if not rows.has(column.name):
             before[:, at] = after[:, at] = NOT_CAPTURED
+        elif not column.nullable and not column.computed:
+            before[~valid(cell), at] = after[~valid(cell), at] = UNAVAILABLE
         elif column.sql_type.is_large and not column.computed:
             empty = ~valid(cell)
             codes = (_DELETE, _BEFORE) if column.sql_type.is_lob else (_BEFORE,)
             before[empty & np.isin(code, codes), at] = UNAVAILABLE
-            after[empty & (code == _AFTER) & ~flags[:, at], at] = UNAVAILABLE
+            after[empty & np.isin(code, (_AFTER, _NET)) & ~flags[:, at], at] = UNAVAILABLE
     return before, after

@@ -67,7 +67,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class RawRows:
-    """n raw rows. `found` has by lower-case name the columns in which its values stand.
+    """n raw rows. `reads` has by lower-case name the columns in which its values stand.
 
     There are several where its type changed (`<name>::<type>`); each row has a value in one of them at most.
     """
@@ -75,7 +75,7 @@ class RawRows:
     size: int
     # As the batch names them, without a raw table's own.
     columns: Mapping[str, pa.Array]
-    found: Mapping[str, Sequence[Read]]
+    reads: Mapping[str, Sequence[Read]]
 
     @classmethod
     def of(cls, raw: pa.RecordBatch) -> RawRows:
@@ -87,10 +87,10 @@ class RawRows:
         return cls(raw.num_rows, columns, reads)
 
     def has(self, name: str) -> bool:
-        return name.lower() in self.found
+        return name.lower() in self.reads
 
     def read(self, name: str) -> Sequence[Read]:
-        return self.found.get(name.lower(), ())
+        return self.reads.get(name.lower(), ())
 
     def first(self, name: str, form: Callable[[Read], pa.Array], kind: pa.DataType) -> pa.Array:
         """`form` of the column; NULLs of `kind` where there is no such column."""

@@ -1,16 +1,16 @@
 """Cells of change tables: what was read, in whatever type, as a value of the contract's type.
 
 A column that has the contract's type already is taken as it is. Texts of times, GUIDs and padded types are
-brought into their canonical form (docs/types.md), however they were read; numbers are cast as numbers; all
-else goes by way of its text. A batch of texts in the usual form is converted as a whole; where one text of it
-is otherwise, `sql_text` reads each of them.
+brought into their canonical form (docs/types.md), however they were read. A number becomes the same number of
+another type, or does not fit; all else goes by way of its text. A batch of texts in the usual form is
+converted as a whole; where one text of it is otherwise, `sql_text` reads each of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +22,7 @@ from changeledger.dialects.tables.rows import RawRows, Read, kind_of
 from changeledger.dialects.tables.texts import as_text
 from changeledger.kernels import cells, masks, sql_text
 from changeledger.kernels.arrow import Bools, arrow_type, numbers, row_type, valid
+from changeledger.kernels.binary_text import sizes
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 
@@ -29,8 +30,8 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 # The types whose texts have one canonical form: a raw text is never taken as it is.
 _DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
 _IN_FORM = {"uniqueidentifier", "char", "nchar", "date", "time", "datetimeoffset", *_DATE_AND_CLOCK}
-# A double has no more than 309 digits before its point.
-_EXACT = Context(prec=1000, rounding=ROUND_HALF_UP)
+# What a floating point number keeps of a decimal, whatever the digits are; one of more was rounded.
+_KEPT_DIGITS = {pa.float32(): 6, pa.float64(): 15}
 _MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z")
 
 
@@ -76,11 +77,35 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
     kind = arrow_type(column.spark_type)
     if not in_form and read.kind.startswith(_NUMBERS) and column.spark_type.startswith(_NUMBERS):
         return _checked(values, _in_range(_of_number(values, kind), sql))
-    texts = as_text(values)
     if column.spark_type == "binary":
-        in_hex = read.kind == "string"
-        return _checked(values, masks.from_texts(texts) if in_hex else pc.cast(texts, pa.binary()))
-    return _checked(values, of_texts(texts, sql))
+        return _checked(
+            values, _of_hex(values, sql) if read.kind == "string" else pa.nulls(len(values), kind)
+        )
+    return _checked(values, of_texts(_of_utf8(values) if read.kind == "binary" else as_text(values), sql))
+
+
+def _of_utf8(values: pa.BinaryArray) -> pa.StringArray:
+    """Bytes as the texts that they are; NULL if they are none."""
+
+    def text(value: bytes) -> str | None:
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
+
+    return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
+
+
+def _of_hex(texts: pa.StringArray, sql: SqlType) -> pa.BinaryArray:
+    """Bytes; NULL if a text is not hex, has lost a digit, or has more bytes than the type."""
+    is_odd = pc.equal(pc.bit_wise_and(pc.binary_length(texts), 1), 1)
+    values = masks.from_texts(pc.if_else(is_odd, pa.scalar(None, pa.string()), texts))
+    least, most = sizes(sql)
+    if most is None:
+        return values
+    length = pc.binary_length(values)
+    fits = pc.and_(pc.greater_equal(length, least), pc.less_equal(length, most))
+    return pc.if_else(fits, values, pa.scalar(None, pa.binary()))
 
 
 def _checked(raw: pa.Array, values: pa.Array) -> cells.Cells:
@@ -132,14 +157,15 @@ def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
 
 
 def _of_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A number as one of another type; NULL if it is too large."""
+    """A number as one of another type; NULL if that type does not have it: it is never rounded or cut."""
+    if pa.types.is_float32(kind):
+        return _to_float32(values)
+    if pa.types.is_floating(values.type) and not pa.types.is_floating(kind):
+        return _one_by_one_exactly(values, kind)
     try:
-        is_inexact = pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
-        if is_inexact and not pa.types.is_floating(kind) and values.type != kind:
-            return _rounded(values, kind)
-        return pc.cast(values, kind) if not pa.types.is_float32(kind) else _to_float32(values)
+        return pc.cast(values, kind)
     except pa.ArrowInvalid:
-        return _rounded(values, kind)
+        return _one_by_one_exactly(values, kind)
 
 
 def _to_float32(values: pa.Array) -> pa.Array:
@@ -149,18 +175,20 @@ def _to_float32(values: pa.Array) -> pa.Array:
     return pa.array(narrow, pa.float32(), mask=~valid(wide))
 
 
-def _rounded(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """As Spark's casts: a whole number without its fraction, a decimal rounded half up."""
+def _one_by_one_exactly(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    kept_digits = _KEPT_DIGITS.get(values.type)
 
-    def one(value: float | Decimal) -> int | Decimal | None:
+    def exact(value: float | Decimal) -> float | Decimal | None:
         if isinstance(value, float) and not np.isfinite(value):
             return None
-        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = Decimal(str(np.float32(value)) if pa.types.is_float32(values.type) else str(value))
+        if kept_digits is not None and len(number.normalize().as_tuple().digits) > kept_digits:
+            return None
         if pa.types.is_decimal(kind):
-            nearest = _EXACT.quantize(exact, Decimal(1).scaleb(-kind.scale))
-            return sql_text.scaled(nearest, kind.precision, kind.scale)
+            return sql_text.scaled(number, kind.precision, kind.scale)
+        if pa.types.is_floating(kind):
+            return float(number) if Decimal(float(number)) == number else None
         most = 2 ** (kind.bit_width - 1)
-        whole = int(exact)
-        return whole if -most <= whole < most else None
+        return int(number) if number % 1 == 0 and -most <= number < most else None
 
-    return pa.array([None if value is None else one(value) for value in values.to_pylist()], kind)
+    return pa.array([None if value is None else exact(value) for value in values.to_pylist()], kind)

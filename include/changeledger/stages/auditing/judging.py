@@ -26,7 +26,7 @@ from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Part, Rows, bucketed, count
+from changeledger.kernels.rows import Part, Rows, bucketed, count, kept
 from changeledger.kernels.rows import together as rows_together
 from changeledger.kernels.touched import HASHES, Among, Known, known
 from changeledger.model import change
@@ -139,11 +139,13 @@ class Judging:
             )
             duplicates = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
             stayed = self.judged.stayed(contract, named)
+        # Few rows, for which the ledger is read.
+        key = by("id")
+        known_ids = kept({ids.PUBLISHED: Part(published, key), ids.STAYED: Part(stayed, key)})
         return {
             ids.NEW: new.through(ids.new_ids, ids.NEW_IDS),
-            ids.PUBLISHED: published,
             ids.DUPLICATES: duplicates,
-            ids.STAYED: stayed,
+            **known_ids,
         }
 
     def _suspects(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import BooleanExpression
 
 from changeledger.kernels.arrow import ledger_schema
@@ -16,7 +17,8 @@ from changeledger.kernels.touched import (
     known,
     touched_schema,
 )
-from changeledger.lake import refs, scans
+from changeledger.lake import scans
+from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
 from changeledger.stages.common.context import StageContext
@@ -26,27 +28,32 @@ _PLACED = pa.schema([("change_id", pa.string()), ("commit_lsn", pa.binary()), ("
 COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
 
 
-def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | None:
-    """The published ledger rows that can be at the positions of the changes; None if there are none."""
-    table = ctx.names[contract.table].changes
-    if ctx.starts_over or refs.snapshot_of(table) is None:
-        return None
+def published(ctx: StageContext, contract: Contract, decoded: Rows) -> Rows:
+    """The published ledger rows that can be at the positions of the decoded changes."""
+    table, nothing = ctx.names[contract.table].changes, ctx.workers.nothing(ledger_schema(contract))
+    changes = decoded.through(only_changes, decoded.schema)
     hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
     own, of_commits = hashes.collected_with([changes.through(commits, COMMITS)])
     if not len(own):
-        return None
+        return nothing
     near = scans.are_near(Touched.of(of_commits))
     among = Among(ledger_kernels.key, known(own))
     narrow = ledger_schema(contract).field("source_position")
     placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), among=among)
     if not count(placed):
-        return None
+        return nothing
     return scans.scanned(ctx.workers, table, near, ledger_schema(contract), among=among)
 
 
 def are_near(changes: Rows) -> BooleanExpression:
     """Can a row of the ledger be of the commits of these changes? Files of other rows are passed over."""
     return scans.are_near(Touched.of(changes.through(commits, COMMITS).collected()))
+
+
+def only_changes(decoded: pa.RecordBatch) -> pa.RecordBatch:
+    """The records that are changes."""
+    is_change = pc.equal(decoded.column("disposition"), change.CHANGE)
+    return decoded.filter(is_change)
 
 
 def commits(changes: pa.RecordBatch) -> pa.RecordBatch:

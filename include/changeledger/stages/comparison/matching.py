@@ -106,7 +106,7 @@ class Side(NamedTuple):
 class Matching:
     """Two sides of a table. `name`: for the log."""
 
-    one: Side
+    reference: Side
     other: Side
     columns: Columns
     method: Method
@@ -138,7 +138,7 @@ class Matching:
         own = (self.columns.reference, self.columns.other)
         looks = (findings.LookUp.of_reference(), findings.LookUp.of_other())
         finding_rows = wrong
-        for side, columns, look in zip((self.one, self.other), own, looks, strict=True):
+        for side, columns, look in zip((self.reference, self.other), own, looks, strict=True):
             ids = finding_rows.through(look.ids, findings.IDS)
             rows = side.ledger.among(findings.NEEDED, "change_id", ids)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
@@ -151,7 +151,7 @@ class Matching:
 
     def _effects(self, at: Rows | None = None) -> list[Rows]:
         effect_rows = []
-        for side in (self.one, self.other):
+        for side in (self.reference, self.other):
             make = effects.MakeEffects(side.number, self.columns, self.method.by_position)
             own = None if at is None else at.through(buckets.PositionsOf(side.number), buckets.POSITIONS)
             effect_rows.append(side.effects(make, own))

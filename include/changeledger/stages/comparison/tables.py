@@ -29,7 +29,7 @@ class Pair:
 
     control: ControlStore
     database: Database
-    one: FeedRange
+    reference: FeedRange
     other: FeedRange
     # From the beginning, whatever was compared before.
     full: bool
@@ -47,7 +47,7 @@ class TablePair:
         """What is wrong is left to `writer`, with the row that says so."""
         pair, reach = self.pair, self.method.reach
         from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in (reach.since, reach.until))
-        reference, feed = pair.one.feed.feed, pair.other.feed.feed
+        reference, feed = pair.reference.feed.feed, pair.other.feed.feed
         named = {
             "database": pair.database.database,
             "table": self.table,
@@ -85,7 +85,7 @@ class TablePair:
     def _contracts(self) -> list[Contract]:
         """Of both feeds, as in the source."""
         contracts = []
-        for feed_range in (self.pair.one, self.pair.other):
+        for feed_range in (self.pair.reference, self.pair.other):
             config = feed_range.feed.table(self.table)
             contract = (
                 None if config is None else self.pair.control.contract(feed_range.feed.feed, config.table)
@@ -97,7 +97,9 @@ class TablePair:
     def _matching(self, contracts: Sequence[Contract]) -> Matching:
         pair, method, table = self.pair, self.method, self.table.lower()
         sides = []
-        for number, (feed_range, contract) in enumerate(zip((pair.one, pair.other), contracts, strict=True)):
+        for number, (feed_range, contract) in enumerate(
+            zip((pair.reference, pair.other), contracts, strict=True)
+        ):
             translation = None
             if method.translation is not None and method.translation.known is not feed_range:
                 translation = (method.translation, method.translation.known.ledgers[table])

@@ -117,7 +117,7 @@ def discovered(
     facts, schemas = _facts(kernel, raw, known.avro_schemas)
     sources, others = [raw], []
     segments = kernel.segments
-    if segments is not None and segments.there(facts):
+    if segments is not None and segments.come_in(facts):
         parts = raw.through(segments.of, segments.keyed_schema)
         outputs = {"events": segments.joined_schema, "left": UNCHANGED}
         joined = bucketed({"parts": Part(parts, by("event"))}, partial(_joined, segments), outputs)

@@ -15,6 +15,7 @@ from changeledger.kernels.rows import Rows, count, together
 from changeledger.lake import catalog, iceberg, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
+from changeledger.reconcile.buckets import BREAKS
 from changeledger.stages.common.context import StageContext
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
@@ -22,18 +23,25 @@ _SCHEMA = table_schema(change.BREAK_COLUMNS)
 Place = tuple[str, str]
 
 
+class Rebuilt(NamedTuple):
+    """Keys (`key`) whose history was built again, from that sort key on or all of it: `buckets.outputs`."""
+
+    keys: pa.Table
+    since: bytes | None
+    outputs: Mapping[str, Rows]
+
+
 class Breaks(NamedTuple):
-    """Of one table. `again`: the keys (`key`) whose history was built again, and `rebuilt` its breaks."""
+    """Of one table: those of the histories that go on, and of those that were built again."""
 
     contract: Contract
-    found: Rows
-    again: pa.Table
-    rebuilt: Rows | None
+    continued: Rows
+    rebuilt: Sequence[Rebuilt]
 
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    rows = [r for table_breaks in tables for r in (table_breaks.found, table_breaks.rebuilt) if r is not None]
+    rows = [r for of in tables for r in (of.continued, *(rebuilt.outputs[BREAKS] for rebuilt in of.rebuilt))]
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
     if not is_known:
         if not rows or not count(together(rows)):
@@ -49,27 +57,34 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
 
 
 def _after(ctx: StageContext, table_breaks: Breaks) -> list[Rows]:
-    """The table's new rows; those of its keys that were built again are gone from the branch."""
-    if table_breaks.rebuilt is None:
-        return [table_breaks.found]
-    keys = pa.table({"key": pa.array(_texts(table_breaks), pa.string())})
+    """The table's new rows; those of its histories that were built again are gone from the branch."""
+    rebuilt = [_in_place(ctx, table_breaks.contract, rebuilt) for rebuilt in table_breaks.rebuilt]
+    return [table_breaks.continued, *rebuilt]
+
+
+def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
+    keys = pa.table({"key": pa.array(_texts(contract, rebuilt.keys), pa.string())})
     breaks = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks)
-    published = breaks.where(F.col("table") == table_breaks.contract.table)
+    published = breaks.where(F.col("table") == contract.table)
+    if rebuilt.since is not None:
+        published = published.where(F.col("sort_key") >= F.lit(rebuilt.since))
     known = published.join(F.broadcast(ctx.workers.given(keys).frame), "key", "left_semi").select(
         "key", "change_id", "window_id"
     )
     runs = {(row["key"], row["change_id"]): row["window_id"] for row in known.collect()}
     if runs:
-        rows = ctx.workers.given(keys).frame.withColumn("table", F.lit(table_breaks.contract.table))
+        rows = ctx.workers.given(keys).frame.withColumn("table", F.lit(contract.table))
         same = "t.`table` = s.`table` AND t.key = s.key"
+        if rebuilt.since is not None:
+            same += f" AND t.sort_key >= X'{rebuilt.since.hex()}'"
         iceberg.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
-    return [table_breaks.found, table_breaks.rebuilt.through(partial(_first_found, runs), _SCHEMA)]
+    return rebuilt.outputs[BREAKS].through(partial(_first_found, runs), _SCHEMA)
 
 
-def _texts(table_breaks: Breaks) -> list[str]:
+def _texts(contract: Contract, keys: pa.Table) -> list[str]:
     """The keys as `display` writes them."""
-    cells = table_breaks.again.column("key").combine_chunks().flatten()
-    return keys_as_json({c.name: cell for c, cell in zip(table_breaks.contract.key, cells, strict=True)})
+    cells = keys.column("key").combine_chunks().flatten()
+    return keys_as_json({c.name: cell for c, cell in zip(contract.key, cells, strict=True)})
 
 
 def _first_found(runs: Mapping[Place, str], breaks: pa.RecordBatch) -> pa.RecordBatch:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,16 +13,24 @@ from pyiceberg.expressions import And, BooleanExpression
 
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import BucketKernel, Part, Rows, as_batch, bucketed
+from changeledger.kernels.rows import BucketKernel, Part, Rows, as_batch, bucketed, together
 from changeledger.lake import scans, writes
+from changeledger.lake.rewrites import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
 from changeledger.reconcile.current import current
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.reconciliation.breaks import Breaks
+from changeledger.stages.reconciliation.breaks import Breaks, Rebuilt
 from changeledger.stages.reconciliation.keys import Keys
+
+
+class _Gone(NamedTuple):
+    """What goes of history and of current rows."""
+
+    history: Sequence[writes.Keys]
+    current: Sequence[writes.Keys]
 
 
 @dataclass(frozen=True)
@@ -51,10 +60,19 @@ class Building:
         }
         outputs = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
         again = outputs[buckets.AGAIN].collected().combine_chunks()
-        self._write(outputs)
-        rebuilt = self._rebuild(again, truncates, keys) if len(again) else None
+        late = self._late(again, truncates, keys)
+        self._write([outputs, *(rebuilt.outputs for rebuilt in late)], self._gone(outputs, late))
         log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
-        return Breaks(contract, outputs[buckets.BREAKS], again, rebuilt)
+        return Breaks(contract, outputs[buckets.BREAKS], late)
+
+    def _late(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> list[Rebuilt]:
+        """History of these keys from the first position on where something is new; of those that no interval
+        continues either, all of it."""
+        if not len(again):
+            return []
+        late = self._rebuilt(again, pc.min(again.column("sort_key")).as_py(), truncates, keys)
+        rest = late.outputs[buckets.AGAIN].collected().combine_chunks()
+        return [late, self._rebuilt(rest, None, truncates, keys)] if len(rest) else [late]
 
     def _truncates(self) -> pa.Table:
         """All times that the table was emptied: a change may come after the truncate that ended its row."""
@@ -71,48 +89,50 @@ class Building:
     def _names(self) -> TableNames:
         return self.ctx.names[self.contract.table]
 
-    def _write(self, outputs: Mapping[str, Rows]) -> None:
-        """What the run has found takes the place of the open intervals that it continues from."""
-        if self.published is None:
-            self._apply(outputs, None, None)
-        else:
-            opened = outputs[buckets.OPENED]
-            self._apply(outputs, self._keys(opened, "_valid_to"), self._keys(opened))
-
-    def _apply(
-        self, outputs: Mapping[str, Rows], of_history: writes.Keys | None, of_current: writes.Keys | None
-    ) -> None:
-        rows = outputs[buckets.CLOSED].and_all([outputs[buckets.OPENED]])
-        alive = outputs[buckets.OPENED].through(
-            partial(_alive, self.contract), _current_schema(self.contract)
-        )
+    def _write(self, outputs: Sequence[Mapping[str, Rows]], gone: _Gone) -> None:
+        """What the run has built takes the place of what it continues from."""
+        opened = together([of[buckets.OPENED] for of in outputs])
+        rows = together([of[buckets.CLOSED] for of in outputs]).and_all([opened])
+        alive = opened.through(partial(_alive, self.contract), _current_schema(self.contract))
         history, current = change.history_columns(self.contract), change.current_columns(self.contract)
         names, branch = self._names, self.ctx.branch
         writes.apply(
             [
-                writes.TableChange(names.history, branch, rows, history, of_history),
-                writes.TableChange(names.current, branch, alive, current, of_current),
+                writes.TableChange(names.history, branch, rows, history, gone.history),
+                writes.TableChange(names.current, branch, alive, current, gone.current),
             ]
         )
 
-    def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
-        """History of these keys from all of their changes; returns its breaks."""
-        ctx, contract = self.ctx, self.contract
-        changes = keys.changes_of(again)
+    def _gone(self, outputs: Mapping[str, Rows], late: Sequence[Rebuilt]) -> _Gone:
+        """The open intervals that are continued, and of late keys what ends after where they begin again."""
+        if self.published is None:
+            return _Gone((), ())
+        opened = outputs[buckets.OPENED]
+        history, current = [self._keys(opened, Ends("_valid_to"))], [self._keys(opened)]
+        for rebuilt in late:
+            cells = rebuilt.keys.column("key").combine_chunks().flatten()
+            table = pa.Table.from_arrays(cells, names=[c.name for c in self.contract.key])
+            ends = None if rebuilt.since is None else Ends("_next_sort_key", rebuilt.since)
+            rows = self.ctx.workers.given(table)
+            history.append(self._keys(rows, ends))
+            current.append(self._keys(rows))
+        return _Gone(history, current)
+
+    def _rebuilt(self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys) -> Rebuilt:
+        """History of these keys from that sort key on, or all of it."""
+        contract = self.contract
+        changes = keys.changes_of(again, since)
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
-            buckets.AGAIN: Part(ctx.workers.given(again), buckets.KEY),
+            buckets.OPENED: Part(keys.intervals_at(again, since), by(*(c.name for c in contract.key))),
+            buckets.AGAIN: Part(self.ctx.workers.given(again), buckets.KEY),
         }
-        kernel: BucketKernel = buckets.Rebuild(contract, truncates, ctx.id)
-        outputs = bucketed(parts, kernel, buckets.outputs(contract))
-        cells = again.column("key").combine_chunks().flatten()
-        gone = ctx.workers.given(pa.Table.from_arrays(cells, names=[c.name for c in contract.key]))
-        self._apply(outputs, self._keys(gone), self._keys(gone))
-        return outputs[buckets.BREAKS]
+        kernel: BucketKernel = buckets.Rebuild(contract, truncates, self.ctx.id)
+        return Rebuilt(again, since, bucketed(parts, kernel, buckets.outputs(contract)))
 
-    def _keys(self, rows: Rows, open_by: str | None = None) -> writes.Keys:
-        return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], open_by)
+    def _keys(self, rows: Rows, ends: Ends | None = None) -> writes.Keys:
+        return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], ends)
 
 
 def _current_schema(contract: Contract) -> pa.Schema:

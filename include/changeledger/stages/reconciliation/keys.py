@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
 
 from changeledger.kernels import order, touched
-from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
+from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BatchKernel, Rows, as_batch, together
 from changeledger.kernels.touched import (
@@ -102,7 +102,7 @@ class Keys:
 
     def shown(self, opened: Rows) -> Rows:
         """Published rows of snapshots of the keys after the run's first change. `opened`: see `opened`."""
-        schema = buckets.shown_schema(self.contract)
+        schema = buckets.places_schema(self.contract)
         if self.changes is None or self.changes.first is None:
             return self.ctx.workers.nothing(schema)
         is_later = scans.is_behind("sort_key", self.changes.first)
@@ -116,9 +116,9 @@ class Keys:
         return self._ledger(where, Among(buckets.KEY, hashes), schema)
 
     def again(self) -> Rows:
-        """Keys to be built again: of published halves of key updates that the run has joined, and those that
-        a truncate ends in an interval that is not their last."""
-        schema = buckets.keys_schema(self.contract)
+        """What is built again, and from where on: keys of published halves of key updates that the run has
+        joined, and those that a truncate ends in an interval that is not their last."""
+        schema = buckets.places_schema(self.contract)
         if self.changes is None:
             return self.ctx.workers.nothing(schema)
         return together([self._joined(self.changes.joined, schema), *self._ended_before(schema)])
@@ -131,7 +131,7 @@ class Keys:
         hashes = order.distinct(by("change_id")(as_batch(ids)))
         with_ids = schema.append(pa.field("change_id", pa.string()))
         return self._ledger(where, Among(by("change_id"), hashes), with_ids).through(
-            selection.only_keys, schema
+            selection.only_places, schema
         )
 
     def _ended_before(self, schema: pa.Schema) -> list[Rows]:
@@ -140,10 +140,25 @@ class Keys:
         of_keys = pa.schema([*row_type(self.contract.key), *selection.SPAN])
         is_closed = Not(scans.is_null("_valid_to"))
         rows = self._history(is_closed, selection.Emptied(self.emptied), of_keys)
-        return [rows.through(partial(selection.as_keys, contract=self.contract), schema)]
+        kernel = partial(selection.as_places, contract=self.contract, sort_key=min(self.emptied))
+        return [rows.through(kernel, schema)]
 
-    def changes_of(self, keys: pa.Table) -> Rows:
-        """All ledger rows of the branch that have an effect on the keys."""
+    def changes_of(self, keys: pa.Table, since: bytes | None) -> Rows:
+        """The ledger rows of the branch that have an effect on the keys; `since` a sort key, or all."""
         name, schema = self.ctx.names[self.contract.table].changes, ledger_schema(self.contract)
-        among = selection.EffectsOn.of(keys)
-        return scans.scanned(self.ctx.workers, name, AlwaysTrue(), schema, self.ledger, among)
+        where = AlwaysTrue() if since is None else scans.is_from("sort_key", since)
+        among = selection.EffectsOn(selection.hashes_of(keys))
+        return scans.scanned(self.ctx.workers, name, where, schema, self.ledger, among)
+
+    def intervals_at(self, keys: pa.Table, since: bytes | None) -> Rows:
+        """The published intervals of the keys in which that sort key lies: they begin before it."""
+        schema = history_schema(self.contract)
+        if since is None:
+            return self.ctx.workers.nothing(schema)
+        reaches = Or(scans.is_from("_next_sort_key", since), scans.is_null("_next_sort_key"))
+        cells = pa.table(column(keys, "key").flatten(), [c.name for c in self.contract.key])
+        where = And(
+            scans.is_before("_sort_key", since), reaches, scans.are_near(Touched.of_keys(as_batch(cells)))
+        )
+        among = selection.OpenOrEmptied(self.contract, selection.hashes_of(keys))
+        return self._history(where, among, schema)

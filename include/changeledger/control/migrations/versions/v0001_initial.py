@@ -42,9 +42,10 @@ _TABLES = {
     "proofs": "id* text, against text, snapshot_id text, database text, table text, feed text, release int, "
     "outcome text, since time, until time, since_lsn? text, until_lsn? text, counts json, at time",
     "reads": "feed* text, window_id* text, source* text, asked big, received big, before big, problem? text",
-    "releases": "feed* text, id* int, window_id text, status text, tables json, counts json, positions "
-    "position, created_at time, completed_at? time, read_again? json, rolled_back_to? int, reason? text, by? "
-    "text",
+    # Small columns first: SQLite reads a row up to the last column that is asked for.
+    "releases": "feed* text, id* int, window_id text, status text, created_at time, completed_at? time, "
+    "rolled_back_to? int, reason? text, by? text, changes big, committed? json, tables json, counts json, "
+    "positions position, read_again? json",
     "resets": "feed* text, id* int, status text, reason text, by text, accept_gap flag, asked_at time, "
     "ended_at? time, release? int, withdrawn_by? text, withdrawn_reason? text",
     "snapshots": "id* text, database text, since time, until time, since_lsn? text, until_lsn? text, tables "
@@ -62,6 +63,8 @@ _INDEXES: Mapping[str, tuple[str, str]] = {
     "ix_comparisons_newest": ("comparisons", "database reference feed table at id"),
     "ix_comparisons_outcome": ("comparisons", "database outcome"),
     "ix_proofs_newest": ("proofs", "database feed table against at id"),
+    "ix_releases_created": ("releases", "feed created_at"),
+    "ix_windows_status": ("windows", "feed status"),
 }
 
 

@@ -1,0 +1,98 @@
+"""What to do about a rule that failed: for people who look at it. Why each rule is there: docs/rules.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+# By severity.
+TOLERATING: Final[Mapping[str, str]] = {
+    "critical": "It cannot be tolerated: records or changes would be lost.",
+    "error": "To publish all the same, trigger the DAG for this window with `tolerate: error` and a reason.",
+    "warning": "It does not stop the run.",
+}
+_OWN_TABLES: Final = (
+    "The tables are not as changeledger writes them. Clear the failed task `normalize` with what "
+    "follows it; if the rule fails again, report it as a fault of changeledger."
+)
+_AT_THE_SOURCE: Final = (
+    "Look at the rows below in the source. Correct them there, or correct the setting by which they "
+    "are read; the next run reads this window's records again."
+)
+REMEDIES: Final[Mapping[str, str]] = {
+    "mask_agrees_with_images": (
+        "Look at the rows in the source: if the images are right, run the window again and tolerate "
+        "the rule, with the reason. If they are wrong, let the source send the rows again."
+    ),
+    "operation_has_its_images": (
+        "Look at the record in its topic or change table: it was cut short or read wrongly. Correct "
+        "the connector, and let it send the rows again."
+    ),
+    "key_not_null": (
+        "Let the connector send the key (`key:` of the table in the feed's YAML states it), or leave "
+        "the table out."
+    ),
+    "lsn_width": _OWN_TABLES,
+    "change_id_unique": _OWN_TABLES,
+    "order_strict": (
+        "Look whether the source has sent one position twice; the view Rows of another feed of the "
+        "database shows the order that it has. If the published order does not matter, tolerate the "
+        "rule, with the reason."
+    ),
+    "ledger_keeps_everything": _OWN_TABLES,
+    "duplicates_leave_one": _OWN_TABLES,
+    "interval_forward": _OWN_TABLES,
+    "one_open_interval": _OWN_TABLES,
+    "current_equals_open_history": _OWN_TABLES,
+    "current_key_unique": _OWN_TABLES,
+    "current_key_not_null": _OWN_TABLES,
+    "image_chain": (
+        "A change is missing, was altered or came twice. The view Rows shows the life of the row, and "
+        "whether another feed of the database has the missing change; if so, let the source of this "
+        "one send it again."
+    ),
+    "conservation": "Clear the task `extract` with what follows it; if the rule fails again, report it.",
+    "quarantine_limit": (
+        "Where so many records cannot be read, a setting is wrong rather than a record. The window "
+        "page's records say the reasons: correct the setting, and clear the failed run."
+    ),
+    "no_quarantined_records": (
+        "Published rows lack what these records say: look at the reasons on the view Quarantine, "
+        "correct the cause, and replay there."
+    ),
+    "shapes_fit_contracts": (
+        "A column changed its type, or a key changed. Follow what the rows below say; a new key or "
+        "type needs a new feed."
+    ),
+    "no_unpaired_images": (
+        "Look at the change table around the position: one of the two rows of an update is not there. "
+        "When both are, replay it on the view Quarantine."
+    ),
+    "source_complete": (
+        "Clear the task `extract` with what follows it. On topics of changes set "
+        "`cleanup.policy=delete`: what compaction removed cannot be told from what was lost."
+    ),
+    "source_from_its_beginning": (
+        "What retention had removed before the first read is not in the lake: let the source take a snapshot."
+    ),
+    "source_is_read_on": (
+        "Look at the capture: the job of SQL Server's agent, the connector, or a producer's open transaction."
+    ),
+    "tables_are_whole": (
+        "Load what the table lacks: trigger the DAG with the mode `window` for this table, over the "
+        "time that the page of the table names."
+    ),
+    "reset_reads_everything_again": (
+        "The source does not tell all of it again: let it take a snapshot, or withdraw the reset. "
+        "Repairs of verify are planned again afterwards."
+    ),
+    "reset_keeps_rows": (
+        "Let the source take a snapshot, or withdraw the reset. If the rows are gone for good, "
+        "tolerate the rule, with the reason."
+    ),
+}
+
+
+def remedy(rule: str) -> str:
+    """Of a rule of changeledger's own, or of an expectation that a user has added."""
+    return REMEDIES.get(rule, _AT_THE_SOURCE)

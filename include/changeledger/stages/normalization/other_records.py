@@ -1,0 +1,66 @@
+"""Records of a window that became no row of the ledger: what is said of them, and bad ones as they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels.hashed import by
+from changeledger.kernels.rows import Part, Rows, kept, together
+from changeledger.lake import writes
+from changeledger.model import change
+from changeledger.reconcile import ledger_kernels
+from changeledger.reconcile.expired import expired
+from changeledger.stages.common.context import StageContext
+from changeledger.stages.normalization import waiting
+
+_COUNTED: Final = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
+
+
+class OtherRecords(NamedTuple):
+    """Records that became no row of the ledger (`ledger_kernels.LEFT_COLUMNS`), counted by disposition."""
+
+    rows: Rows
+    counts: Mapping[str, int]
+
+
+def of_no_table(rows: Rows) -> OtherRecords:
+    """Dealt out with the changes of tables: else all messages would be read for these records alone."""
+    parts = {ledger_kernels.LEFT: Part(rows, by("source_position"))}
+    return counted(kept(parts)[ledger_kernels.LEFT])
+
+
+def counted(rows: Rows) -> OtherRecords:
+    by_batch = rows.through(_by_disposition, _COUNTED).collected()
+    sums = by_batch.group_by("disposition").aggregate([("rows", "sum")])
+    return OtherRecords(rows, {row["disposition"]: row["rows_sum"] for row in sums.to_pylist()})
+
+
+def _by_disposition(left: pa.RecordBatch) -> pa.RecordBatch:
+    """`_COUNTED` of a batch."""
+    counted = pc.value_counts(left.column("disposition"))
+    return pa.RecordBatch.from_arrays(counted.flatten(), schema=_COUNTED)
+
+
+def write(ctx: StageContext, left: Iterable[OtherRecords]) -> None:
+    """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
+    some = [records for records in left if records.counts]
+    if not some:
+        return
+    rows = together([records.rows for records in some])
+    counts = {what for records in some for what in records.counts}
+    late = waiting.late(ctx) if change.PENDING in counts else ()
+    if late:
+        rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)
+    writes.append(rows, ctx.lake.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
+    if late or change.QUARANTINED in counts:
+        bad = rows.through(_quarantined, ledger_kernels.LEFT_COLUMNS)
+        writes.append(bad, ctx.lake.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
+
+
+def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.filter(pc.equal(rows.column("disposition"), change.QUARANTINED))
