@@ -33,15 +33,12 @@ TESTS = Path(__file__).resolve().parent
 JARS = TESTS.parent / ".jars" / "spark"
 # The files that take longest, the longest first: one that began last would run alone in the end.
 LONGEST = (
-    "integration/test_newcomer.py",
-    "faults/test_matrix.py",
     "integration/test_up.py",
+    "faults/test_matrix.py",
     "integration/test_dialect_equivalence.py",
-    "integration/test_scheduler.py",
     "integration/test_cluster.py",
     "integration/test_connect.py",
     "faults/test_rollback.py",
-    "integration/test_browser.py",
     "integration/test_quiet_tables.py",
     "integration/test_erase.py",
     "integration/test_requests.py",

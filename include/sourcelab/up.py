@@ -62,13 +62,13 @@ class Running:
     """What `make up` has started. What ends by itself is said and started again."""
 
     def __init__(self, services: Together, parts: Sequence[Child], say: Callable[[str], None]) -> None:
-        self._services, self._parts = services, parts
+        self._services, self.parts = services, parts
         self.say, self._losses = say, Losses(say)
 
     def keep(self) -> None:
         """Raises ServiceError for what ends again and again."""
         self._services.require_running()
-        for part in self._parts:
+        for part in self.parts:
             if not part.running:
                 self._losses.note(part.name, part.returncode, part.log)
                 part.restart()

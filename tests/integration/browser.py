@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import shutil
 import subprocess
 import time
@@ -26,6 +25,8 @@ _ARGUMENTS = [
     "--no-sandbox",
     "--disable-dev-shm-usage",
     "--disable-gpu",
+    # Drawn by the processor, each frame costs.
+    "--force-prefers-reduced-motion",
     "--lang=en-US",
 ]
 
@@ -133,9 +134,6 @@ class Browser:
 
     def leave_frame(self) -> None:
         self._call("POST", "/frame", {"id": None})
-
-    def picture(self, file: Path) -> None:
-        file.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
 
 
 def until(holds: Callable[[], object], seconds: float, complaint: Callable[[], str]) -> None:

@@ -1,0 +1,111 @@
+"""`make up` with one feed of one table. What it calls is called here, with folders of the test's own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from rich.console import Console
+
+import changeledger
+from changeledger.config.settings import PROJECT, Settings
+from changeledger.reader import Kind
+from sourcelab import up
+from sourcelab.lab import Progress
+from sourcelab.log import Log
+from sourcelab.tables import CUSTOMERS
+from sourcelab.traffic import PAST_HOURS, Traffic
+from tests.integration.newcomer import Shell
+
+FEED, TABLE = "shop_cdc", CUSTOMERS.full_name
+HOUR = timedelta(hours=1)
+_KINDS: tuple[Kind, ...] = ("current", "history", "changes")
+_OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
+# Killed tasks are tried again at once, for somebody waits. What would run beside what is looked at is paused.
+_POLICY = """
+from datetime import timedelta
+
+def task_policy(task):
+    task.retry_delay = timedelta(seconds=2)
+
+def dag_policy(dag):
+    dag.is_paused_upon_creation = dag.dag_id in ("maintain", "compare_shop")
+"""
+# A lost scheduler is missed soon.
+_MISSED = {
+    "SCHEDULER_HEARTBEAT_SEC": "2",
+    "SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
+    "ORPHANED_TASKS_CHECK_INTERVAL": "4",
+    "TASK_INSTANCE_HEARTBEAT_SEC": "3",
+    "TASK_INSTANCE_HEARTBEAT_TIMEOUT": "25",
+    "TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "4",
+}
+
+
+class Up(NamedTuple):
+    """What `make up` has started."""
+
+    shell: Shell
+    running: up.Running
+    log: Log
+    # Of the past; the schedule runs the last one.
+    hours: tuple[datetime, ...]
+    welcome: str
+    stack: ExitStack
+
+    @property
+    def dates(self) -> str:
+        """The README's names of the last three hours, whatever hour it is meanwhile."""
+        first, _, last = (f"{hour:%Y-%m-%dT%H:00}" for hour in self.hours[1:])
+        return f"since={first} until={last}"
+
+    def lose(self, name: str) -> None:
+        """A part dies with all that it has started, and is started again as `make up` does it."""
+        (part,) = (part for part in self.running.parts if part.name == name)
+        part.kill()
+        self.running.keep()
+
+
+def published(feed: str) -> dict[str, list[str]]:
+    """The rows of each table, without what says in which run, and by which feed, they were written."""
+    return {
+        kind: sorted(
+            repr({name: cell for name, cell in row.items() if name not in _OF_THE_RUN})
+            for row in changeledger.read(feed, TABLE, kind=kind).to_pylist()
+        )
+        for kind in _KINDS
+    }
+
+
+@contextmanager
+def installed_in(folder: Path) -> Iterator[Up]:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        feeds = _configured(folder, patch)
+        traffic, progress = Traffic(7, datetime.now(UTC)), Progress(Console())
+        sources, airflow, running = stack.enter_context(up.started(progress, folder, Settings(), traffic))
+        hours = tuple(traffic.begin + at * HOUR for at in range(PAST_HOURS))
+        welcome = "\n".join(up.welcome(folder, Settings(), sources, airflow, traffic))
+        yield Up(Shell(airflow, folder, feeds), running, traffic.log, hours, welcome, stack)
+
+
+def _configured(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """The project's own files, with one table; returns the folder of feeds."""
+    feeds, policy = folder / "feeds", folder / "airflow" / "config" / "airflow_local_settings.py"
+    feeds.mkdir()
+    feed = yaml.safe_load((PROJECT / "include" / "feeds" / f"{FEED}.yaml").read_text("utf-8"))
+    (feeds / f"{FEED}.yaml").write_text(yaml.safe_dump({**feed, "tables": [{"table": TABLE}]}), "utf-8")
+    shutil.copytree(PROJECT / "include" / "databases", folder / "databases")
+    policy.parent.mkdir(parents=True)
+    policy.write_text(_POLICY, "utf-8")
+    patch.setenv("CHANGELEDGER_HOME", str(folder))
+    for name in ("feeds", "databases"):
+        patch.setenv(f"CHANGELEDGER_{name.upper()}", str(folder / name))
+    for name, value in _MISSED.items():
+        patch.setenv(f"AIRFLOW__SCHEDULER__{name}", value)
+    return feeds
