@@ -138,8 +138,10 @@ def test_backfills_both_ways(mended: Up) -> None:
     ((run,),) = at.asked("SELECT run_id FROM dag_run WHERE dag_id = %s AND logical_date = %s", FEED, first)
     onwards = {"task_ids": ["normalize"], "include_downstream": True, "only_failed": False}
     at.api("POST", f"dags/{FEED}/clearTaskInstances", {**onwards, "dag_run_id": run, "dry_run": False})
-    again = "SELECT 1 FROM task_instance WHERE task_id = 'publish' AND state = 'success' AND start_date > %s"
-    at.await_rows(f"{again} AND dag_id = %s", cleared, FEED)
+    # The hour brings nothing that is not published: what follows normalize is skipped.
+    again = "SELECT 1 FROM task_instance WHERE task_id = 'normalize' AND state IN ('success', 'skipped')"
+    at.await_rows(f"{again} AND start_date > %s AND dag_id = %s", cleared, FEED)
+    at.await_runs(FEED)
     at.await_none("SELECT 1 FROM backfill WHERE completed_at IS NULL")
     before = datetime.now(UTC)
     at.up(f"{mended.dates}\n{backfills()[1]}")
