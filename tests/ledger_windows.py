@@ -19,7 +19,7 @@ from changeledger.model.window import Window
 from changeledger.spark.rows import Workers
 from changeledger.stages import normalize, reconcile
 from changeledger.stages.common.context import StageContext, take_lease
-from changeledger.stages.normalization import other_records
+from changeledger.stages.normalization import other_records, preparing
 from changeledger.stages.normalization.reading import Input
 from tests.reconcile.tables import ledger
 from tests.stored_rows import stored_rows
@@ -51,7 +51,7 @@ def carry(
     assert ctx is not None
     ctx.control.open_window(feed.feed, over, None, {})
     ctx.control.begin_stage(feed.feed, over, "normalize")
-    normalize._prepare(ctx, {contract.table: contract})
+    preparing.prepare(ctx, {contract.table: contract})
     delivered = [
         {**row, "window_id": over.id, "source_position": (contract.table, 0, number * 10_000 + at, None)}
         for at, row in enumerate(rows)

@@ -228,6 +228,30 @@ def replay(mended: Up, pages: Pages) -> None:
     page.leave_frame()
 
 
+def test_a_row_in_two_feeds_and_the_verdict(mended: Up, pages: Pages) -> None:
+    """A row's life beside the same row of the other feed; then whether that feed may take over."""
+    page = pages.browser
+    table = mended.log.table(TABLE)
+    key = next(iter(mended.log.final_rows(table)))
+    pages.go(f"plugin/ledger/changeledger/feeds/{FEED}/rows")
+    page.enter_frame()
+    page.click(f"//select[@name='table']/option[.='{TABLE}']")
+    page.click("//button[.='Choose']")
+    for name, cell in zip(table.key, key, strict=True):
+        page.type(f"//input[@name='key.{name}']", str(cell))
+    page.click("//button[.='Show']")
+    page.find(f"//th[.='{FEED}']/following-sibling::th[.='{ADDED}']")
+    page.find("//h2[starts-with(., 'Its life')]")
+    assert not page.all("//*[.='disagree']"), page.text[:3000]
+    page.leave_frame()
+    pages.go(f"plugin/ledger/changeledger/cutover/shop?old={FEED}&new={ADDED}&days=1&events=1")
+    page.enter_frame()
+    pages.await_text(f"May {ADDED} replace {FEED}?")
+    page.find("//p[contains(@class, 'verdict-line')]/strong[contains('GO. NOT YET. NO-GO.', .)]")
+    page.find(f"//tr[td[1][.='{TABLE}'] and td[5][.='0'] and td[7][.='0']]")
+    page.leave_frame()
+
+
 def test_the_page_of_releases(mended: Up, pages: Pages) -> None:
     """To the release before, with a reason, and forward again."""
     page, control = pages.browser, ControlStore(Settings().control_url)
