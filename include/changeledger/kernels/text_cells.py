@@ -21,6 +21,8 @@ from changeledger.model.sql_type import SqlType
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _FLOAT = r"^-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,3})?$"
+# Of a second, the digits of a `datetime`, which counts thirds of 10 ms: .8833333 is .883 in its own text.
+_THIRDS = r"\.[0-9]{2}(?:3{2,7}|6{1,6}7)"
 # Where the parts of `2026-08-07 16:25:00.8833333` begin.
 _AT_CLOCK, _AT_FRACTION = 11, 20
 
@@ -104,15 +106,16 @@ def _from_the_year_1(values: pa.Array, least: int) -> pa.Array:
 
 
 def _datetime(sql: SqlType) -> tuple[str, Quick]:
-    # A `datetime` of more than three digits is for the reader of a single text.
-    digits = sql.fraction_digits
-    pattern = f"^{_DAY}[ T]{_CLOCK}{_fraction(digits)}$"
+    digits, is_in_thirds = sql.fraction_digits, sql.base == "datetime"
+    fraction = f"(?:{_THIRDS}|{_fraction(digits)})" if is_in_thirds else _fraction(digits)
+    pattern = f"^{_DAY}[ T]{_CLOCK}{fraction}$"
     if sql.spark == "string":
         return pattern, lambda texts: _day_and_clock(texts, digits)
 
     def convert(texts: pa.StringArray) -> pa.Array:
         in_micros = pc.utf8_slice_codeunits(texts, 0, _AT_FRACTION + 6)
-        return _from_the_year_1(pc.cast(in_micros, pa.timestamp("us")), MICROS[0])
+        timestamps = _from_the_year_1(pc.cast(in_micros, pa.timestamp("us")), MICROS[0])
+        return pc.round_temporal(timestamps, unit="millisecond") if is_in_thirds else timestamps
 
     return pattern, convert
 
