@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from changeledger.control import Position, furthest
 from changeledger.kernels import lateness
-from changeledger.lake import catalog, refs, scans
+from changeledger.lake import refs, scans
 from changeledger.lake.publishing import complete, require_mains
 from changeledger.lake.refs import release_tag
 from changeledger.model.errors import StageOrderError
@@ -52,7 +52,7 @@ def _untouched(ctx: StageContext) -> dict[str, int]:
     """Main of the tables that the run has not touched: one tag reads all tables."""
     others = {t.table for t in ctx.whole.tables} - set(ctx.names)
     names = [name for table in others for name in TableNames.of(ctx.feed.namespace, table)]
-    return refs.heads(catalog.existing(names), refs.MAIN)
+    return refs.heads(names, refs.MAIN)
 
 
 def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
