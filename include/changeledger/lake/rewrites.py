@@ -66,14 +66,7 @@ class Stays:
 
     keys: pa.Table
     hashes: Known
-    where: BooleanExpression
     ends: Ends | None
-
-    @classmethod
-    def of(cls, keys: pa.Table, ends: Ends | None) -> Stays:
-        touched = Touched.of_keys(as_batch(keys))
-        where = scans.are_near(touched)
-        return cls(keys, touched.hashes, where if ends is None else And(where, ends.where), ends)
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         # As the keys have them: Iceberg reads texts of any size.
@@ -99,16 +92,17 @@ class Rewrite(NamedTuple):
     stays: Sequence[Stays]
 
     @classmethod
-    def of(cls, table: Table, branch: str, stays: Sequence[Stays]) -> Rewrite | None:
+    def of(cls, table: Table, branch: str, gone: Sequence[tuple[pa.Table, Ends | None]]) -> Rewrite | None:
         """None where the files are large, or where positions are deleted in one: Iceberg's totals would count
-        them for ever."""
-        where = reduce(Or, (kernel.where for kernel in stays))
+        them for ever. `gone`: keys of rows that go, and which of theirs."""
+        known = [(keys, Touched.of_keys(as_batch(keys)), ends) for keys, ends in gone]
+        where = reduce(Or, (_may_go(touched, ends) for _, touched, ends in known))
         files = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
         size = sum(task.file.file_size_in_bytes for task in files)
         rows = sum(task.file.record_count for task in files)
         if any(task.delete_files for task in files) or size > _MOST_BYTES or rows > _MOST_ROWS:
             return None
-        return cls(table, files, stays)
+        return cls(table, files, [Stays(keys, touched.hashes, ends) for keys, touched, ends in known])
 
     def asked(self, workers: Workers) -> list[Asked]:
         """The new files of the small ones together; of each other one how many rows stay, and where."""
@@ -147,3 +141,8 @@ class Rewrite(NamedTuple):
                 new += files_in(files)
                 old.append(task.file)
         return new, old
+
+
+def _may_go(touched: Touched, ends: Ends | None) -> BooleanExpression:
+    where = scans.are_near(touched)
+    return where if ends is None else And(where, ends.where)

@@ -14,7 +14,7 @@ from changeledger.kernels.rows import Rows, chosen
 from changeledger.lake import catalog, iceberg, refs, scans
 from changeledger.lake.bounds import between
 from changeledger.lake.file_writes import FILES, Writing, commit, files_in
-from changeledger.lake.rewrites import Ends, Rewrite, Stays
+from changeledger.lake.rewrites import Ends, Rewrite
 from changeledger.model.change import quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark.rows import Asked, as_spark
@@ -87,8 +87,8 @@ def _rewrite(change: TableChange, keys: Sequence[pa.Table]) -> Rewrite | None:
         return None
     rewrite = None
     if all(len(own) <= _MOST_KEYS for _, own in known):
-        stays = [Stays.of(own, gone.ends) for gone, own in known]
-        rewrite = Rewrite.of(catalog.load(change.table), change.branch, stays)
+        gone_keys = [(own, gone.ends) for gone, own in known]
+        rewrite = Rewrite.of(catalog.load(change.table), change.branch, gone_keys)
     if rewrite is None:
         for gone, own in known:
             _delete(change, gone, own)
