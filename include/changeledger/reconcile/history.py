@@ -111,9 +111,18 @@ def _continued(ordered: OrderedEffects, contract: Contract, window_id: str, *, w
     """`with_seeds`: are seeds that nothing follows among what is opened?"""
     is_again, is_new = _is_no_continuation(ordered)
     is_row = np.isin(ordered.effects.origin, (CHANGED, SEED))[ordered.at]
-    rows = ordered.only(~is_again & is_row)
-    intervals = _intervals(rows, contract, window_id, with_seeds=with_seeds)
-    return intervals._replace(again=_firsts(ordered, is_again & is_new, contract))
+    placed = without_vain(key_moves.in_statement_order(ordered.only(~is_again & is_row), contract))
+    filled_images = images.without_repeats(images.filled(placed, contract), contract)
+    chain = image_chain.judged(filled_images, contract)
+    rows, sequence = _Rows(filled_images, chain, contract, window_id), filled_images.sequence
+    # A seed that nothing follows stays as it is.
+    is_written = with_seeds | (sequence.effects.origin[sequence.at] != SEED)
+    return History(
+        closed=rows.at(np.flatnonzero(sequence.is_followed)),
+        opened=rows.at(np.flatnonzero(~sequence.is_followed & is_written)),
+        breaks=image_chain.breaks(filled_images, chain, contract, window_id),
+        again=_firsts(ordered, is_again & is_new, contract),
+    )
 
 
 def _firsts(ordered: OrderedEffects, places: Bools, contract: Contract) -> pa.Table:
@@ -157,22 +166,6 @@ def _is_parted(ordered: OrderedEffects) -> Indices:
     kind, _, _ = taken(column(effects.rows, "break"), seeds).flatten()
     was_there = equal(kind, image_chain.ROW_WAS_THERE) & valid(left_at)
     return places[flags_of(pc.greater_equal(since, left_at)) | was_there]
-
-
-def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str, *, with_seeds: bool) -> History:
-    placed = without_vain(key_moves.in_statement_order(ordered, contract))
-    filled_images = images.without_repeats(images.filled(placed, contract), contract)
-    chain = image_chain.judged(filled_images, contract)
-    rows = _Rows(filled_images, chain, contract, window_id)
-    is_followed = filled_images.sequence.is_followed
-    origin = filled_images.sequence.effects.origin[filled_images.sequence.at]
-    return History(
-        closed=rows.at(np.flatnonzero(is_followed)),
-        # A seed that nothing follows stays as it is.
-        opened=rows.at(np.flatnonzero(~is_followed & (with_seeds | (origin != SEED)))),
-        breaks=image_chain.breaks(filled_images, chain, contract, window_id),
-        again=_firsts(ordered, np.zeros(len(ordered), np.bool_), contract),
-    )
 
 
 class _Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from changeledger.kernels.arrow import Bools, flags_of, row_type, valid
 from changeledger.kernels.hashed import by, hash_of
 from changeledger.kernels.order import is_among
-from changeledger.kernels.touched import HASHES, HashesOf, Known, known
+from changeledger.kernels.touched import Known
 from changeledger.model.contract import Contract
 
 # From when to when the row of an interval was there.
@@ -77,7 +77,7 @@ class EffectsOn:
     """Rows of a ledger with an effect on one of the keys, by their hashes."""
 
     hashes: Known
-    is_selective: bool = True
+    is_selective: ClassVar[bool] = True
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         passes = is_among(hash_of([rows.column("key")]), self.hashes)
@@ -92,12 +92,6 @@ def joined_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
     joined = changes.filter(changes.column("paired_change_id").is_valid())
     ids = [joined.column(name) for name in ("change_id", "paired_change_id")]
     return pa.RecordBatch.from_arrays([pa.concat_arrays(ids)], schema=IDS)
-
-
-def hashes_of(keys: pa.Table) -> Known:
-    """Of a column `key`."""
-    batches = keys.combine_chunks().to_batches()
-    return known(pa.Table.from_batches([HashesOf(by("key"))(batch) for batch in batches], HASHES))
 
 
 def only_places(rows: pa.RecordBatch) -> pa.RecordBatch:

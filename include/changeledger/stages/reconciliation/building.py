@@ -14,6 +14,7 @@ from pyiceberg.expressions import And, BooleanExpression
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BucketKernel, Part, Rows, as_batch, bucketed, together
+from changeledger.kernels.touched import Touched
 from changeledger.lake import scans, writes
 from changeledger.lake.rewrites import Ends
 from changeledger.model import change
@@ -110,26 +111,29 @@ class Building:
         opened = outputs[buckets.OPENED]
         history, current = [self._keys(opened, Ends("_valid_to"))], [self._keys(opened)]
         for rebuilt in late:
-            cells = rebuilt.keys.column("key").combine_chunks().flatten()
-            table = pa.Table.from_arrays(cells, names=[c.name for c in self.contract.key])
             ends = None if rebuilt.since is None else Ends("_next_sort_key", rebuilt.since)
-            rows = self.ctx.workers.given(table)
+            rows = self.ctx.workers.given(self._key_columns(rebuilt.keys))
             history.append(self._keys(rows, ends))
             current.append(self._keys(rows))
         return _Gone(history, current)
 
     def _rebuilt(self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys) -> Rebuilt:
         """History of these keys from that sort key on, or all of it."""
-        contract = self.contract
-        changes = keys.changes_of(again, since)
+        contract, late = self.contract, Touched.of_keys(as_batch(self._key_columns(again)))
+        changes = keys.changes_of(late, since)
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
-            buckets.OPENED: Part(keys.intervals_at(again, since), by(*(c.name for c in contract.key))),
+            buckets.OPENED: Part(keys.intervals_at(late, since), by(*(c.name for c in contract.key))),
             buckets.AGAIN: Part(self.ctx.workers.given(again), buckets.KEY),
         }
         kernel: BucketKernel = buckets.Rebuild(contract, truncates, self.ctx.id)
         return Rebuilt(again, since, bucketed(parts, kernel, buckets.outputs(contract)))
+
+    def _key_columns(self, keys: pa.Table) -> pa.Table:
+        """Of a column `key` its parts."""
+        cells = keys.column("key").combine_chunks().flatten()
+        return pa.Table.from_arrays(cells, names=[c.name for c in self.contract.key])
 
     def _keys(self, rows: Rows, ends: Ends | None = None) -> writes.Keys:
         return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], ends)

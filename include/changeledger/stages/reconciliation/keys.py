@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not
 
 from changeledger.kernels import order, touched
-from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type
+from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BatchKernel, Rows, as_batch, together
 from changeledger.kernels.touched import (
@@ -25,6 +25,7 @@ from changeledger.kernels.touched import (
     touched_schema,
 )
 from changeledger.lake import scans
+from changeledger.lake.rewrites import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import buckets, selection
@@ -143,22 +144,18 @@ class Keys:
         kernel = partial(selection.as_places, contract=self.contract, sort_key=min(self.emptied))
         return [rows.through(kernel, schema)]
 
-    def changes_of(self, keys: pa.Table, since: bytes | None) -> Rows:
+    def changes_of(self, late: Touched, since: bytes | None) -> Rows:
         """The ledger rows of the branch that have an effect on the keys; `since` a sort key, or all."""
         name, schema = self.ctx.names[self.contract.table].changes, ledger_schema(self.contract)
         where = AlwaysTrue() if since is None else scans.is_from("sort_key", since)
-        among = selection.EffectsOn(selection.hashes_of(keys))
+        among = selection.EffectsOn(late.hashes)
         return scans.scanned(self.ctx.workers, name, where, schema, self.ledger, among)
 
-    def intervals_at(self, keys: pa.Table, since: bytes | None) -> Rows:
+    def intervals_at(self, late: Touched, since: bytes | None) -> Rows:
         """The published intervals of the keys in which that sort key lies: they begin before it."""
         schema = history_schema(self.contract)
         if since is None:
             return self.ctx.workers.nothing(schema)
-        reaches = Or(scans.is_from("_next_sort_key", since), scans.is_null("_next_sort_key"))
-        cells = pa.table(column(keys, "key").flatten(), [c.name for c in self.contract.key])
-        where = And(
-            scans.is_before("_sort_key", since), reaches, scans.are_near(Touched.of_keys(as_batch(cells)))
-        )
-        among = selection.OpenOrEmptied(self.contract, selection.hashes_of(keys))
-        return self._history(where, among, schema)
+        reaches = Ends("_next_sort_key", since).where
+        where = And(scans.is_before("_sort_key", since), reaches, scans.are_near(late))
+        return self._history(where, selection.OpenOrEmptied(self.contract, late.hashes), schema)
