@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -98,18 +99,21 @@ class Worker(_Part):
 
     def executors(self) -> dict[tuple[str, str], psutil.Process]:
         """Its executors that run, by the ids of their application and of their own."""
-        running = {}
+        running: dict[tuple[str, str], psutil.Process] = {}
         for process in self._tree():
             options = _command(process)
             if "--executor-id" in options:
                 app, own = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
-                running[app, own] = process
+                # What an executor starts, such as `chmod`, has its command line for a moment, and comes later.
+                running.setdefault((app, own), process)
         return running
 
     def lose_power(self) -> None:
         tree = self._tree()
         for process in tree:
-            process.kill()
+            # Python workers end by themselves when their executor goes.
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         psutil.wait_procs(tree)
 
     def _tree(self) -> list[psutil.Process]:
