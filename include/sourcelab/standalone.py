@@ -104,7 +104,7 @@ class Worker(_Part):
             options = _command(process)
             if "--executor-id" in options:
                 app, own = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
-                # What an executor starts, such as `chmod`, has its command line for a moment, and comes later.
+                # What it starts, such as `chmod`, has its command line for a moment, and comes later here.
                 running.setdefault((app, own), process)
         return running
 

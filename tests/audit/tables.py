@@ -15,7 +15,7 @@ from changeledger.audit.columns import built_schema, changes_schema
 from changeledger.audit.narrow_rows import NOT_CHECKED, RULES
 from changeledger.kernels.arrow import RECORD
 from changeledger.kernels.hashed import by
-from changeledger.kernels.touched import Among, known
+from changeledger.kernels.touched import HASHES, Among, known
 from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(
@@ -115,7 +115,7 @@ def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] 
         suspects.OPENED: opened,
         suspects.CURRENT: suspects.each(built[key_rules.CURRENT], key_of),
     }
-    asked = among("key", suspects.of_keys(as_tables(hashed)), built)
+    asked = among("key", suspected(hashed)[suspects.KEYS], built)
     own = (
         one.filter(pc.equal(one.column("_window_id"), RUN)) for one in (built["history"], built["current"])
     )
@@ -134,11 +134,17 @@ def as_tables(batches: Mapping[str, pa.RecordBatch]) -> dict[str, pa.Table]:
     return {name: pa.Table.from_batches([one]) for name, one in batches.items()}
 
 
-def among(
-    name: str, found: Mapping[str, pa.Table], parts: Mapping[str, pa.RecordBatch]
-) -> dict[str, pa.RecordBatch]:
+def suspected(hashed: Mapping[str, pa.RecordBatch]) -> Mapping[str, pa.Table]:
+    """The suspects among these rows, and no others."""
+    schemas = {suspects.PLACES: suspects.PLACE, suspects.OPENED: suspects.OPEN, suspects.CURRENT: HASHES}
+    schemas |= dict.fromkeys((ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED), HASHES)
+    nothing = {name: schema.empty_table() for name, schema in schemas.items()}
+    return suspects.suspects({**nothing, **as_tables(hashed)})
+
+
+def among(name: str, hashes: pa.Table, parts: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
     """The rows of the suspects."""
-    kernel = Among(by(name), known(found[suspects.SUSPECTS]))
+    kernel = Among(by(name), known(hashes))
     return {part: kernel(rows) for part, rows in parts.items()}
 
 
@@ -171,7 +177,7 @@ def of_ids(
     }
     hashed = {name: suspects.each(one, by("id")) for name, one in parts.items() if name != ids.NEW}
     hashed[ids.NEW] = suspects.ids_of_changes(batch(rows))
-    asked = among("id", suspects.of_ids(as_tables(hashed)), parts)
+    asked = among("id", suspected(hashed)[suspects.IDS], parts)
     return ids.IdRules(CONTRACT.table)(as_tables(asked))
 
 

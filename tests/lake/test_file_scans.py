@@ -66,9 +66,9 @@ def test_comments_are_written_where_they_differ(spark: SparkSession, table: str)
 
 def take_off(spark: SparkSession, name: str, ids: list[int], ends: Ends | None = None) -> None:
     workers = Workers(lambda: spark)
-    keys = workers.given(pa.table({"id": pa.array(ids, pa.int32())}))
-    change = TableChange(name, "work", workers.nothing(SCHEMA), COLUMNS[:3], [Keys(keys, COLUMNS[:1], ends)])
-    apply([change])
+    known = pa.table({"id": pa.array(ids, pa.int32())})
+    keys = Keys(workers.given(known), COLUMNS[:1], known, ends)
+    apply([TableChange(name, "work", workers.nothing(SCHEMA), COLUMNS[:3], [keys])])
 
 
 def test_rows_are_those_of_spark(spark: SparkSession, table: str) -> None:
@@ -176,9 +176,10 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
         spark.sql(f"DELETE FROM {name} WHERE id = 3")
     refs.set_branch(name, "work", refs.snapshot_of(name) or 0)
     workers, schema = Workers(lambda: spark), pa.schema([("id", pa.int32()), ("ends", pa.binary())])
-    keys = workers.given(pa.table({"id": pa.array([1, 3], pa.int32())}))
-    others = workers.given(pa.table({"id": pa.array([2], pa.int32())}))
-    gone = [Keys(keys, columns[:1], Ends("ends", b"\x02")), Keys(others, columns[:1], Ends("ends"))]
+    gone = []
+    for ids, ends in (([1, 3], Ends("ends", b"\x02")), ([2], Ends("ends"))):
+        known = pa.table({"id": pa.array(ids, pa.int32())})
+        gone.append(Keys(workers.given(known), columns[:1], known, ends))
     apply([TableChange(name, "work", workers.nothing(schema), columns, gone)])
     left = iceberg.read(spark, name, "work").collect()
     assert [(row["id"], bytes(row["ends"])) for row in left] == [(1, b"\x01")]

@@ -83,7 +83,8 @@ def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: 
     append(given(spark, 4), table, BRANCH, COLUMNS)
     at = refs.snapshot_of(table, BRANCH)
     workers = Workers(lambda: spark)
-    keys = Keys(workers.given(pa.table({"id": pa.array([1, 4], pa.int32())})), COLUMNS[:1], Ends("_valid_to"))
+    ids = pa.table({"id": pa.array([1, 4], pa.int32())})
+    keys = Keys(workers.given(ids), COLUMNS[:1], ids, Ends("_valid_to"))
     apply([TableChange(table, BRANCH, workers.nothing(SCHEMA), COLUMNS, [keys])])
     written = {task.file.file_path for task in catalog.load(table).scan(snapshot_id=at).plan_files()}
     left = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()

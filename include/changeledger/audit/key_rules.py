@@ -1,7 +1,7 @@
 """Rules for what a run has built of the keys that it touches: intervals of the history, and current rows.
 
 Those for one row are kernels of batches. Those that compare rows see the suspects among the keys
-(`suspects.of_keys`), with all rows of theirs.
+(`suspects.suspects`), with all rows of theirs.
 """
 
 from __future__ import annotations

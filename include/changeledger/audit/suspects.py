@@ -8,7 +8,7 @@ lacks its match is no suspect if another one has the same hash of 64 bits, as wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,13 +20,15 @@ from changeledger.kernels.arrow import column, flags_of, numbers
 from changeledger.kernels.hashed import Hashes, Key, hash_of
 from changeledger.kernels.touched import HASHES
 
-# Inputs of `of_keys`: places of the run's changes; open intervals, and current rows, of the touched keys.
+# Inputs, beside those of `ids.IdRules`: places of the run's changes; open intervals, and current rows, of
+# the touched keys.
 PLACES: Final = "places"
 OPENED: Final = "opened"
 CURRENT: Final = "current"
-# The output of `of_keys` and `of_ids`: `HASHES` of keys or ids.
-SUSPECTS: Final = "suspects"
-OUTPUTS: Final = {SUSPECTS: HASHES}
+# Outputs.
+KEYS: Final = "keys"
+IDS: Final = "ids"
+OUTPUTS: Final = {KEYS: HASHES, IDS: HASHES}
 
 # Hashes of a key, and of the key with the place in its order.
 PLACE: Final = pa.schema([("hash", pa.int64()), ("place", pa.int64())])
@@ -65,30 +67,35 @@ def ids_of_changes(changes: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([_as_column(hashes)], schema=HASHES)
 
 
-def of_keys(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """The kernel of `OUTPUTS`, over buckets of hashes.
+
+    `tables`: beside the places and rows of keys, the hashes of the ids in the inputs of `ids.IdRules`.
+    """
+    return {KEYS: _each_once(_of_keys(tables)), IDS: _each_once(_of_ids(tables))}
+
+
+def _of_keys(tables: Mapping[str, pa.Table]) -> list[Hashes]:
     """Keys with two changes at one place, two open intervals or current rows, or one without the other."""
     keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
     is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
     alive = is_open[flags_of(column(tables[OPENED], "is_alive"))]
     at_one_place = keys[order.is_among(at, _repeated(at))]
     unmatched = _without(alive, current), _without(current, alive)
-    return _suspects(at_one_place, _repeated(is_open), _repeated(current), *unmatched)
+    return [at_one_place, _repeated(is_open), _repeated(current), *unmatched]
 
 
-def of_ids(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    """Ids that two changes have, that are published already, or that a duplicate names and no change has.
-
-    `tables`: the hashes of the ids in the inputs of `ids.IdRules`, by their names.
-    """
+def _of_ids(tables: Mapping[str, pa.Table]) -> list[Hashes]:
+    """Ids that two changes have, that are published already, or that a duplicate names and no change has."""
     inputs = (ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED)
     new, published, duplicates, stayed = (_hashes(tables[name]) for name in inputs)
     again = new[order.is_among(new, order.distinct(published))]
-    return _suspects(_repeated(new), again, _without(_without(duplicates, new), stayed))
+    return [_repeated(new), again, _without(_without(duplicates, new), stayed)]
 
 
-def _suspects(*parts: Hashes) -> Mapping[str, pa.Table]:
-    hashes = order.distinct(np.concatenate(parts))
-    return {SUSPECTS: pa.Table.from_arrays([_as_column(hashes)], schema=HASHES)}
+def _each_once(parts: Sequence[Hashes]) -> pa.Table:
+    """`HASHES`."""
+    return pa.Table.from_arrays([_as_column(order.distinct(np.concatenate(parts)))], schema=HASHES)
 
 
 def _repeated(hashes: Hashes) -> Hashes:

@@ -74,8 +74,8 @@ def touched_schema(key: pa.StructType) -> pa.Schema:
 
 
 def sides_touched(changes: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`touched_schema` of changes, all of whose columns are keys."""
-    return keys_touched(rows_of(changes.columns), schema)
+    """`touched_schema` of both keys of changes."""
+    return keys_touched(rows_of([changes.column(side) for side in ("key", "previous_key")]), schema)
 
 
 def keys_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -21,21 +21,20 @@ from changeledger.spark.rows import Asked, as_spark
 from changeledger.spark.session import for_small_data
 
 # This many keys travel to the workers that write files again; more are joined by Spark.
-_MOST_KEYS: Final = 200_000
+MOST_KEYS: Final = 200_000
 _DELETE: Final = "WHEN MATCHED THEN DELETE"
 
 
 class Keys(NamedTuple):
-    """Rows that go: those with one of these keys, and with these ends where only some are meant."""
+    """Rows that go: those with one of these keys, and with these ends where only some are meant.
+
+    `known`: the keys alone, in this process; of more than `MOST_KEYS` one more than that is enough.
+    """
 
     rows: Rows
     columns: iceberg.Columns
+    known: pa.Table
     ends: Ends | None = None
-
-    @property
-    def chosen(self) -> Rows:
-        """The columns of the keys alone."""
-        return chosen(self.rows, [name for name, _ in self.columns])
 
 
 class TableChange(NamedTuple):
@@ -59,9 +58,7 @@ def apply(changes: Sequence[TableChange]) -> None:
     Keys that are in large files are taken off by MERGE, in a commit of its own.
     """
     workers = as_spark(changes[0].new).workers
-    keys = [gone.chosen for change in changes for gone in change.gone]
-    known = iter(keys[0].collected_with(keys[1:], _MOST_KEYS + 1) if keys else [])
-    rewrites = [_rewrite(change, [next(known) for _ in change.gone]) for change in changes]
+    rewrites = [_rewrite(change) for change in changes]
     tables = [
         catalog.load(change.table) if rewrite is None else rewrite.table
         for change, rewrite in zip(changes, rewrites, strict=True)
@@ -80,29 +77,30 @@ def apply(changes: Sequence[TableChange]) -> None:
             commit(table, change.branch, files, old)
 
 
-def _rewrite(change: TableChange, keys: Sequence[pa.Table]) -> Rewrite | None:
+def _rewrite(change: TableChange) -> Rewrite | None:
     """The files to be written again; None if there is nothing to do, or MERGE has done it."""
-    known = [(gone, own) for gone, own in zip(change.gone, keys, strict=True) if len(own)]
-    if not known:
+    all_gone = [gone for gone in change.gone if len(gone.known)]
+    if not all_gone:
         return None
     rewrite = None
-    if all(len(own) <= _MOST_KEYS for _, own in known):
-        gone_keys = [(own, gone.ends) for gone, own in known]
-        rewrite = Rewrite.of(catalog.load(change.table), change.branch, gone_keys)
+    if all(len(gone.known) <= MOST_KEYS for gone in all_gone):
+        keys = [(gone.known, gone.ends) for gone in all_gone]
+        rewrite = Rewrite.of(catalog.load(change.table), change.branch, keys)
     if rewrite is None:
-        for gone, own in known:
-            _delete(change, gone, own)
+        for gone in all_gone:
+            _delete(change, gone)
     return rewrite
 
 
-def _delete(change: TableChange, gone: Keys, keys: pa.Table) -> None:
-    """MERGE. Of a join Spark passes over no file; of literal ends it does, where all `keys` are known."""
-    same = [f"t.{quoted(name)} = s.{quoted(name)}" for name, _ in gone.columns]
-    if len(keys) <= _MOST_KEYS:
-        same += [f"t.{bound}" for bound in between(keys, gone.columns)]
+def _delete(change: TableChange, gone: Keys) -> None:
+    """MERGE. Of a join Spark passes over no file; of literal ends it does, where all keys are known."""
+    names = [name for name, _ in gone.columns]
+    same = [f"t.{quoted(name)} = s.{quoted(name)}" for name in names]
+    if len(gone.known) <= MOST_KEYS:
+        same += [f"t.{bound}" for bound in between(gone.known, gone.columns)]
     if gone.ends is not None:
         same.append(gone.ends.sql)
-    frame: DataFrame = as_spark(gone.chosen).frame
+    frame: DataFrame = as_spark(chosen(gone.rows, names)).frame
     # The files are large, however small the window.
     for_small_data(frame.sparkSession, small=False)
     iceberg.merge(frame, change.table, change.branch, " AND ".join(same), _DELETE)

@@ -87,11 +87,15 @@ class EffectsOn:
         return rows.filter(pa.array(passes))
 
 
-def joined_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`IDS` of updates of a key that were joined, and of their halves."""
-    joined = changes.filter(changes.column("paired_change_id").is_valid())
-    ids = [joined.column(name) for name in ("change_id", "paired_change_id")]
-    return pa.RecordBatch.from_arrays([pa.concat_arrays(ids)], schema=IDS)
+def joined(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """The updates of a key that were joined of two halves."""
+    return changes.filter(changes.column("paired_change_id").is_valid())
+
+
+def ids(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`IDS` of joined updates, and of their halves."""
+    both = [changes.column(name) for name in ("change_id", "paired_change_id")]
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=IDS)
 
 
 def only_places(rows: pa.RecordBatch) -> pa.RecordBatch:

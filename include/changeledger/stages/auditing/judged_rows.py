@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -117,23 +117,22 @@ class JudgedRows:
         return rows.through(partial(columns.of_ledger, schema=schema), schema)
 
     def placed(self, contract: Contract) -> Rows:
-        """The ledger rows of the run: key, place and ids."""
+        """The ledger rows of the run: key, place, ids, and the records that became changes."""
+        return self._placed(contract, _RECORDS)
+
+    def _placed(self, contract: Contract, more: Iterable[pa.Field] = ()) -> Rows:
         key = row_type(contract.key)
-        schema = pa.schema([("key", key), ("previous_key", key), *_PLACED])
+        schema = pa.schema([("key", key), ("previous_key", key), *_PLACED, *more])
         return self._of_window(self.ctx.names[contract.table].changes, schema)
 
-    def records_of_changes(self, contract: Contract) -> Rows:
-        """The records that became the run's changes."""
-        return self._of_window(self.ctx.names[contract.table].changes, _RECORDS)
-
-    def around(self, contract: Contract, placed: Rows) -> Around:
-        """`placed`: the run's changes."""
+    def around(self, contract: Contract) -> Around:
         names, nothing = self.ctx.names[contract.table], self.ctx.workers.nothing(ids.PUBLISHED_IDS)
         if not any(map(self._is_written, names)):
             return Around(None, nothing)
         if all(self.tables[name].main is None for name in names):
             # All that is there is the run's.
             return Around(Where(AlwaysTrue(), AlwaysTrue()), nothing)
+        placed = self._placed(contract)
         commits = placed.through(published_changes.commits, published_changes.COMMITS)
         own_ids = placed.through(suspects.ids_of_changes, HASHES).through(HashesOf(suspects.key), HASHES)
         of_keys, of_commits, of_ids = self._keys(contract, placed).collected_with([commits, own_ids])
@@ -155,7 +154,7 @@ class JudgedRows:
         """The keys that the run touches, by changes or otherwise."""
         names, own = self.ctx.names[contract.table], row_type(contract.key)
         schema = touched_schema(own)
-        parts = [placed.through(partial(_sides_touched, schema=schema), schema)]
+        parts = [placed.through(partial(sides_touched, schema=schema), schema)]
         for name in (names.history, names.current):
             rows = self._at(name, self._is_own, pa.schema(list(own)))
             parts.append(rows.through(partial(keys_touched, schema=schema), schema))
@@ -225,10 +224,6 @@ class JudgedRows:
         """Rows of the table as the run has built it."""
         assert self.ctx.snapshots is not None, "the audit judges snapshots"
         return scans.scanned(self.ctx.workers, table, where, schema, self.ctx.snapshots[table], among)
-
-
-def _sides_touched(placed: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    return sides_touched(placed.select(["key", "previous_key"]), schema)
 
 
 def _among(rows: Rows, key: Key) -> Among:

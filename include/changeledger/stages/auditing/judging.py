@@ -109,9 +109,9 @@ class Judging:
     def of_table(self, contract: Contract) -> OfTable:
         table, judged, new = contract.table, self.judged, self.judged.changes(contract)
         placed, own = judged.placed(contract), judged.own(contract)
-        around = judged.around(contract, placed)
+        around = judged.around(contract)
         by_id = self._by_id(contract, new, around.published)
-        of_records = judged.records_of_changes(contract).through(record_sums.of_ledger, record_sums.ENTRIES)
+        of_records = placed.through(record_sums.of_ledger, record_sums.ENTRIES)
         asked, sums = self._suspects(contract, placed, around, by_id, of_records)
         by_keys = self._judged_by_keys(contract, new, around, asked.keys)
         by_ids = self._judged_by_ids(table, by_id, asked.ids)
@@ -153,23 +153,20 @@ class Judging:
     ) -> tuple[Suspects, pa.Table]:
         """What rules that compare rows have to look at, and `record_sums.SUMS` of the run's changes."""
         opened, current = self.judged.hashed(contract, around.keys)
-        of_keys = {
+        hashes = partial(suspects.each, key_of=by("id"))
+        others = {name: rows.through(hashes, HASHES) for name, rows in by_id.items() if name != ids.NEW}
+        parts = {
             suspects.PLACES: placed.through(suspects.places, suspects.PLACE),
             suspects.OPENED: opened,
             suspects.CURRENT: current,
+            ids.NEW: placed.through(suspects.ids_of_changes, HASHES),
+            **others,
         }
-        hashes = partial(suspects.each, key_of=by("id"))
-        others = {name: rows.through(hashes, HASHES) for name, rows in by_id.items() if name != ids.NEW}
-        of_ids = {ids.NEW: placed.through(suspects.ids_of_changes, HASHES), **others}
-        asked = [
-            bucketed(
-                {name: Part(rows, suspects.key) for name, rows in parts.items()}, kernel, suspects.OUTPUTS
-            )
-            for parts, kernel in ((of_keys, suspects.of_keys), (of_ids, suspects.of_ids))
-        ]
-        keys, of_id = (outputs[suspects.SUSPECTS] for outputs in asked)
-        collected = keys.collected_with([of_id, _summed(of_records)])
-        return Suspects(known(collected[0]), known(collected[1])), collected[2]
+        by_hash = {name: Part(rows, suspects.key) for name, rows in parts.items()}
+        outputs = bucketed(by_hash, suspects.suspects, suspects.OUTPUTS)
+        keys, sums = outputs[suspects.KEYS], _summed(of_records)
+        of_keys, of_ids, summed = keys.collected_with([outputs[suspects.IDS], sums])
+        return Suspects(known(of_keys), known(of_ids)), summed
 
     def _judged_by_keys(self, contract: Contract, new: Rows, around: Around, keys: Known) -> Rows:
         if not len(keys):
@@ -248,10 +245,6 @@ class Judging:
 
 def _summed(entries: Rows) -> Rows:
     return entries.through(record_sums.sums, record_sums.SUMS)
-
-
-def _by_hash(parts: Mapping[str, Rows]) -> dict[str, Part]:
-    return {name: Part(rows, suspects.key) for name, rows in parts.items()}
 
 
 def _among(parts: Mapping[str, Rows], name: str, hashes: Known) -> dict[str, Part]:

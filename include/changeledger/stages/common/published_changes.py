@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import BooleanExpression
 
 from changeledger.kernels.arrow import ledger_schema
 from changeledger.kernels.rows import Rows, count
@@ -43,11 +42,6 @@ def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -
     if not count(placed):
         return nothing
     return scans.scanned(ctx.workers, table, near, ledger_schema(contract), main, among)
-
-
-def are_near(changes: Rows) -> BooleanExpression:
-    """Can a row of the ledger be of the commits of these changes? Files of other rows are passed over."""
-    return scans.are_near(Touched.of(changes.through(commits, COMMITS).collected()))
 
 
 def only_changes(decoded: pa.RecordBatch) -> pa.RecordBatch:

@@ -32,37 +32,35 @@ class Rebuilt(NamedTuple):
 
 
 class Breaks(NamedTuple):
-    """Of one table: those of the histories that go on, and of those that were built again."""
+    """Of one table: those of the history that goes on, their number, and those of what was built again."""
 
     contract: Contract
     continued: Rows
+    number: int
     rebuilt: Sequence[Rebuilt]
 
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    rows = [r for of in tables for r in (of.continued, *(rebuilt.outputs[BREAKS] for rebuilt in of.rebuilt))]
+    continued = [of_table.continued for of_table in tables if of_table.number]
+    rebuilt = [again.outputs[BREAKS] for of_table in tables for again in of_table.rebuilt]
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
     if not is_known:
-        if not rows or not count(together(rows)):
+        if not continued and not (rebuilt and count(together(rebuilt))):
             return
         iceberg.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
     iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if ctx.starts_over:
         iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     elif is_known:
-        rows = [rows for table_breaks in tables for rows in _after(ctx, table_breaks)]
-    if rows:
-        writes.append(together(rows), ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
-
-
-def _after(ctx: StageContext, table_breaks: Breaks) -> list[Rows]:
-    """The table's new rows; those of its histories that were built again are gone from the branch."""
-    rebuilt = [_in_place(ctx, table_breaks.contract, rebuilt) for rebuilt in table_breaks.rebuilt]
-    return [table_breaks.continued, *rebuilt]
+        rebuilt = [_in_place(ctx, of.contract, again) for of in tables for again in of.rebuilt]
+    if continued or rebuilt:
+        rows = together([*continued, *rebuilt])
+        writes.append(rows, ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
 
 
 def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
+    """The breaks of histories that were built again; those that were there are gone from the branch."""
     keys = pa.table({"key": pa.array(_texts(contract, rebuilt.keys), pa.string())})
     breaks = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks)
     published = breaks.where(F.col("table") == contract.table)

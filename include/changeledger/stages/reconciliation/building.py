@@ -13,7 +13,17 @@ from pyiceberg.expressions import And, BooleanExpression
 
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import BucketKernel, Part, Rows, as_batch, bucketed, together
+from changeledger.kernels.rows import (
+    COUNT,
+    BucketKernel,
+    Part,
+    Rows,
+    as_batch,
+    bucketed,
+    chosen,
+    counted,
+    together,
+)
 from changeledger.kernels.touched import Touched
 from changeledger.lake import scans, writes
 from changeledger.lake.rewrites import Ends
@@ -22,6 +32,7 @@ from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
 from changeledger.reconcile.current import current
+from changeledger.spark.rows import Asked, as_spark
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks, Rebuilt
 from changeledger.stages.reconciliation.keys import Keys
@@ -32,6 +43,14 @@ class _Gone(NamedTuple):
 
     history: Sequence[writes.Keys]
     current: Sequence[writes.Keys]
+
+
+class _Continued(NamedTuple):
+    """Of a history that goes on: late keys, keys of its open intervals, and how many breaks there are."""
+
+    again: pa.Table
+    opened: pa.Table
+    breaks: int
 
 
 @dataclass(frozen=True)
@@ -60,11 +79,29 @@ class Building:
             buckets.AGAIN: Part(keys.again(), buckets.KEY),
         }
         outputs = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
-        again = outputs[buckets.AGAIN].collected().combine_chunks()
-        late = self._late(again, truncates, keys)
-        self._write([outputs, *(rebuilt.outputs for rebuilt in late)], self._gone(outputs, late))
-        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
-        return Breaks(contract, outputs[buckets.BREAKS], late)
+        window = self._asked(outputs)
+        late = self._late(window.again, truncates, keys)
+        gone = self._gone(outputs[buckets.OPENED], window.opened, late)
+        self._write([outputs, *(rebuilt.outputs for rebuilt in late)], gone)
+        again = len(window.again)
+        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, again)
+        return Breaks(contract, outputs[buckets.BREAKS], window.breaks, late)
+
+    def _asked(self, outputs: Mapping[str, Rows]) -> _Continued:
+        intervals = outputs[buckets.OPENED]
+        if self.published is None:
+            # Then none takes the place of another.
+            intervals = self.ctx.workers.nothing(intervals.schema)
+        keys = chosen(intervals, [c.name for c in self.contract.key])
+        counts = outputs[buckets.BREAKS].through(counted, COUNT)
+        again, opened, breaks = self.ctx.workers.answers(
+            [
+                Asked(as_spark(outputs[buckets.AGAIN])),
+                Asked(as_spark(keys), most=writes.MOST_KEYS + 1),
+                Asked(as_spark(counts)),
+            ]
+        )
+        return _Continued(again.combine_chunks(), opened, sum(breaks.column("n").to_pylist()))
 
     def _late(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> list[Rebuilt]:
         """History of these keys from the first position on where something is new; of those that no interval
@@ -104,17 +141,20 @@ class Building:
             ]
         )
 
-    def _gone(self, outputs: Mapping[str, Rows], late: Sequence[Rebuilt]) -> _Gone:
-        """The open intervals that are continued, and of late keys what ends after where they begin again."""
+    def _gone(self, opened: Rows, keys: pa.Table, late: Sequence[Rebuilt]) -> _Gone:
+        """The open intervals that are continued, and of late keys what ends after where they begin again.
+
+        `keys`: those of the intervals.
+        """
         if self.published is None:
             return _Gone((), ())
-        opened = outputs[buckets.OPENED]
-        history, current = [self._keys(opened, Ends("_valid_to"))], [self._keys(opened)]
+        history, current = [self._keys(opened, keys, Ends("_valid_to"))], [self._keys(opened, keys)]
         for rebuilt in late:
             ends = None if rebuilt.since is None else Ends("_next_sort_key", rebuilt.since)
-            rows = self.ctx.workers.given(self._key_columns(rebuilt.keys))
-            history.append(self._keys(rows, ends))
-            current.append(self._keys(rows))
+            of_late = self._key_columns(rebuilt.keys)
+            rows = self.ctx.workers.given(of_late)
+            history.append(self._keys(rows, of_late, ends))
+            current.append(self._keys(rows, of_late))
         return _Gone(history, current)
 
     def _rebuilt(self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys) -> Rebuilt:
@@ -135,8 +175,8 @@ class Building:
         cells = keys.column("key").combine_chunks().flatten()
         return pa.Table.from_arrays(cells, names=[c.name for c in self.contract.key])
 
-    def _keys(self, rows: Rows, ends: Ends | None = None) -> writes.Keys:
-        return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], ends)
+    def _keys(self, rows: Rows, keys: pa.Table, ends: Ends | None = None) -> writes.Keys:
+        return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], keys, ends)
 
 
 def _current_schema(contract: Contract) -> pa.Schema:

@@ -14,7 +14,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not
 from changeledger.kernels import order, touched
 from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import BatchKernel, Rows, as_batch, together
+from changeledger.kernels.rows import BatchKernel, Rows, as_batch, chosen, together
 from changeledger.kernels.touched import (
     HASHES,
     Among,
@@ -32,17 +32,20 @@ from changeledger.reconcile import buckets, selection
 from changeledger.stages.common import published_changes
 from changeledger.stages.common.context import StageContext
 
-_IDS = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
+_PLACED = (
+    ("change_id", pa.string()), ("paired_change_id", pa.string()),
+    ("sort_key", pa.binary()), ("commit_lsn", pa.binary()),
+)  # fmt: skip
 _SORT_KEY = pa.schema([("sort_key", pa.binary())])
-_COMMIT_LSN = pa.schema([("commit_lsn", pa.binary())])
 
 
 class _Changes(NamedTuple):
-    """What the run's changes are about: the keys, the first sort key, ids of halves that are joined."""
+    """What the run's changes are about: the keys, the first sort key, ids and commits of joined halves."""
 
     touched: Touched
     first: bytes | None
     joined: pa.Table
+    commits: pa.Table
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,15 @@ class Keys:
 
     def _asked(self) -> _Changes:
         own = row_type(self.contract.key)
-        schema, of_changes = touched_schema(own), pa.schema([("key", own), ("previous_key", own)])
-        keys = self._of_run(of_changes).through(partial(sides_touched, schema=schema), schema)
-        ends = self._of_run(_SORT_KEY).through(touched.ends, _SORT_KEY)
-        ids = self._of_run(_IDS).through(selection.joined_ids, selection.IDS)
-        of_keys, of_ends, joined = keys.collected_with([ends, ids])
-        return _Changes(Touched.of(of_keys), pc.min(of_ends.column(0)).as_py(), joined)
+        placed = self._of_run(pa.schema([("key", own), ("previous_key", own), *_PLACED]))
+        schema = touched_schema(own)
+        keys = placed.through(partial(sides_touched, schema=schema), schema)
+        ends = chosen(placed, _SORT_KEY.names).through(touched.ends, _SORT_KEY)
+        joined = placed.through(selection.joined, placed.schema)
+        ids = joined.through(selection.ids, selection.IDS)
+        commits = joined.through(published_changes.commits, published_changes.COMMITS)
+        of_keys, of_ends, of_ids, of_commits = keys.collected_with([ends, ids, commits])
+        return _Changes(Touched.of(of_keys), pc.min(of_ends.column(0)).as_py(), of_ids, of_commits)
 
     def _history(self, where: BooleanExpression, among: BatchKernel, schema: pa.Schema) -> Rows:
         """Published rows that meet the condition, and pass through the kernel."""
@@ -122,14 +128,14 @@ class Keys:
         schema = buckets.places_schema(self.contract)
         if self.changes is None:
             return self.ctx.workers.nothing(schema)
-        return together([self._joined(self.changes.joined, schema), *self._ended_before(schema)])
+        return together([self._joined(self.changes, schema), *self._ended_before(schema)])
 
-    def _joined(self, ids: pa.Table, schema: pa.Schema) -> Rows:
-        if not len(ids):
+    def _joined(self, changes: _Changes, schema: pa.Schema) -> Rows:
+        if not len(changes.joined):
             return self.ctx.workers.nothing(schema)
         # The two halves stand where the update stands.
-        where = published_changes.are_near(self._of_run(_COMMIT_LSN))
-        hashes = order.distinct(by("change_id")(as_batch(ids)))
+        where = scans.are_near(Touched.of(changes.commits))
+        hashes = order.distinct(by("change_id")(as_batch(changes.joined)))
         with_ids = schema.append(pa.field("change_id", pa.string()))
         return self._ledger(where, Among(by("change_id"), hashes), with_ids).through(
             selection.only_places, schema
