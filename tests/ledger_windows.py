@@ -19,7 +19,7 @@ from changeledger.model.window import Window
 from changeledger.spark.rows import Workers
 from changeledger.stages import normalize, reconcile
 from changeledger.stages.common.context import StageContext, take_lease
-from changeledger.stages.normalization import other_records, preparing
+from changeledger.stages.normalization import preparing
 from changeledger.stages.normalization.reading import Input
 from tests.reconcile.tables import ledger
 from tests.stored_rows import stored_rows
@@ -57,7 +57,7 @@ def carry(
         for at, row in enumerate(rows)
     ]
     one = Input(contract.table, contract, ctx.workers.given(_decoded(ledger(delivered, contract), contract)))
-    other_records.write(ctx, [normalize._write(ctx, one)])
+    normalize._write(ctx, [normalize._normalized(ctx, one)])
     ctx.finish("normalize", ctx.written, [contract])
     reconcile.run(spark, feed, over)
     built = ctx.require_done("reconcile")

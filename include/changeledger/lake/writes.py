@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from changeledger.kernels.rows import Rows, chosen
 from changeledger.lake import catalog, iceberg, refs, scans
 from changeledger.lake.bounds import between
 from changeledger.lake.file_writes import FILES, Writing, commit, files_in
+from changeledger.lake.parallel import parallel_map
 from changeledger.lake.rewrites import Ends, Rewrite
 from changeledger.model.change import quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
@@ -57,6 +59,8 @@ def apply(changes: Sequence[TableChange]) -> None:
 
     Keys that are in large files are taken off by MERGE, in a commit of its own.
     """
+    if not changes:
+        return
     workers = as_spark(changes[0].new).workers
     rewrites = [_rewrite(change) for change in changes]
     tables = [
@@ -69,12 +73,14 @@ def apply(changes: Sequence[TableChange]) -> None:
         own = [Asked(new, Writing.into(table), schema=FILES)]
         asked.append([*own, *(rewrite.asked(workers) if rewrite else ())])
     answers = iter(workers.answers([ask for own in asked for ask in own]))
+    commits = []
     for change, table, rewrite, own in zip(changes, tables, rewrites, asked, strict=True):
         written, *left = [next(answers) for _ in own]
         new_files, old = rewrite.changed(left) if rewrite else ([], [])
         files = [*files_in(written), *new_files]
         if files or old:
-            commit(table, change.branch, files, old)
+            commits.append(partial(commit, table, change.branch, files, old))
+    parallel_map(lambda commit_table: commit_table(), commits)
 
 
 def _rewrite(change: TableChange) -> Rewrite | None:

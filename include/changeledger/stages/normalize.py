@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,11 +62,11 @@ def run(ctx: StageContext) -> None:
     published = {table: stated.published for table, stated in of_window.items()}
     unchanged = preparing.prepare(ctx, {**ctx.contracts(), **published})
     describing.describe(ctx, of_window.values(), unchanged)
-    left = ctx.workers.each(lambda table_input: _write(ctx, _published(ctx, table_input, of_window)), inputs)
-    left += ctx.workers.each(partial(_write, ctx), repairing.inputs(ctx))
-    other_records.write(ctx, left)
+    records = ctx.workers.each(lambda of: _normalized(ctx, _published(ctx, of, of_window)), inputs)
+    records += ctx.workers.each(partial(_normalized, ctx), repairing.inputs(ctx))
+    _write(ctx, records)
     if isinstance(dialect, MessageDialect):
-        waiting.write(ctx, any(records.counts.get(change.PENDING) for records in left))
+        waiting.write(ctx, any(of_input.others.counts.get(change.PENDING) for of_input in records))
     _forget_replayed(ctx)
     ctx.finish("normalize", ctx.written, of_window.values())
 
@@ -150,12 +151,19 @@ def _published(ctx: StageContext, table_input: Input, contracts: Mapping[str, Co
     return Input(table_input.table, contract.published, decoded.through(kernel, kernel.schema))
 
 
-def _write(ctx: StageContext, table_input: Input) -> other_records.OtherRecords:
-    """Append the input's changes; return its other records."""
+class _Normalized(NamedTuple):
+    """Of an input: what is to be written into a ledger, and its other records."""
+
+    changes: writes.TableChange | None
+    others: other_records.OtherRecords
+
+
+def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
+    """The input's rows as they are to be written; what they take the place of is gone from the branch."""
     if table_input.table is None or table_input.contract is None:
         kernel = partial(ledger_kernels.left, table=table_input.table, window_id=ctx.id)
         rows = table_input.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS)
-        return other_records.of_no_table(rows)
+        return _Normalized(None, other_records.of_no_table(rows))
     contract, names = table_input.contract, ctx.names[table_input.table]
     decoded: Rows = table_input.decoded
     published: Rows = ctx.workers.nothing(ledger_schema(contract))
@@ -166,24 +174,24 @@ def _write(ctx: StageContext, table_input: Input) -> other_records.OtherRecords:
             decoded = kept({ledger_kernels.NEW: Part(decoded, ledger_kernels.key)})[ledger_kernels.NEW]
         published = published_changes.published(ctx, contract, decoded, main)
     resolved = _resolved(ctx, decoded, contract, published)
-    if main is not None:
-        # What stands at the positions of the window's changes is published already, or half of it.
-        replaced = resolved[ledger_kernels.REPLACED].collected()
+    # What stands at the positions of the window's changes is published already, or half of it.
+    asked = [] if main is None else [resolved[ledger_kernels.REPLACED]]
+    others, collected = other_records.counted_with(resolved[ledger_kernels.LEFT], asked)
+    for replaced in collected:
         if len(replaced):
             gone = ctx.workers.given(replaced).frame
             windows = set(replaced.column("window_id").to_pylist())
             iceberg.delete_changes(gone, names.changes, ctx.branch, windows)
-    changes = resolved[ledger_kernels.CHANGES]
-    writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
-    left = other_records.counted(resolved[ledger_kernels.LEFT])
-    others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
-    log.info(
-        "%s: %s: changes are written; other records: %s",
-        ctx.feed.feed,
-        table_input.table,
-        others or "nothing",
-    )
-    return left
+    counts = ", ".join(f"{count:,} {what}" for what, count in sorted(others.counts.items()))
+    log.info("%s: %s: records beside its changes: %s", ctx.feed.feed, table_input.table, counts or "none")
+    changes, columns = resolved[ledger_kernels.CHANGES], change.ledger_columns(contract)
+    return _Normalized(writes.TableChange(names.changes, ctx.branch, changes, columns), others)
+
+
+def _write(ctx: StageContext, records: Sequence[_Normalized]) -> None:
+    changes = [of_input.changes for of_input in records if of_input.changes is not None]
+    others = other_records.to_be_written(ctx, [of_input.others for of_input in records])
+    writes.apply([*changes, *others])
 
 
 def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -35,9 +35,14 @@ def of_no_table(rows: Rows) -> OtherRecords:
 
 
 def counted(rows: Rows) -> OtherRecords:
-    by_batch = rows.through(_by_disposition, _COUNTED).collected()
-    sums = by_batch.group_by("disposition").aggregate([("rows", "sum")])
-    return OtherRecords(rows, {row["disposition"]: row["rows_sum"] for row in sums.to_pylist()})
+    return counted_with(rows, [])[0]
+
+
+def counted_with(rows: Rows, others: Sequence[Rows]) -> tuple[OtherRecords, list[pa.Table]]:
+    """By one job with the other rows that are collected."""
+    by_batch, *collected = rows.through(_by_disposition, _COUNTED).collected_with(others)
+    sums = by_batch.group_by("disposition").aggregate([("rows", "sum")]).to_pylist()
+    return OtherRecords(rows, {row["disposition"]: row["rows_sum"] for row in sums}), collected
 
 
 def _by_disposition(left: pa.RecordBatch) -> pa.RecordBatch:
@@ -46,20 +51,21 @@ def _by_disposition(left: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(counted.flatten(), schema=_COUNTED)
 
 
-def write(ctx: StageContext, left: Iterable[OtherRecords]) -> None:
+def to_be_written(ctx: StageContext, left: Iterable[OtherRecords]) -> list[writes.TableChange]:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
     some = [records for records in left if records.counts]
     if not some:
-        return
+        return []
     rows = together([records.rows for records in some])
     counts = {what for records in some for what in records.counts}
     late = waiting.late(ctx) if change.PENDING in counts else ()
     if late:
         rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)
-    writes.append(rows, ctx.lake.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
-    if late or change.QUARANTINED in counts:
-        bad = rows.through(_quarantined, ledger_kernels.LEFT_COLUMNS)
-        writes.append(bad, ctx.lake.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
+    said = writes.TableChange(ctx.lake.dispositions, ctx.branch, rows, change.DISPOSITION_COLUMNS)
+    if not late and change.QUARANTINED not in counts:
+        return [said]
+    bad = rows.through(_quarantined, ledger_kernels.LEFT_COLUMNS)
+    return [said, writes.TableChange(ctx.lake.quarantine, ctx.branch, bad, change.QUARANTINE_COLUMNS)]
 
 
 def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
