@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions import AlwaysTrue, EqualTo
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -94,6 +94,26 @@ def test_shared_parts_stay_as_they_are(another: SqlCatalog) -> None:
     newest = catalog.load(TABLE)
     written = TableMetadataUtil.parse_raw(path(newest).read_text("utf-8"))
     assert newest.metadata.model_dump() == written.model_dump(), "as whoever reads the file sees it"
+
+
+def test_a_manifest_is_read_once(another: SqlCatalog) -> None:
+    """Whatever is asked of the snapshot; the entries stay as they are, whatever a commit makes of them."""
+    loaded = catalog.load(TABLE)
+    first = loaded.metadata.snapshots[0].snapshot_id
+    files = list(loaded.scan(snapshot_id=first).plan_files())
+    for manifest in another.load_table("known.t").inspect.manifests()["path"].to_pylist():
+        file = Path(manifest.removeprefix("file://"))
+        file.rename(file.with_suffix(".away"))
+    assert list(catalog.load(TABLE).scan(snapshot_id=first).plan_files()) == files
+    assert not list(loaded.scan(EqualTo("id", 9), snapshot_id=first).plan_files())
+    with pytest.raises(FileNotFoundError):
+        list(another.load_table("known.t").scan().plan_files())
+    loaded.append(ROWS)
+    loaded.overwrite(ROWS.slice(0, 1))
+    assert [task.file for task in loaded.scan(snapshot_id=first).plan_files()] == [
+        task.file for task in files
+    ]
+    assert len(catalog.load(TABLE).scan().to_arrow()) == 1
 
 
 def test_what_workers_get_stays_the_same(another: SqlCatalog) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.snapshots import Snapshot
+
+from changeledger.lake.known_manifests import KnownSnapshot
 
 
 class SharedMetadata(TableMetadataV2):
@@ -22,6 +25,10 @@ class SharedMetadata(TableMetadataV2):
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> SharedMetadata:
         return self.model_copy()
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
+        snapshot = super().snapshot_by_id(snapshot_id)
+        return None if snapshot is None else KnownSnapshot.of(snapshot)
 
     def __reduce__(self) -> tuple[Callable[[str], TableMetadata], tuple[str]]:
         return metadata_in, (self.model_dump_json(),)
