@@ -15,8 +15,9 @@ from pyiceberg.expressions import AlwaysTrue, EqualTo
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import catalog, comments, iceberg, refs
 from changeledger.lake.file_scans import Scan, alone
+from changeledger.model.comments import Comments
 
 TABLE = "lake.known.t"
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -73,6 +74,18 @@ def test_a_commit_on_an_old_look_is_refused(another: SqlCatalog) -> None:
     another.load_table("known.t").append(ROWS)
     with pytest.raises(CommitFailedException):
         outdated.manage_snapshots().set_current_snapshot(outdated.metadata.snapshots[0].snapshot_id).commit()
+
+
+@pytest.mark.parametrize("said", ["the same", "other words"])
+def test_comments_that_two_write_at_once(another: SqlCatalog, said: str) -> None:
+    """Iceberg's Java reads no table of which two schemas have one number."""
+    outdated = catalog.load(TABLE)
+    comments.write(TABLE, Comments("all of it", {("id",): "the same"}))
+    comments.write(TABLE, Comments("all of it", {("id",): said}), outdated)
+    metadata = another.load_table("known.t").metadata
+    assert metadata.schema().find_field("id").doc == said
+    numbers = [schema.schema_id for schema in metadata.schemas]
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_shared_parts_stay_as_they_are(another: SqlCatalog) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate, TableUpdate
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCurrentSchemaId,
+    SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
+    TableUpdate,
+)
 from pyiceberg.types import NestedField, StructType
 
 from changeledger.lake import catalog
@@ -13,6 +20,8 @@ from changeledger.model.comments import ColumnComments, Comments
 _COMMENT = "comment"
 # The schema that the commit adds.
 _LAST = -1
+# A commit that others come before is tried so often.
+_TRIES = 5
 
 
 def write(table: str, comments: Comments, loaded: Table | None = None) -> None:
@@ -20,21 +29,36 @@ def write(table: str, comments: Comments, loaded: Table | None = None) -> None:
 
     `loaded`: the table, if it is known as its columns are now.
     """
-    iceberg_table = loaded or catalog.load(table)
-    schema = iceberg_table.schema()
+    known = loaded or catalog.load(table)
+    for attempt in range(_TRIES):
+        updates = _updates(known, comments)
+        if not updates:
+            return
+        # Two processes at once give their schemas one number, and Spark reads no table that has one twice.
+        same = AssertCurrentSchemaId.model_validate({"current-schema-id": known.schema().schema_id})
+        try:
+            known.catalog.commit_table(known, (same,), updates)
+            return
+        except CommitFailedException:
+            if attempt == _TRIES - 1:
+                raise
+            known = catalog.load(table)
+
+
+def _updates(table: Table, comments: Comments) -> tuple[TableUpdate, ...]:
+    schema = table.schema()
     fields = [_commented(field, (), comments.columns) for field in schema.fields]
     updates: list[TableUpdate] = []
     if fields != list(schema.fields):
-        number = 1 + max(version.schema_id for version in iceberg_table.metadata.schemas)
+        number = 1 + max(version.schema_id for version in table.metadata.schemas)
         commented = Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)
         updates += [
             AddSchemaUpdate(schema=commented),
             SetCurrentSchemaUpdate.model_validate({"schema-id": _LAST}),
         ]
-    if iceberg_table.properties.get(_COMMENT) != comments.table:
+    if table.properties.get(_COMMENT) != comments.table:
         updates.append(SetPropertiesUpdate(updates={_COMMENT: comments.table}))
-    if updates:
-        iceberg_table.catalog.commit_table(iceberg_table, (), tuple(updates))
+    return tuple(updates)
 
 
 def _commented(field: NestedField, path: tuple[str, ...], comments: ColumnComments) -> NestedField:
