@@ -66,6 +66,16 @@ class SparkConnectServer(Service):
         """As Airflow writes a connection in JSON."""
         return {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.port}
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of the server, beside those of this process."""
+        return {}
+
+    @property
+    def more_conf(self) -> dict[str, str]:
+        """Settings of this kind of server."""
+        return {}
+
     def prepare(self) -> None:
         java()
         private_home(self.settings.home)
@@ -84,6 +94,7 @@ class SparkConnectServer(Service):
             "env", "-u", "SPARK_REMOTE", f"SPARK_CONF_DIR={self.home}/no-conf", f"SPARK_HOME={pyspark}",
             # Else its Python workers are whatever `python3` is on the PATH.
             f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1",
+            *(f"{name}={value}" for name, value in self.environment.items()),
             str(pyspark / "bin" / "spark-submit"),
             "--master", self.master, "--properties-file", str(self._file), *self.application,
         ]  # fmt: skip
@@ -116,6 +127,7 @@ class SparkConnectServer(Service):
             "spark.local.dir": str(self.home / "data"),
             "spark.driver.extraJavaOptions": " ".join(options),
             **SMALL_DATA,
+            **self.more_conf,
         }
         return as_properties(conf)
 

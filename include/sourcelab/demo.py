@@ -25,11 +25,11 @@ from changeledger.model.window import Window
 from sourcelab import report, shop_values
 from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.children import ChildFailed
-from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Progress, Sources, open_lake, own_folder
 from sourcelab.log import Log, simulate
 from sourcelab.object_store import PLACES, placed_lake
 from sourcelab.process import ServiceError
+from sourcelab.shared_workers import SharedWorkers
 from sourcelab.tables import DATABASE
 from sourcelab.together import Together, ended_by_sigterm
 
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) -> bool:
     """Whether every DAG succeeded, every rule passed and every table is what the log says."""
-    sources, server, airflow = Sources(home), SparkConnectServer(settings, home), AirflowHome(home)
+    sources, server, airflow = Sources(home), SharedWorkers(settings, home), AirflowHome(home)
     airflow.forbid_retries()
     services = sources.services if submit else (*sources.services, server)
     progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")

@@ -22,11 +22,11 @@ from changeledger.config.settings import Settings
 from changeledger.console.encoding import escape_unknown
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.children import Child, ChildFailed
-from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Progress, SourceLost, Sources, open_lake, own_folder
 from sourcelab.losses import Losses
 from sourcelab.postgres import plain_url
 from sourcelab.process import ServiceError, free_port
+from sourcelab.shared_workers import SharedWorkers
 from sourcelab.together import Together, ended_by_sigterm
 from sourcelab.traffic import PAST_HOURS, Traffic
 
@@ -80,7 +80,7 @@ def started(
 ) -> Iterator[tuple[Sources, AirflowHome, Running]]:
     """Sources with the traffic's past, and Airflow working on them; all is ended on exit."""
     sources, airflow = Sources(home), AirflowHome(home)
-    server = SparkConnectServer(settings, home, lasting=True)
+    server = SharedWorkers(settings, home, lasting=True)
     services = (*sources.services, server)
     progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
     with (
@@ -124,7 +124,7 @@ def _ui_port(progress: Progress) -> int:
     return _PORT
 
 
-def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server: SparkConnectServer) -> Path:
+def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server: SharedWorkers) -> Path:
     """A file for a shell that is to use this lake and this Airflow; its passwords are for nobody else."""
     shell = AirflowHome(home)
     shell.environment = {**airflow.environment, "SPARK_REMOTE": server.remote}

@@ -14,8 +14,8 @@ from rich.console import Console
 from changeledger.config.settings import PROJECT, Settings
 from sourcelab import up
 from sourcelab.airflow_home import AirflowHome
-from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Sources
+from sourcelab.shared_workers import SharedWorkers
 from sourcelab.traffic import Traffic
 
 NOW = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
@@ -53,7 +53,7 @@ def test_where_everything_is_and_what_to_try(tmp_path: Path, airflow: AirflowHom
 
 
 def test_a_shell_gets_what_the_commands_need(tmp_path: Path, airflow: AirflowHome) -> None:
-    sources, server = Sources(tmp_path), SparkConnectServer(Settings(home=tmp_path), tmp_path)
+    sources, server = Sources(tmp_path), SharedWorkers(Settings(home=tmp_path), tmp_path)
     up.keep_environment(tmp_path, airflow, sources, server)
     file = tmp_path / "env"
     assert file.stat().st_mode & 0o077 == 0

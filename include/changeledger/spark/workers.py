@@ -6,19 +6,45 @@ import atexit
 import shutil
 import tempfile
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import changeledger
+from changeledger.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# A server that has set it has workers of its own with the package: which one.
+PACKAGE: Final = "spark.changeledger.package"
+
+
 def send_package(spark: SparkSession) -> None:
-    """Let the session's workers import the package as this process has it, before any that they have."""
-    spark.addArtifacts(str(_archive()), pyfile=True)
+    """Let the session's workers import the package as this process has it, before any that they have.
+
+    Raises ConfigError where the server's workers have another one, and serve other jobs beside.
+    """
+    of_server = spark.conf.get(PACKAGE, None)
+    if of_server is None:
+        spark.addArtifacts(str(_archive()), pyfile=True)
+    elif of_server != digest():
+        raise ConfigError(
+            "the Spark Connect server was started with another version of changeledger",
+            "start it again: `make up` does so with everything else",
+        )
+
+
+@cache
+def digest() -> str:
+    """Of the package's source, as this process has it."""
+    package, digest = Path(changeledger.__path__[0]), sha256()
+    for source in sorted(package.rglob("*.py")):
+        digest.update(f"{source.relative_to(package)}\0{source.stat().st_size}\0".encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
 
 
 @cache

@@ -126,8 +126,6 @@ def _prepare(spec: dict[str, Any]) -> None:
     # One table after the other: then the effects have one order.
     iceberg._AT_ONCE = rounds._AT_ONCE = spec["at_once"]
     attached = session.spark_session
-    # The server's Python workers, which jobs share (`server`), import it from where this process does.
-    session.send_package = lambda _: None
 
     def with_catalog(app_name: str, *more: float) -> Any:
         spark = attached(app_name, *more)

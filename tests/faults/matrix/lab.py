@@ -26,11 +26,11 @@ from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import KafkaBroker, Postgres
+from sourcelab.shared_workers import SharedWorkers
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.effects import Fault
 from tests.faults.matrix.jobs import Job, Jobs, Place
 from tests.faults.matrix.remote import RemoteLake
-from tests.faults.matrix.server import SharedWorkers
 
 JARS = PROJECT / ".jars"
 FEED, TABLE = "shop", "dbo.customers"

@@ -1,4 +1,4 @@
-"""The application in which the server of `matrix.server.SharedWorkers` runs, until its JVM ends."""
+"""The application in which the server of `SharedWorkers` runs, until its JVM ends."""
 
 from __future__ import annotations
 
