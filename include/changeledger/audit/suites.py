@@ -152,21 +152,18 @@ def _context(folder: Path) -> AbstractDataContext:
         ProgressBarsConfig,
     )
 
-    def files(path: Path) -> dict[str, Any]:
-        return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(path)}
+    from changeledger.audit.data_docs import site  # noqa: PLC0415
 
     defaults = InMemoryStoreBackendDefaults()
     results: Any = defaults.stores[defaults.validation_results_store_name]
-    results["store_backend"] = {**files(folder / "results"), "filepath_suffix": ".json"}
-    site = {
-        "class_name": "SiteBuilder",
-        "show_how_to_buttons": False,
-        "store_backend": files(folder),
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+    results["store_backend"] = {
+        "class_name": "TupleFilesystemStoreBackend",
+        "base_directory": str(folder / "results"),
+        "filepath_suffix": ".json",
     }
     config = DataContextConfig(
         store_backend_defaults=defaults,
-        data_docs_sites={"data_docs": site},
+        data_docs_sites={"data_docs": site(folder)},
         analytics_enabled=False,
         progress_bars=ProgressBarsConfig(globally=False),
     )
