@@ -1,6 +1,7 @@
 """Spark Connect: one server, to which every job attaches; what is published is what other ways publish.
 
-The tests share the server. The last one ends it.
+The tests share the server, whose workers have the package. The last one ends it. Jobs send their package to
+Spark's own server in test_own_airflow.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from changeledger.control import ControlStore
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Request, Window
 from sourcelab import base_tables, qlik_tables, sqlserver_cdc
-from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.process import free_port
 from sourcelab.services import Postgres
+from sourcelab.shared_workers import SharedWorkers
 from sourcelab.tables import ORDERS
 from tests.integration.attached import Attached
 from tests.integration.line import BEGIN, STAGES, rows, run
@@ -104,12 +105,12 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.fixture(scope="module")
-def server(settings: Settings, stack: ExitStack) -> SparkConnectServer:
-    return stack.enter_context(SparkConnectServer(settings, settings.home))
+def server(settings: Settings, stack: ExitStack) -> SharedWorkers:
+    return stack.enter_context(SharedWorkers(settings, settings.home))
 
 
 @pytest.fixture(scope="module")
-def attached(settings: Settings, server: SparkConnectServer, source: Postgres) -> Iterator[Attached]:
+def attached(settings: Settings, server: SharedWorkers, source: Postgres) -> Iterator[Attached]:
     with Attached(settings, server.remote, source.connection) as process:
         yield process
 
@@ -133,7 +134,7 @@ def command_lines() -> str:
 
 
 @ON_LINUX
-def test_the_servers_start_shows_no_password(server: SparkConnectServer) -> None:
+def test_the_servers_start_shows_no_password(server: SharedWorkers) -> None:
     seen, properties = command_lines(), server.home / "spark.properties"
     assert str(properties) in seen
     assert PASSWORD in properties.read_text("utf-8")
@@ -185,7 +186,7 @@ def test_a_session_of_ones_own_shows_no_password(tmp_path: Path) -> None:
 
 def test_all_ways_publish_the_same_tables(
     spark: SparkSession,
-    server: SparkConnectServer,
+    server: SharedWorkers,
     settings: Settings,
     source: Postgres,
     log: Log,
@@ -299,7 +300,7 @@ def test_every_job_runs_over_connect(
     assert attached.rows(counted) == [{"n": in_the_end}]
 
 
-def test_a_dead_proxy_does_not_stand_before_this_machine(server: SparkConnectServer, tmp_path: Path) -> None:
+def test_a_dead_proxy_does_not_stand_before_this_machine(server: SharedWorkers, tmp_path: Path) -> None:
     (tmp_path / "catalog.db").touch()
     proxy = f"http://127.0.0.1:{free_port()}"
     names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -317,15 +318,21 @@ def test_a_dead_proxy_does_not_stand_before_this_machine(server: SparkConnectSer
 
 
 _ATTACHED = """
+from changeledger.model.errors import ConfigError
 from changeledger.spark.session import spark_session
-spark_session("test")
-print("attached", flush=True)
+from changeledger.spark.workers import PACKAGE, send_package
+spark = spark_session("test")
+spark.conf.set(PACKAGE, "of another version")
+try:
+    send_package(spark)
+except ConfigError as error:
+    print(error, flush=True)
 input()
 """
 
 
-def test_a_process_ends_at_once_though_its_server_is_gone(
-    server: SparkConnectServer, stack: ExitStack
+def test_another_version_is_refused_and_a_process_ends_though_its_server_is_gone(
+    server: SharedWorkers, stack: ExitStack
 ) -> None:
     environment = {
         **os.environ, "SPARK_REMOTE": server.remote, "PYTHONPATH": str(PROJECT / "include"),
@@ -335,7 +342,7 @@ def test_a_process_ends_at_once_though_its_server_is_gone(
         env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
-    assert process.stdout.readline() == "attached\n"
+    assert "was started with another version of changeledger" in process.stdout.readline()
     stack.close()
     assert not (server.home / "spark.properties").exists()
     try:
