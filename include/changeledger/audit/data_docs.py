@@ -1,8 +1,4 @@
-"""Great Expectations' pages of a run: its results and their index.
-
-Suites say nothing that results do not say, and docs/rules.md has every rule. Each page has a view of its own,
-which would compile all templates again.
-"""
+"""Great Expectations' pages of a run. Each has a view of its own, which would compile all templates again."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ class _InMemory(BytecodeCache):
 _COMPILED: Final = _InMemory()
 
 
-class ResultsView(DefaultJinjaPageView):
+class PageView(DefaultJinjaPageView):
     def __init__(self, **folders: Any) -> None:
         super().__init__(**folders)
         self.env.bytecode_cache = _COMPILED
@@ -55,8 +51,9 @@ def site(folder: Path) -> dict[str, Any]:
         "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)},
         "site_index_builder": {"class_name": "DefaultSiteIndexBuilder", **view(IndexView)},
         "site_section_builders": {
-            "expectations": "none",
+            "expectations": view(PageView),
+            "validations": view(PageView),
+            # Nothing is profiled.
             "profiling": "none",
-            "validations": view(ResultsView),
         },
     }
