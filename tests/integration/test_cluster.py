@@ -103,8 +103,6 @@ class Submitted(Child):
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
             f"spark.sql.shuffle.partitions 4\nspark.ui.port {self.ui}\n{authenticated(SECRET)}"
-            # Who asks an executor that stands still waits so long.
-            "spark.network.timeout 30s\n"
             # Driver and executors end before a thorough compiler pays.
             f"spark.driver.extraJavaOptions {_QUICK}\nspark.executor.extraJavaOptions {_QUICK}\n"
         )
