@@ -99,12 +99,13 @@ class Worker(_Part):
 
     def executors(self) -> dict[tuple[str, str], psutil.Process]:
         """Its executors that run, by the ids of their application and of their own."""
-        running = {}
+        running: dict[tuple[str, str], psutil.Process] = {}
         for process in self._tree():
             options = _command(process)
             if "--executor-id" in options:
                 app, own = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
-                running[app, own] = process
+                # What it starts, such as `chmod`, has its command line for a moment, and comes later here.
+                running.setdefault((app, own), process)
         return running
 
     def lose_power(self) -> None:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +36,7 @@ FEED, TABLE = "shop_cdc", ORDERS.full_name
 SECONDS = 600
 OVER = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
 SECRET = "for-programs-of-one-cluster"
+_TASK = re.compile(r"(Starting|Finished) task \S+ in stage \S+ \(TID (\d+)\)(?: \(\S+,\s*executor (\d+))?")
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -115,19 +116,37 @@ class Submitted(Child):
     @property
     def done(self) -> list[str]:
         # Anywhere in a line: Spark's messages go into the same file.
-        return re.findall(r"done: (\w+)", self.log.read_text("utf-8", "replace"))
+        return re.findall(r"done: (\w+)", self.text)
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text("utf-8", "replace")
+
+    def at_work(self) -> set[str]:
+        """The numbers of the executors that have a task, as the driver says."""
+        tasks: dict[str, str] = {}
+        for what, task, executor in _TASK.findall(self.text):
+            tasks[task] = executor if what == "Starting" else ""
+        return {*tasks.values()} - {""}
 
 
-def in_mid_stage(run: Submitted, worker: Worker) -> None:
-    """Returns when normalize has begun, and the worker has an executor for it."""
+def in_mid_stage(run: Submitted, workers: Sequence[Worker]) -> Worker:
+    """The worker whose executor is at a task of normalize. It stands still, so it never ends it."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and run.running:
-        if run.done == ["extract"] and worker.executors():
-            # It takes seconds: the first of its kernels are imported.
-            time.sleep(1)
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"normalize was never seen: {run.done} {run.failure}")
+        at_work = run.at_work() if run.done == ["extract"] else set()
+        for worker in workers if at_work else ():
+            for (_, executor), process in worker.executors().items():
+                if executor not in at_work:
+                    continue
+                process.suspend()
+                # Until what it has said before is in the log.
+                time.sleep(0.3)
+                if executor in run.at_work():
+                    return worker
+                process.resume()
+        time.sleep(0.02)
+    raise AssertionError(f"no task of normalize was ever seen on a worker: {run.done} {run.failure}")
 
 
 def published(session: SparkSession) -> dict[str, list[str]]:
@@ -163,11 +182,11 @@ def test_a_worker_that_is_lost_changes_nothing(
     expected = published(local)
     with ExitStack() as stack:
         master = stack.enter_context(Master(tmp_path, "master", python, SECRET))
-        lost, _ = (stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other"))
+        workers = [stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("one", "other")]
         with Submitted(tmp_path / "cluster", master.url, source, monkeypatch) as submitted:
-            in_mid_stage(submitted, lost)
-            lost.lose_power()
+            in_mid_stage(submitted, workers).lose_power()
             finished(submitted)
+        assert re.search(r"Starting task \d+\.1 ", submitted.text), "what it was at has begun again"
         assert sorted(master.workers()) == ["ALIVE", "DEAD"]
     on_cluster = published(session_of(spark, submitted.settings))
     assert on_cluster == expected
