@@ -33,10 +33,8 @@ class PageView(DefaultJinjaPageView):
         self.env.bytecode_cache = _COMPILED
 
 
-class IndexView(DefaultJinjaIndexPageView):
-    def __init__(self, **folders: Any) -> None:
-        super().__init__(**folders)
-        self.env.bytecode_cache = _COMPILED
+class IndexView(PageView, DefaultJinjaIndexPageView):
+    """Of the index: another template."""
 
 
 def site(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Final
 
 from pyiceberg.catalog import PY_CATALOG_IMPL, TYPE, Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
@@ -35,6 +35,8 @@ for _said in ("Delete operation did not match any records", "Merge on read is no
     warnings.filterwarnings("ignore", _said, UserWarning)
 # Seconds that a table with a snapshot is kept for the next reader.
 _KEPT: Final = 60
+# A commit that others come before is tried so often.
+_TRIES: Final = 5
 # For another process that writes an SQLite file, and for a server's answer.
 _PATIENCE = {"sqlite": ("timeout", "30"), "postgresql": ("connect_timeout", "5")}
 
@@ -77,6 +79,28 @@ def look(tables: Iterable[str]) -> dict[str, Table]:
     names = list(tables)
     looked = zip(names, parallel_map(found, names), strict=True)
     return {name: table for name, table in looked if table is not None}
+
+
+def commit(
+    table: str, change: Callable[[Table], Callable[[], object] | None], loaded: Table | None = None
+) -> None:
+    """What `change` gives commits something to the table as it is; None: there is nothing to do.
+
+    Where another commit comes first, the change is made again. `loaded`: the table, if it is known.
+    """
+    known = loaded or load(table)
+    for attempt in range(_TRIES):
+        changed = change(known)
+        if changed is None:
+            return
+        try:
+            changed()
+            return
+        except CommitFailedException:
+            if attempt == _TRIES - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)
+            known = load(table)
 
 
 def exists(table: str) -> bool:

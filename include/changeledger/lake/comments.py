@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyiceberg.exceptions import CommitFailedException
+from collections.abc import Callable
+from functools import partial
+
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.update import (
@@ -20,8 +22,6 @@ from changeledger.model.comments import ColumnComments, Comments
 _COMMENT = "comment"
 # The schema that the commit adds.
 _LAST = -1
-# A commit that others come before is tried so often.
-_TRIES = 5
 
 
 def write(table: str, comments: Comments, loaded: Table | None = None) -> None:
@@ -29,20 +29,14 @@ def write(table: str, comments: Comments, loaded: Table | None = None) -> None:
 
     `loaded`: the table, if it is known as its columns are now.
     """
-    known = loaded or catalog.load(table)
-    for attempt in range(_TRIES):
+
+    def change(known: Table) -> Callable[[], object] | None:
         updates = _updates(known, comments)
-        if not updates:
-            return
         # Two processes at once give their schemas one number, and Spark reads no table that has one twice.
         same = AssertCurrentSchemaId.model_validate({"current-schema-id": known.schema().schema_id})
-        try:
-            known.catalog.commit_table(known, (same,), updates)
-            return
-        except CommitFailedException:
-            if attempt == _TRIES - 1:
-                raise
-            known = catalog.load(table)
+        return partial(known.catalog.commit_table, known, (same,), updates) if updates else None
+
+    catalog.commit(table, change, loaded)
 
 
 def _updates(table: Table, comments: Comments) -> tuple[TableUpdate, ...]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from threading import RLock
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
-from cachetools import LRUCache, cached
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import ArrowScan
@@ -45,8 +43,7 @@ class Scan:
     ) -> Scan:
         scan = table.scan(where, snapshot_id=snapshot)
         projection = scan.projection().select(*_selected(schema, scan.projection()))
-        parts = tuple(scan.plan_files()) if snapshot is None else _files(table, where, snapshot)
-        return cls(alone(table), store_of(table), projection, where, schema, parts)
+        return cls(alone(table), store_of(table), projection, where, schema, tuple(scan.plan_files()))
 
     def __reduce__(self) -> tuple[Callable[..., Scan], tuple[object, ...]]:
         rest = self.where, self.schema, self.parts
@@ -70,20 +67,6 @@ class Scan:
 
 def _scan(metadata: TableMetadata, io: FileIO, projection: str, *rest: Any) -> Scan:
     return Scan(metadata, io, schema_in(projection), *rest)
-
-
-# A stage reads the same rows of a snapshot for several purposes; its manifests take longer than a few rows.
-_planned: LRUCache[tuple[str, int, str], tuple[FileScanTask, ...]] = LRUCache(512)
-_planning: Final = RLock()
-
-
-def _planned_as(table: Table, where: BooleanExpression, snapshot: int) -> tuple[str, int, str]:
-    return table.metadata.location, snapshot, repr(where)
-
-
-@cached(_planned, key=_planned_as, lock=_planning)
-def _files(table: Table, where: BooleanExpression, snapshot: int) -> tuple[FileScanTask, ...]:
-    return tuple(table.scan(where, snapshot_id=snapshot).plan_files())
 
 
 def _selected(schema: pa.Schema, table_schema: Schema) -> Iterator[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, ancestors_of
@@ -18,9 +16,6 @@ MAIN = "main"
 _RELEASE = "release_"
 Tables = Mapping[str, Table]
 BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
-
-# Another commit of the same table may come between: it is read again so often.
-_TRIES = 5
 
 
 def heads(tables: Iterable[str], ref: str) -> dict[str, int]:
@@ -198,14 +193,9 @@ def _set(
 
 def _commit(table: str, change: Callable[[Table], ManageSnapshots | None]) -> None:
     """`change` gives what is to be done to the table as it is; None: nothing."""
-    for attempt in range(_TRIES):
-        changed = change(catalog.load(table))
-        if changed is None:
-            return
-        try:
-            changed.commit()
-            return
-        except CommitFailedException:
-            if attempt == _TRIES - 1:
-                raise
-            time.sleep(0.1 * 2**attempt)
+
+    def change_refs(iceberg_table: Table) -> Callable[[], None] | None:
+        manage = change(iceberg_table)
+        return None if manage is None else manage.commit
+
+    catalog.commit(table, change_refs)

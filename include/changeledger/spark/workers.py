@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -40,9 +41,9 @@ def send_package(spark: SparkSession) -> None:
 @cache
 def digest() -> str:
     """Of the package's source, as this process has it."""
-    package, digest = Path(changeledger.__path__[0]), sha256()
-    for source in sorted(package.rglob("*.py")):
-        digest.update(f"{source.relative_to(package)}\0{source.stat().st_size}\0".encode())
+    digest = sha256()
+    for source, name in _sources():
+        digest.update(f"{name}\0{source.stat().st_size}\0".encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()
 
@@ -52,8 +53,15 @@ def _archive() -> Path:
     """It stays as long as this process: executors that start later fetch it then."""
     folder = Path(tempfile.mkdtemp(prefix="changeledger-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    package, archive = Path(changeledger.__path__[0]), folder / "changeledger.zip"
+    archive = folder / "changeledger.zip"
     with ZipFile(archive, "w", ZIP_DEFLATED) as zipped:
-        for source in sorted(package.rglob("*.py")):
-            zipped.write(source, source.relative_to(package.parent))
+        for source, name in _sources():
+            zipped.write(source, name)
     return archive
+
+
+def _sources() -> Iterator[tuple[Path, Path]]:
+    """The package's files, in their order, each with its path from where the package is imported."""
+    package = Path(changeledger.__path__[0])
+    for source in sorted(package.rglob("*.py")):
+        yield source, source.relative_to(package.parent)

@@ -176,7 +176,7 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     resolved = _resolved(ctx, decoded, contract, published)
     # What stands at the positions of the window's changes is published already, or half of it.
     asked = [] if main is None else [resolved[ledger_kernels.REPLACED]]
-    others, collected = other_records.counted_with(resolved[ledger_kernels.LEFT], asked)
+    others, collected = other_records.counted(resolved[ledger_kernels.LEFT], asked)
     for replaced in collected:
         if len(replaced):
             gone = ctx.workers.given(replaced).frame

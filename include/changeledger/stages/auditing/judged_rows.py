@@ -41,15 +41,7 @@ _READ_ROW: Final = pa.schema([("source_position", RECORD), ("_instance", pa.stri
 _READ_RECORD: Final = pa.schema([("source_position", RECORD)])
 _HALVES: Final = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
 _RECORDS: Final = pa.schema([("source_position", RECORD), ("paired_source_position", RECORD)])
-
-
-# What says of the run's changes whose they are and where they stand, and of an interval what it is.
-_PLACED: Final = pa.schema(
-    [
-        ("change_id", pa.string()), ("paired_change_id", pa.string()),
-        ("sort_key", pa.binary()), ("commit_lsn", pa.binary()),
-    ]
-)  # fmt: skip
+# What says of an interval what it is.
 _SPAN: Final = pa.schema([("_valid_to", INSTANT), ("_is_deleted", pa.bool_())])
 
 
@@ -121,8 +113,7 @@ class JudgedRows:
         return self._placed(contract, _RECORDS)
 
     def _placed(self, contract: Contract, more: Iterable[pa.Field] = ()) -> Rows:
-        key = row_type(contract.key)
-        schema = pa.schema([("key", key), ("previous_key", key), *_PLACED, *more])
+        schema = pa.schema([*published_changes.placed_schema(contract), *more])
         return self._of_window(self.ctx.names[contract.table].changes, schema)
 
     def around(self, contract: Contract) -> Around:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import ledger_schema
+from changeledger.kernels.arrow import ledger_schema, row_type
 from changeledger.kernels.rows import Rows, count
 from changeledger.kernels.touched import (
     HASHES,
@@ -24,7 +24,18 @@ from changeledger.stages.common.context import StageContext
 
 # Of ledger rows, to find those at the positions of others.
 _PLACED = pa.schema([("change_id", pa.string()), ("commit_lsn", pa.binary()), ("change_lsn", pa.binary())])
+# Of ledger rows beside their keys: whose they are, and where they stand.
+_OWN = (
+    ("change_id", pa.string()), ("paired_change_id", pa.string()),
+    ("sort_key", pa.binary()), ("commit_lsn", pa.binary()),
+)  # fmt: skip
 COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
+
+
+def placed_schema(contract: Contract) -> pa.Schema:
+    """Of ledger rows: keys, ids and place."""
+    key = row_type(contract.key)
+    return pa.schema([("key", key), ("previous_key", key), *_OWN])
 
 
 def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -> Rows:

@@ -31,14 +31,10 @@ class OtherRecords(NamedTuple):
 def of_no_table(rows: Rows) -> OtherRecords:
     """Dealt out with the changes of tables: else all messages would be read for these records alone."""
     parts = {ledger_kernels.LEFT: Part(rows, by("source_position"))}
-    return counted(kept(parts)[ledger_kernels.LEFT])
+    return counted(kept(parts)[ledger_kernels.LEFT])[0]
 
 
-def counted(rows: Rows) -> OtherRecords:
-    return counted_with(rows, [])[0]
-
-
-def counted_with(rows: Rows, others: Sequence[Rows]) -> tuple[OtherRecords, list[pa.Table]]:
+def counted(rows: Rows, others: Sequence[Rows] = ()) -> tuple[OtherRecords, list[pa.Table]]:
     """By one job with the other rows that are collected."""
     by_batch, *collected = rows.through(_by_disposition, _COUNTED).collected_with(others)
     sums = by_batch.group_by("disposition").aggregate([("rows", "sum")]).to_pylist()

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import And, BooleanExpression
 
 from changeledger.kernels.arrow import history_schema, ledger_schema
-from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import (
     COUNT,
     BucketKernel,
@@ -32,6 +31,7 @@ from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
 from changeledger.reconcile.current import current
+from changeledger.reconcile.selection import key_of_rows
 from changeledger.spark.rows import Asked, as_spark
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks, Rebuilt
@@ -74,7 +74,7 @@ class Building:
         opened = keys.opened()
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
-            buckets.OPENED: Part(opened, by(*(c.name for c in contract.key))),
+            buckets.OPENED: Part(opened, key_of_rows(contract)),
             buckets.SHOWN: Part(keys.shown(opened), buckets.KEY),
             buckets.AGAIN: Part(keys.again(), buckets.KEY),
         }
@@ -164,7 +164,7 @@ class Building:
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
-            buckets.OPENED: Part(keys.intervals_at(late, since), by(*(c.name for c in contract.key))),
+            buckets.OPENED: Part(keys.intervals_at(late, since), key_of_rows(contract)),
             buckets.AGAIN: Part(self.ctx.workers.given(again), buckets.KEY),
         }
         kernel: BucketKernel = buckets.Rebuild(contract, truncates, self.ctx.id)

@@ -32,10 +32,6 @@ from changeledger.reconcile import buckets, selection
 from changeledger.stages.common import published_changes
 from changeledger.stages.common.context import StageContext
 
-_PLACED = (
-    ("change_id", pa.string()), ("paired_change_id", pa.string()),
-    ("sort_key", pa.binary()), ("commit_lsn", pa.binary()),
-)  # fmt: skip
 _SORT_KEY = pa.schema([("sort_key", pa.binary())])
 
 
@@ -66,9 +62,8 @@ class Keys:
         return self if self.published is None else replace(self, changes=self._asked())
 
     def _asked(self) -> _Changes:
-        own = row_type(self.contract.key)
-        placed = self._of_run(pa.schema([("key", own), ("previous_key", own), *_PLACED]))
-        schema = touched_schema(own)
+        placed = self._of_run(published_changes.placed_schema(self.contract))
+        schema = touched_schema(row_type(self.contract.key))
         keys = placed.through(partial(sides_touched, schema=schema), schema)
         ends = chosen(placed, _SORT_KEY.names).through(touched.ends, _SORT_KEY)
         joined = placed.through(selection.joined, placed.schema)
