@@ -12,6 +12,7 @@ from enum import Enum
 from typing import BinaryIO, NamedTuple
 
 _PATIENCE_SECONDS = 60.0
+_SOON_SECONDS = 0.2
 _UNAVAILABLE = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/xml\r\nConnection: close\r\n"
     b"Content-Length: 46\r\n\r\n<Error><Code>ServiceUnavailable</Code></Error>"
@@ -51,6 +52,7 @@ class Proxy:
         self.port = 0
         self.decide: Decision = passed
         self.delay_seconds = 0.0
+        self._leaving: threading.Timer | None = None
         self._listener: socket.socket | None = None
         self._open: set[socket.socket] = set()
 
@@ -66,9 +68,17 @@ class Proxy:
         return f"http://127.0.0.1:{self.port}"
 
     def calm(self) -> None:
-        """Pass everything on again."""
+        """Pass everything on again, and stay."""
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving.join()
         self.decide, self.delay_seconds = passed, 0.0
         self.come_back()
+
+    def leave_soon(self) -> None:
+        """Once the request that is carried has got what becomes of it."""
+        self._leaving = threading.Timer(_SOON_SECONDS, self.leave)
+        self._leaving.start()
 
     def leave(self) -> None:
         """Refuse connections, and end those that are open."""

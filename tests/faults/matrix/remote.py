@@ -81,11 +81,6 @@ def _each_other() -> Decision:
     return lambda _request: Deed.FAIL if next(numbers) % 2 else Deed.PASS
 
 
-def _leave_soon(proxy: Proxy) -> Callable[[], None]:
-    """Once the request that is carried has got what becomes of it."""
-    return lambda: threading.Timer(0.2, proxy.leave).start()
-
-
 def _restart(proxy: Proxy) -> None:
     proxy.leave()
     threading.Thread(target=lambda: (time.sleep(_RESTARTS_IN_SECONDS), proxy.come_back())).start()
@@ -111,7 +106,7 @@ _AT_REST: dict[str, Callable[[Proxy], None]] = {
     "rest_away": Proxy.leave,
     "rest_cut": _deciding(lambda proxy: _first(is_commit, Deed.CUT, proxy.leave)),
     "rest_lost": _deciding(lambda _: _first(is_commit, Deed.LOSE, _pass)),
-    "rest_lost_away": _deciding(lambda proxy: _first(is_commit, Deed.LOSE, _leave_soon(proxy))),
+    "rest_lost_away": _deciding(lambda proxy: _first(is_commit, Deed.LOSE, proxy.leave_soon)),
     "rest_restarted": _restart,
 }
 _AT_STORE: dict[str, Callable[[Proxy], None]] = {
