@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
-from changeledger.spark.session import jars
+from changeledger.spark.session import SMALL_DATA, as_properties, jars
 from sourcelab import sqlserver_cdc
 from sourcelab.children import Child
 from sourcelab.log import Log, simulate
@@ -100,9 +100,10 @@ class Submitted(Child):
         # As an installation does it: not the test's own settings, but those of the machine that submits.
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
-            f"spark.sql.shuffle.partitions 4\nspark.ui.enabled false\n{authenticated(SECRET)}"
+            f"spark.ui.enabled false\n{authenticated(SECRET)}"
             # Driver and executors end before a thorough compiler pays.
             f"spark.driver.extraJavaOptions {_QUICK}\nspark.executor.extraJavaOptions {_QUICK}\n"
+            f"{as_properties(SMALL_DATA)}"
         )
         command = [
             str(Path(sys.executable).with_name("spark-submit")), "--master", master,
