@@ -73,8 +73,10 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         "line, NULLs": lambda: bench.line(messages, shape=NULLS),
         "line, ten windows": lambda: bench.line(messages, windows=10),
         "line, five times the messages": lambda: bench.line(5 * messages),
+        "line, 4 tables, each five times the messages": lambda: bench.line(5 * messages, tables=4),
         "line, a cluster of one worker": lambda: bench.line(messages, workers=1),
         "line, a cluster of two workers": lambda: bench.line(messages, workers=2),
+        "line, a cluster of four workers": lambda: bench.line(messages, workers=4),
         "commands and idle windows": bench.commands,
         "line, 4 tables x 50 changes, three windows": lambda: bench.line(3 * few, windows=3, tables=tables),
         "line, 40 tables x 50 changes, three windows": lambda: bench.line(
@@ -82,6 +84,7 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         ),
         "10,000 updates into 0.1 M rows": lambda: bench.large_table(100_000),
         "10,000 updates into 10 M rows": lambda: bench.large_table(10_000_000),
+        "10,000 updates into 100 M rows": lambda: bench.large_table(100_000_000),
         # Some 20,000 changes, and 1,472.
         "five dialects": lambda: bench.dialects(4_000),
         "five feeds, compare and verify": lambda: bench.dialects(280, prove=True),
