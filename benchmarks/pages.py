@@ -79,7 +79,7 @@ def _feeds(asked: argparse.Namespace) -> list[FilledFeed]:
 
 def _time(settings: Settings) -> None:
     client, feed = page_client(), "feed_001"
-    window = ControlStore(settings.control_url).last_window(feed)
+    window = ControlStore(settings.control_url).windows.last(feed)
     assert window is not None, "filled above"
     pages = {
         "feeds": "/",

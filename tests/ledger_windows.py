@@ -49,8 +49,8 @@ def carry(
     assert lease is not None
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
-    ctx.control.open_window(feed.feed, over, None, {})
-    ctx.control.begin_stage(feed.feed, over, "normalize")
+    ctx.control.windows.open(feed.feed, over, None, {})
+    ctx.control.windows.begin_stage(feed.feed, over, "normalize")
     preparing.prepare(ctx, {contract.table: contract})
     delivered = [
         {**row, "window_id": over.id, "source_position": (contract.table, 0, number * 10_000 + at, None)}
@@ -61,12 +61,12 @@ def carry(
     ctx.finish("normalize", ctx.written, [contract])
     reconcile.run(spark, feed, over)
     built = ctx.require_done("reconcile")
-    ctx.control.save_audit(feed.feed, over, [], built)
-    ctx.control.commit_release(feed.feed, over, built.tables, {}, {})
-    release = ctx.control.release(feed.feed, over)
+    ctx.control.audits.save(feed.feed, over, [], built)
+    ctx.control.releases.commit(feed.feed, over, built.tables, {}, {})
+    release = ctx.control.releases.of_window(feed.feed, over)
     assert release is not None
     complete(lambda: spark, ctx.control, release)
-    ctx.control.release_lease(feed.feed, over.holder)
+    ctx.control.leases.release(feed.feed, over.holder)
 
 
 def _decoded(changes: pa.Table, contract: Contract) -> pa.Table:

@@ -24,8 +24,8 @@ def release(
 ) -> int:
     """The release's id: its window was normalized by these contracts, and its audit has passed."""
     built, position = BuiltSnapshots("branch", dict(snapshots or {})), position or {}
-    control.open_window(feed, window, control.position(feed), position)
-    control.begin_stage(feed, window, "normalize")
-    control.finish_stage(feed, window, "normalize", built, contracts)
-    control.save_audit(feed, window, [], built)
-    return control.commit_release(feed, window, built.tables, counts or {}, position)
+    control.windows.open(feed, window, control.windows.position(feed), position)
+    control.windows.begin_stage(feed, window, "normalize")
+    control.windows.finish_stage(feed, window, "normalize", built, contracts)
+    control.audits.save(feed, window, [], built)
+    return control.releases.commit(feed, window, built.tables, counts or {}, position)

@@ -112,7 +112,7 @@ def main_of_database(
         from changeledger.control.failures import failure_kept  # noqa: PLC0415
         from changeledger.stages.common.context import control_store  # noqa: PLC0415
 
-        kept = failure_kept(lambda: control_store(settings), page(database, settings).parent.name)
+        kept = failure_kept(lambda: control_store(settings).failures, page(database, settings).parent.name)
         with failure_noted(page(database, settings)), kept, _spark(name) as session:
             run(session(), database, feeds, asked)
         return 0
@@ -238,9 +238,11 @@ def _failure_saved(feed: Feed, window: Window, stage: str) -> Iterator[None]:
     except Exception as error:
         ours = error if isinstance(error, ChangeledgerError) else failures.known(error) or error
         with suppress(ChangeledgerError):
-            control_store(Settings()).save_failure(feed.feed, window, stage, f"{type(ours).__name__}: {ours}")
+            control_store(Settings()).failures.save(
+                feed.feed, window, stage, f"{type(ours).__name__}: {ours}"
+            )
         raise
-    control_store(Settings()).forget_failure(feed.feed)
+    control_store(Settings()).failures.forget(feed.feed)
 
 
 def _parser(stage: str) -> argparse.ArgumentParser:

@@ -93,7 +93,7 @@ def gather(settings: Settings, feeds: Sequence[Feed], window: Window, log: Log) 
     from changeledger.spark.session import spark_session  # noqa: PLC0415 - takes seconds to import
 
     control = ControlStore(settings.control_url)
-    released = [feed for feed in feeds if control.release(feed.feed, window) is not None]
+    released = [feed for feed in feeds if control.releases.of_window(feed.feed, window) is not None]
     missing = [feed.feed for feed in feeds if feed not in released]
     if not released:
         return Report([], missing, {table.full_name: False for table in log.tables})
@@ -131,13 +131,13 @@ class _Reader:
         }
         for table in self.log.tables:
             tables[table.full_name].is_truth = rows[table.full_name] == self.log.final_rows(table)
-        audits = self.control.audits(self.feed.feed, self.window)
-        release = self.control.release(self.feed.feed, self.window)
+        audits = self.control.audits.of_window(self.feed.feed, self.window)
+        release = self.control.releases.of_window(self.feed.feed, self.window)
         assert release is not None, "looked up before"
         broken = [f"{audit.table}: {audit.rule}" for audit in audits if not audit.success]
         docs = docs_index(settings.data_docs, self.feed.feed, self.window)
         counts = release.counts["records"]
-        proofs = self.control.last_proofs(self.feed.database).get(self.feed.feed, [])
+        proofs = self.control.proofs.last(self.feed.database).get(self.feed.feed, [])
         outcomes = {row.table: row.outcome for row in proofs}
         return FeedReport(self.feed.feed, counts, tables, len(audits), broken, docs, outcomes), rows
 

@@ -71,7 +71,7 @@ def main() -> int:
 def _keep_offending_rows(settings: Settings) -> None:
     """Of the audit that has failed, as it leaves them beside its page."""
     feed = next(feed.name for feed in _FEEDS if feed.trouble == "audit")
-    window = ControlStore(settings.control_url).last_window(feed)
+    window = ControlStore(settings.control_url).windows.last(feed)
     assert window is not None, "filled above"
     rows = [
         {

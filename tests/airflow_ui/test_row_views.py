@@ -92,7 +92,7 @@ def form(ledger: Installation, asked: dict[str, str]) -> str:
 
 def test_agreement_says_that_the_last_run_failed(pair: Installation) -> None:
     compare(pair.control, 1, 9, NOW - timedelta(days=9), NOW, equal=5, missing=2)
-    pair.control.save_failure_of_database("compare_shop", "SparkUnavailable: <b>gone</b>")
+    pair.control.failures.save_of_database("compare_shop", "SparkUnavailable: <b>gone</b>")
     page = text(pair, "/agreement/shop")
     assert "The last comparison failed" in page
     assert "&lt;b&gt;gone" in page

@@ -64,7 +64,7 @@ def test_a_failed_feed_says_why_with_the_way_to_its_window(shop: Installation) -
 
 
 def test_every_view_answers(shop: Installation) -> None:
-    window = shop.control.last_window("shop")
+    window = shop.control.windows.last("shop")
     assert window is not None
     for path in ("", f"/windows/{window.window_id}", "/tables/dbo.customers", "/quarantine", "/releases"):
         answer = shop.client.get(BASE + path)
@@ -91,9 +91,9 @@ def test_hostile_names_and_errors_stay_text(ledger: Installation) -> None:
     fill_in(
         ledger, FilledFeed("shop", tables=(f"dbo.{EVIL}", 'dbo."><img src=x>'), trouble="audit", windows=3)
     )
-    window = ledger.control.last_window("shop")
+    window = ledger.control.windows.last("shop")
     assert window is not None
-    ledger.control.save_failure(
+    ledger.control.failures.save(
         "shop", Window(start=window.start, end=window.end), "audit", f"{EVIL}\x1b[2J\n  Remedy: {EVIL}"
     )
     for path in ("/changeledger/", BASE, f"{BASE}/windows/{window.window_id}", f"{BASE}/releases"):
@@ -106,10 +106,10 @@ def test_hostile_names_and_errors_stay_text(ledger: Installation) -> None:
 
 def test_a_long_error_is_whole_where_it_is_dealt_with(ledger: Installation) -> None:
     fill_in(ledger, FilledFeed("shop", windows=2))
-    window = ledger.control.last_window("shop")
+    window = ledger.control.windows.last("shop")
     assert window is not None
     failed = Window(start=window.start, end=window.end)
-    ledger.control.save_failure("shop", failed, "extract", "x" * 10_000)
+    ledger.control.failures.save("shop", failed, "extract", "x" * 10_000)
     assert "x" * 301 not in ledger.client.get("/changeledger/").text
     assert "x" * 10_000 in ledger.client.get(f"{BASE}/windows/{failed.id}").text
 
@@ -210,7 +210,7 @@ def test_releases_with_counts_against_the_one_before_and_who_took_back(ledger: I
 def test_a_reset_says_since_when_by_whom_why_and_how_far(ledger: Installation) -> None:
     fill_in(ledger, FilledFeed("shop", dialect="ces", tables=("dbo.t",), trouble="reset", windows=4))
     quarantined("shop", b"{")
-    (reset,) = ledger.control.resets("shop")
+    (reset,) = ledger.control.resets.of_feed("shop")
     since = f"{reset.asked_at:%Y-%m-%d %H:%M}"
     says = "asked by ann", "decimals were decoded wrongly until 0.2.1"
     far = "extract, normalize done, reconcile runs"
@@ -228,15 +228,15 @@ def test_a_reset_says_since_when_by_whom_why_and_how_far(ledger: Installation) -
 def test_resets_that_are_over_stay_with_the_releases(ledger: Installation) -> None:
     fill_in(ledger, FilledFeed("shop", windows=4))
     control = ledger.control
-    control.ask_reset("shop", AskedReset("wrong <decimals>", "ann"))
+    control.resets.ask("shop", AskedReset("wrong <decimals>", "ann"))
     assert "no run has begun yet" in ledger.client.get(BASE).text
-    control.withdraw_reset("shop", "bob", "they were right")
+    control.resets.withdraw("shop", "bob", "they were right")
     text = ledger.client.get(f"{BASE}/releases").text
     assert "Asked by ann" in text
     assert "Withdrawn by bob" in text
     assert "they were right" in text
     assert "no run has begun yet" not in ledger.client.get(BASE).text
-    control.ask_reset("shop", AskedReset("wrong <decimals>", "ann", accept_gap=True))
+    control.resets.ask("shop", AskedReset("wrong <decimals>", "ann", accept_gap=True))
     newest = release(control, "shop", [], Window(start=T0, end=T1), {}, {"records": 1}, {"lsn": "0" * 20})
     text = ledger.client.get(f"{BASE}/releases").text
     _, _, after = text.partition(f'id="r{newest}"')
@@ -249,7 +249,7 @@ def test_tabs_of_airflow_lead_to_the_right_place(ledger: Installation) -> None:
     ledger.user.sees = {"shop", "compare_shop", "other"}
     start = datetime(2026, 1, 31, tzinfo=UTC)
     window = Window(start=start, end=start.replace(hour=1), request=Request(run="manual__1"))
-    ledger.control.open_window("shop", window, None, {})
+    ledger.control.windows.open("shop", window, None, {})
     places = {
         "shop": "/changeledger/feeds/shop",
         "compare_shop": "/changeledger/agreement/shop",

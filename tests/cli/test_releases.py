@@ -30,7 +30,7 @@ def released(store: ControlStore, over: Window, current: int, tolerated: list[An
 def test_counts_by_table_against_the_release_before(store: ControlStore) -> None:
     released(store, hour(0), 5)
     released(store, hour(1), 3, [[TABLE, "keys_are_unique", 2, "known"]])
-    second, first = listed(store.releases(FEED))
+    second, first = listed(store.releases.of_feed(FEED))
     assert (first["release"], second["release"], second["tag"]) == (1, 2, "release_2")
     assert first["tables"][TABLE]["current_more"] == 5
     assert second["tables"][TABLE]["current_more"] == -2
@@ -44,8 +44,8 @@ def test_counts_by_table_against_the_release_before(store: ControlStore) -> None
 def test_who_took_a_release_back_and_why(store: ControlStore) -> None:
     for number in range(3):
         released(store, hour(number), number)
-    store.commit_rollback(FEED, 1, {}, Asked("wrong rows", "ann"))
-    rows = {row["release"]: row for row in listed(store.releases(FEED))}
+    store.rollbacks.commit(FEED, 1, {}, Asked("wrong rows", "ann"))
+    rows = {row["release"]: row for row in listed(store.releases.of_feed(FEED))}
     assert rows[4]["rolled_back_to"]["release"] == 1
     assert rows[1]["taken_back"] is rows[4]["taken_back"] is None
     for number in (2, 3):
@@ -57,14 +57,14 @@ def test_who_took_a_release_back_and_why(store: ControlStore) -> None:
 def test_forward_again(store: ControlStore) -> None:
     for number in range(3):
         released(store, hour(number), number)
-    store.commit_rollback(FEED, 1, {}, Asked("wrong rows", "ann"))
-    store.commit_rollback(FEED, 3, {}, Asked("they were right", "ben"))
-    takers = taken_back(store.releases(FEED))
+    store.rollbacks.commit(FEED, 1, {}, Asked("wrong rows", "ann"))
+    store.rollbacks.commit(FEED, 3, {}, Asked("they were right", "ben"))
+    takers = taken_back(store.releases.of_feed(FEED))
     assert {number: row.id for number, row in takers.items()} == {4: 5}
 
 
 def test_many_tables_are_for_json(store: ControlStore) -> None:
     counts = {"tables": {f"dbo.t{n}": {"changes": {}, "current": 1, "history": 1} for n in range(12)}}
     release(store, FEED, [], hour(0), counts=counts, position=lsn(1))
-    (row,) = listed(store.releases(FEED))
+    (row,) = listed(store.releases.of_feed(FEED))
     assert "and 2 more tables: --json" in str(in_words(row))

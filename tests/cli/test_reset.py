@@ -28,7 +28,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
 
 
 def published(store: ControlStore, over: Window) -> None:
-    store.complete_release(FEED, release(store, FEED, [], over, {"t": 1}, position=lsn(1)))
+    store.releases.complete(FEED, release(store, FEED, [], over, {"t": 1}, position=lsn(1)))
 
 
 def asked(*arguments: str) -> None:
@@ -42,10 +42,10 @@ def test_it_is_confirmed(
     with pytest.raises(SystemExit):
         asked("--reason", "wrong rows")
     assert "nothing was reset: it was not confirmed" in capsys.readouterr().err
-    assert store.pending_reset(FEED) is None
+    assert store.resets.pending(FEED) is None
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{FEED}\n"))
     asked("--reason", "wrong rows")
-    row = store.pending_reset(FEED)
+    row = store.resets.pending(FEED)
     assert row is not None
     assert (row.reason, row.by, row.accept_gap) == ("wrong rows", "ann", False)
 
@@ -67,7 +67,7 @@ def test_withdrawn(store: ControlStore, capsys: pytest.CaptureFixture[str]) -> N
     asked("--yes", "--reason", "wrong rows")
     asked("--withdraw", "--reason", "they are right")
     assert "reset 1 is withdrawn" in capsys.readouterr().out
-    assert store.pending_reset(FEED) is None
+    assert store.resets.pending(FEED) is None
     with pytest.raises(SystemExit):
         asked("--withdraw", "--reason", "again")
     assert "no reset that waits" in capsys.readouterr().err
@@ -75,10 +75,10 @@ def test_withdrawn(store: ControlStore, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_run_in_flight(store: ControlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = ControlStore(f"sqlite:///{tmp_path}/control.db", process="another")
-    other.acquire_lease(FEED, "a run", 60)
+    other.leases.acquire(FEED, "a run", 60)
     with pytest.raises(SystemExit):
         asked("--yes", "--reason", "wrong rows")
     said = capsys.readouterr().err
     assert "a run works on the feed" in said
     assert "wait for that run to end" in said
-    assert store.pending_reset(FEED) is None
+    assert store.resets.pending(FEED) is None

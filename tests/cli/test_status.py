@@ -120,9 +120,9 @@ HOUR = timedelta(hours=1)
 
 def audited(control: ControlStore, hour: int, *, stops: bool, **request: Any) -> Window:
     over = Window(start=AT + hour * HOUR, end=AT + (hour + 1) * HOUR, request=Request(**request))
-    control.open_window(FEED.feed, over, None, {"t": hour})
+    control.windows.open(FEED.feed, over, None, {"t": hour})
     detail = {"stops": stops}
-    control.save_audit(
+    control.audits.save(
         FEED.feed,
         over,
         [
@@ -144,13 +144,13 @@ def test_a_failed_audit_is_shown_until_its_records_are_released(spark: SparkSess
     # Reported, and it does not stop the run.
     audited(control, 2, stops=False)
     running = Window(start=AT + 3 * HOUR, end=AT + 4 * HOUR)
-    control.open_window(FEED.feed, running, None, {"t": 3})
+    control.windows.open(FEED.feed, running, None, {"t": 3})
     found = gather(control, FEED)
     assert (found.open_window, found.failed_rules) == (running.id, ())
     assert found.failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
     # An earlier window that is released has none of them.
     past = Window(start=AT, end=AT + HOUR)
-    control.open_window(FEED.feed, past, None, {"t": 0})
+    control.windows.open(FEED.feed, past, None, {"t": 0})
     release(control, FEED.feed, (), past, position={"t": 0})
     assert gather(control, FEED).failed_audits == found.failed_audits
     release(control, FEED.feed, (), running, position={"t": 3})
@@ -161,10 +161,10 @@ def test_a_failed_replay_is_shown_until_the_next_release(spark: SparkSession, tm
     """It is of no time of its own: the next release takes what is on its list."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     hours = [Window(start=AT + at * HOUR, end=AT + (at + 1) * HOUR) for at in range(2)]
-    control.open_window(FEED.feed, hours[0], None, {"t": 0})
+    control.windows.open(FEED.feed, hours[0], None, {"t": 0})
     release(control, FEED.feed, (), hours[0], position={"t": 0})
     failed = audited(control, 0, stops=True, mode="replay", run="manual__1")
-    control.open_window(FEED.feed, hours[1], {"t": 0}, {"t": 1})
+    control.windows.open(FEED.feed, hours[1], {"t": 0}, {"t": 1})
     assert gather(control, FEED).failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
     release(control, FEED.feed, (), hours[1], position={"t": 1})
     assert gather(control, FEED).failed_audits == ()

@@ -65,14 +65,14 @@ def store(url: str) -> ControlStore:
 
 def released(store: ControlStore, window: Window, to: dict[str, str]) -> int:
     passed(store, window, {"lake.shop_cdc.dbo_parts": 1}, to)
-    return store.commit_release(FEED, window, {"lake.shop_cdc.dbo_parts": 1}, {}, to)
+    return store.releases.commit(FEED, window, {"lake.shop_cdc.dbo_parts": 1}, {}, to)
 
 
 def passed(store: ControlStore, window: Window, tables: dict[str, int], to: dict[str, str]) -> None:
     """A window whose audit has judged these snapshots and passed."""
-    store.open_window(FEED, window, store.position(FEED), to)
-    store.begin_stage(FEED, window, "normalize")
-    store.save_audit(FEED, window, [], BuiltSnapshots("branch", tables))
+    store.windows.open(FEED, window, store.windows.position(FEED), to)
+    store.windows.begin_stage(FEED, window, "normalize")
+    store.audits.save(FEED, window, [], BuiltSnapshots("branch", tables))
 
 
 def at_once(number: int, work: Callable[[int], object]) -> list[object]:
@@ -100,7 +100,7 @@ class TestSchema:
     def test_a_second_upgrade_changes_nothing(self, store: ControlStore, url: str) -> None:
         released(store, hour(0), lsn(1))
         upgrade(url)
-        assert store.position(FEED) == lsn(1)
+        assert store.windows.position(FEED) == lsn(1)
 
     @pytest.mark.usefixtures("store")
     def test_sqlite_is_in_wal_mode(self, url: str) -> None:
@@ -113,7 +113,7 @@ class TestSchema:
         urls = [f"sqlite:///{folder}{'/.' * index}/control.db" for index in range(6)]
         folder.mkdir()
         assert at_once(6, lambda index: upgrade(urls[index])) == [None] * 6
-        assert ControlStore(urls[0]).position(FEED) is None
+        assert ControlStore(urls[0]).windows.position(FEED) is None
 
     @pytest.mark.usefixtures("store")
     def test_a_newer_store_is_refused(self, url: str) -> None:
@@ -202,17 +202,17 @@ class TestUnreachable:
 
 class TestWindows:
     def test_the_stored_window_wins(self, store: ControlStore) -> None:
-        store.open_window(FEED, hour(0), None, lsn(5))
-        again = store.open_window(FEED, hour(0), lsn(1), lsn(9))
+        store.windows.open(FEED, hour(0), None, lsn(5))
+        again = store.windows.open(FEED, hour(0), lsn(1), lsn(9))
         assert (again.from_position, again.to_position) == (None, lsn(5))
         assert (again.start, again.end) == (hour(0).start, hour(0).end)
         assert not again.released
 
     def test_an_unknown_window(self, store: ControlStore) -> None:
-        assert store.window(FEED, hour(0)) is None
+        assert store.windows.row(FEED, hour(0)) is None
 
     def test_opened_at_once_all_read_the_same(self, store: ControlStore) -> None:
-        rows = at_once(8, lambda index: store.open_window(FEED, hour(0), None, lsn(index)).to_position)
+        rows = at_once(8, lambda index: store.windows.open(FEED, hour(0), None, lsn(index)).to_position)
         assert all(row == rows[0] for row in rows)
 
 
@@ -220,8 +220,8 @@ class TestReleases:
     def test_release_position_and_window_together(self, store: ControlStore) -> None:
         big = 2**63 - 1
         passed(store, hour(0), {"t": big}, lsn(5))
-        release_id = store.commit_release(FEED, hour(0), {"t": big}, {"changes": 3}, lsn(5))
-        row = store.release(FEED, hour(0))
+        release_id = store.releases.commit(FEED, hour(0), {"t": big}, {"changes": 3}, lsn(5))
+        row = store.releases.of_window(FEED, hour(0))
         assert row is not None
         assert (row.id, row.tables, row.counts, row.completed) == (
             release_id,
@@ -229,43 +229,43 @@ class TestReleases:
             {"changes": 3},
             False,
         )
-        assert store.position(FEED) == lsn(5)
-        window = store.window(FEED, hour(0))
+        assert store.windows.position(FEED) == lsn(5)
+        window = store.windows.row(FEED, hour(0))
         assert window is not None
         assert window.released
 
     def test_a_window_never_opened_leaves_nothing(self, store: ControlStore) -> None:
         with pytest.raises(StageOrderError):
-            store.commit_release(FEED, hour(0), {}, {}, lsn(5))
-        assert store.release(FEED, hour(0)) is None
-        assert store.position(FEED) is None
+            store.releases.commit(FEED, hour(0), {}, {}, lsn(5))
+        assert store.releases.of_window(FEED, hour(0)) is None
+        assert store.windows.position(FEED) is None
 
     def test_twice_is_once(self, store: ControlStore) -> None:
         first = released(store, hour(0), lsn(5))
-        assert store.commit_release(FEED, hour(0), {"other": 2}, {}, lsn(9)) == first
-        row = store.release(FEED, hour(0))
+        assert store.releases.commit(FEED, hour(0), {"other": 2}, {}, lsn(9)) == first
+        row = store.releases.of_window(FEED, hour(0))
         assert row is not None
         assert row.tables == {"lake.shop_cdc.dbo_parts": 1}
-        assert store.position(FEED) == lsn(5)
+        assert store.windows.position(FEED) == lsn(5)
 
     def test_committed_at_once_is_one_release(self, store: ControlStore) -> None:
         passed(store, hour(0), {}, lsn(5))
-        ids = at_once(8, lambda _: store.commit_release(FEED, hour(0), {}, {}, lsn(5)))
+        ids = at_once(8, lambda _: store.releases.commit(FEED, hour(0), {}, {}, lsn(5)))
         assert len(set(map(str, ids))) == 1
 
     def test_an_old_window_does_not_move_the_feed_back(self, store: ControlStore) -> None:
         released(store, hour(5), lsn(50))
         released(store, hour(1), lsn(10))
-        assert store.position(FEED) == lsn(50)
+        assert store.windows.position(FEED) == lsn(50)
 
     def test_incomplete_until_completed(self, store: ControlStore) -> None:
         first, second = released(store, hour(0), lsn(1)), released(store, hour(1), lsn(2))
-        assert [row.id for row in store.incomplete_releases(FEED)] == [first, second]
-        store.complete_release(FEED, first)
-        store.complete_release(FEED, first)
-        assert [row.id for row in store.incomplete_releases(FEED)] == [second]
-        assert store.incomplete_releases("another") == []
-        latest = store.latest_release(FEED)
+        assert [row.id for row in store.releases.incomplete(FEED)] == [first, second]
+        store.releases.complete(FEED, first)
+        store.releases.complete(FEED, first)
+        assert [row.id for row in store.releases.incomplete(FEED)] == [second]
+        assert store.releases.incomplete("another") == []
+        latest = store.releases.latest(FEED)
         assert latest is not None
         assert latest.id == second
 
@@ -287,23 +287,23 @@ class TestContracts:
     two = Contract(table="dbo.parts", columns=(*one.columns, Column(name="n", type="int", ordinal=2)))
 
     def test_versions(self, store: ControlStore, url: str) -> None:
-        assert store.contract(FEED, "dbo.parts") is None
+        assert store.contracts.of_table(FEED, "dbo.parts") is None
         for number, contract in enumerate((self.one, self.one, self.two, self.two)):
             release(store, FEED, [contract], hour(number))
-            assert store.contracts(FEED) == {"dbo.parts": contract}
+            assert store.contracts.of_feed(FEED) == {"dbo.parts": contract}
         with engine_for(url).connect() as connection:
             rows = connection.execute(text("SELECT version, window_id FROM contracts ORDER BY version"))
             assert list(rows) == [(1, hour(0).id), (2, hour(2).id)]
-        assert store.contract("another", "dbo.parts") is None
+        assert store.contracts.of_table("another", "dbo.parts") is None
 
     def test_what_is_not_released_is_the_windows_own(self, store: ControlStore) -> None:
         release(store, FEED, [self.one], hour(0))
         passed(store, hour(1), {}, lsn(2))
-        store.finish_stage(FEED, hour(1), "normalize", BuiltSnapshots("branch", {}), [self.two])
-        assert store.contracts_of(FEED, hour(1)) == {"dbo.parts": self.two}
-        assert store.contract(FEED, "dbo.parts") == self.one
-        store.begin_stage(FEED, hour(1), "normalize")
-        assert store.contracts_of(FEED, hour(1)) == {}
+        store.windows.finish_stage(FEED, hour(1), "normalize", BuiltSnapshots("branch", {}), [self.two])
+        assert store.windows.contracts_of(FEED, hour(1)) == {"dbo.parts": self.two}
+        assert store.contracts.of_table(FEED, "dbo.parts") == self.one
+        store.windows.begin_stage(FEED, hour(1), "normalize")
+        assert store.windows.contracts_of(FEED, hour(1)) == {}
 
 
 PARTS = "dbo.parts"
@@ -314,23 +314,25 @@ CLOSED = MaskDecision(None, False, "the masks contradict both byte orders")
 
 class TestWriterSchemas:
     def test_the_first_of_an_id_stays_for_its_feed(self, store: ControlStore) -> None:
-        store.save_avro_schema("shop", "7", "first", "w1")
-        store.save_avro_schema("shop", "7", "second", "w2")
-        store.save_avro_schema("other", "7", "third", "w1")
-        assert store.avro_schemas("shop") == {"7": "first"}
+        store.contracts.save_avro_schema("shop", "7", "first", "w1")
+        store.contracts.save_avro_schema("shop", "7", "second", "w2")
+        store.contracts.save_avro_schema("other", "7", "third", "w1")
+        assert store.contracts.avro_schemas("shop") == {"7": "first"}
 
 
 class TestMaskEvidence:
     def test_nothing_is_known_at_first(self, store: ControlStore) -> None:
-        assert store.mask_evidence(FEED) == {}
+        assert store.contracts.mask_evidence(FEED) == {}
 
     def test_windows_add_up_by_table(self, store: ControlStore) -> None:
-        store.save_mask_evidence(FEED, PARTS, hour(0), Evidence(either=1), OPEN)
-        store.save_mask_evidence(FEED, "dbo.makers", hour(0), Evidence(neither=7), CLOSED)
-        store.save_mask_evidence("other_feed", PARTS, hour(0), Evidence(little=9), BIG)
-        assert store.mask_evidence(FEED)[PARTS].mask_order is None
-        store.save_mask_evidence(FEED, PARTS, hour(1), Evidence(big=2, examples={"big": "one"}), BIG)
-        found = store.mask_evidence(FEED)
+        store.contracts.save_mask_evidence(FEED, PARTS, hour(0), Evidence(either=1), OPEN)
+        store.contracts.save_mask_evidence(FEED, "dbo.makers", hour(0), Evidence(neither=7), CLOSED)
+        store.contracts.save_mask_evidence("other_feed", PARTS, hour(0), Evidence(little=9), BIG)
+        assert store.contracts.mask_evidence(FEED)[PARTS].mask_order is None
+        store.contracts.save_mask_evidence(
+            FEED, PARTS, hour(1), Evidence(big=2, examples={"big": "one"}), BIG
+        )
+        found = store.contracts.mask_evidence(FEED)
         assert list(found) == ["dbo.makers", PARTS]
         parts = found[PARTS]
         assert parts.total == Evidence(big=2, either=1, examples={"big": "one"})
@@ -339,10 +341,10 @@ class TestMaskEvidence:
         assert (found["dbo.makers"].mask_order, found["dbo.makers"].why) == (None, CLOSED.why)
 
     def test_a_window_that_runs_again_counts_once(self, store: ControlStore) -> None:
-        store.save_mask_evidence(FEED, PARTS, hour(0), Evidence(big=1), BIG)
-        store.save_mask_evidence(FEED, PARTS, hour(1), Evidence(big=10), BIG)
-        store.save_mask_evidence(FEED, PARTS, hour(1), Evidence(little=20), CLOSED)
-        row = store.mask_evidence(FEED)[PARTS]
+        store.contracts.save_mask_evidence(FEED, PARTS, hour(0), Evidence(big=1), BIG)
+        store.contracts.save_mask_evidence(FEED, PARTS, hour(1), Evidence(big=10), BIG)
+        store.contracts.save_mask_evidence(FEED, PARTS, hour(1), Evidence(little=20), CLOSED)
+        row = store.contracts.mask_evidence(FEED)[PARTS]
         assert row.total == Evidence(big=1, little=20)
         assert row.mask_order is None
         # What others say of the window that runs again leaves its own words out.
@@ -351,101 +353,101 @@ class TestMaskEvidence:
 
     def test_replays_and_backfills(self, store: ControlStore) -> None:
         for number in (1, 2, 3):
-            store.save_mask_evidence(FEED, PARTS, hour(number), Evidence(big=10**number), BIG)
+            store.contracts.save_mask_evidence(FEED, PARTS, hour(number), Evidence(big=10**number), BIG)
         for number in (2, 1):
-            store.save_mask_evidence(FEED, PARTS, hour(number), Evidence(big=5), CLOSED)
-        row = store.mask_evidence(FEED)[PARTS]
+            store.contracts.save_mask_evidence(FEED, PARTS, hour(number), Evidence(big=5), CLOSED)
+        row = store.contracts.mask_evidence(FEED)[PARTS]
         assert (row.total, row.mask_order) == (Evidence(big=1110), "big")
-        store.save_mask_evidence(FEED, PARTS, hour(0), Evidence(either=4), BIG)
-        row = store.mask_evidence(FEED)[PARTS]
+        store.contracts.save_mask_evidence(FEED, PARTS, hour(0), Evidence(either=4), BIG)
+        row = store.contracts.mask_evidence(FEED)[PARTS]
         assert (row.total, row.last) == (Evidence(big=1110, either=4), Evidence(big=1000))
         assert (row.first_window, row.last_window) == (hour(0).id, hour(3).id)
 
     def test_a_contract_is_stored_without_the_order_of_its_masks(self, store: ControlStore) -> None:
         contract = Contract(table=PARTS, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
         release(store, FEED, [contract.model_copy(update={"mask_order": "little"})], hour(0))
-        assert store.contract(FEED, PARTS) == contract
+        assert store.contracts.of_table(FEED, PARTS) == contract
 
 
 class TestAudits:
     def test_a_new_attempt_replaces_the_old_one(self, store: ControlStore) -> None:
         def saved() -> list[tuple[str, bool, int]]:
-            return [(row.rule, row.success, row.violations) for row in store.audits(FEED, hour(0))]
+            return [(row.rule, row.success, row.violations) for row in store.audits.of_window(FEED, hour(0))]
 
         built = BuiltSnapshots("branch", {"t": 1})
         verdicts = [AuditResult("t", "a", False, 2**40, {"rows": [1]}), AuditResult("t", "b", True, 0, {})]
-        store.save_audit(FEED, hour(0), verdicts, built)
-        store.save_audit(FEED, hour(1), [AuditResult("t", "a", True, 0, {})], built)
+        store.audits.save(FEED, hour(0), verdicts, built)
+        store.audits.save(FEED, hour(1), [AuditResult("t", "a", True, 0, {})], built)
         assert saved() == [("a", False, 2**40), ("b", True, 0)]
-        store.save_audit(FEED, hour(0), [AuditResult("t", "a", True, 0, {})], built)
+        store.audits.save(FEED, hour(0), [AuditResult("t", "a", True, 0, {})], built)
         assert saved() == [("a", True, 0)]
 
     @pytest.mark.parametrize("stage", ["extract", "normalize", "reconcile"])
     def test_a_stage_that_builds_again_forgets_what_was_judged(self, store: ControlStore, stage: str) -> None:
         passed(store, hour(0), {"t": 1}, lsn(5))
-        store.begin_stage(FEED, hour(0), stage)
-        assert store.stage(FEED, hour(0), "audit") is None
-        assert store.audits(FEED, hour(0)) == []
+        store.windows.begin_stage(FEED, hour(0), stage)
+        assert store.windows.stage(FEED, hour(0), "audit") is None
+        assert store.audits.of_window(FEED, hour(0)) == []
         with pytest.raises(StageOrderError, match="it was not run"):
-            store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5))
+            store.releases.commit(FEED, hour(0), {"t": 1}, {}, lsn(5))
 
     def test_what_was_judged_is_released_and_nothing_else(self, store: ControlStore) -> None:
         passed(store, hour(0), {"t": 1, "u": 2}, lsn(5))
         with pytest.raises(StageOrderError, match="other snapshots of u"):
-            store.commit_release(FEED, hour(0), {"t": 1, "u": 3, "untouched": 4}, {}, lsn(5))
-        assert store.release(FEED, hour(0)) is None
-        assert store.commit_release(FEED, hour(0), {"t": 1, "u": 2, "untouched": 4}, {}, lsn(5))
+            store.releases.commit(FEED, hour(0), {"t": 1, "u": 3, "untouched": 4}, {}, lsn(5))
+        assert store.releases.of_window(FEED, hour(0)) is None
+        assert store.releases.commit(FEED, hour(0), {"t": 1, "u": 2, "untouched": 4}, {}, lsn(5))
 
     def test_what_was_built_on_an_older_release_is_not_released(self, store: ControlStore) -> None:
         passed(store, hour(0), {"t": 1}, lsn(5))
         released(store, hour(1), lsn(6))
         with pytest.raises(StageOrderError, match="run it again from normalize"):
-            store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5))
+            store.releases.commit(FEED, hour(0), {"t": 1}, {}, lsn(5))
 
     def test_what_an_audit_stopped_is_not_released(self, store: ControlStore) -> None:
         passed(store, hour(0), {"t": 1}, lsn(5))
         failed = [AuditResult("t", "order_strict", False, 3, {"stops": True})]
-        store.save_audit(FEED, hour(0), failed, BuiltSnapshots("branch", {"t": 1}))
+        store.audits.save(FEED, hour(0), failed, BuiltSnapshots("branch", {"t": 1}))
         with pytest.raises(StageOrderError, match="order_strict"):
-            store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5))
+            store.releases.commit(FEED, hour(0), {"t": 1}, {}, lsn(5))
 
 
 class TestLeases:
     def test_held_names_holder_and_time(self, store: ControlStore) -> None:
-        store.acquire_lease(FEED, "run 1", 600)
-        store.acquire_lease(FEED, "run 1", 600)
-        store.acquire_lease("another", "run 2", 600)
+        store.leases.acquire(FEED, "run 1", 600)
+        store.leases.acquire(FEED, "run 1", 600)
+        store.leases.acquire("another", "run 2", 600)
         with pytest.raises(LeaseHeld, match=r"run 1 .* until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"):
-            store.acquire_lease(FEED, "run 2", 600)
+            store.leases.acquire(FEED, "run 2", 600)
 
     def test_released_only_by_its_holder(self, store: ControlStore) -> None:
-        store.acquire_lease(FEED, "run 1", 600)
-        store.release_lease(FEED, "run 2")
+        store.leases.acquire(FEED, "run 1", 600)
+        store.leases.release(FEED, "run 2")
         with pytest.raises(LeaseHeld):
-            store.acquire_lease(FEED, "run 2", 600)
-        store.release_lease(FEED, "run 1")
-        store.acquire_lease(FEED, "run 2", 600)
+            store.leases.acquire(FEED, "run 2", 600)
+        store.leases.release(FEED, "run 1")
+        store.leases.acquire(FEED, "run 2", 600)
 
     def test_expired_is_taken_over(self, store: ControlStore) -> None:
-        store.acquire_lease(FEED, "run 1", 0)
-        store.acquire_lease(FEED, "run 2", 600)
+        store.leases.acquire(FEED, "run 1", 0)
+        store.leases.acquire(FEED, "run 2", 600)
         with pytest.raises(LeaseHeld, match="run 2"):
-            store.acquire_lease(FEED, "run 1", 600)
+            store.leases.acquire(FEED, "run 1", 600)
 
     @pytest.mark.parametrize("expired", [False, True])
     def test_of_many_at_once_one_gets_it(self, store: ControlStore, expired: bool) -> None:
         if expired:
-            store.acquire_lease(FEED, "dead", 0)
-        results = at_once(12, lambda index: store.acquire_lease(FEED, f"run {index}", 600))
+            store.leases.acquire(FEED, "dead", 0)
+        results = at_once(12, lambda index: store.leases.acquire(FEED, f"run {index}", 600))
         assert sum(isinstance(result, int) for result in results) == 1
         assert sum(isinstance(result, LeaseHeld) for result in results) == 11
 
     def test_the_same_runs_next_process_takes_it_at_once(self, store: ControlStore, url: str) -> None:
-        first = store.acquire_lease(FEED, "run 1", 600)
-        assert store.acquire_lease(FEED, "run 1", 600) == first, "a process that asks again has what it had"
+        first = store.leases.acquire(FEED, "run 1", 600)
+        assert store.leases.acquire(FEED, "run 1", 600) == first, "a process that asks again has what it had"
         retry = ControlStore(url, process="another")
-        assert retry.acquire_lease(FEED, "run 1", 600) > first
-        retry.open_window(FEED, hour(0), None, lsn(5))
+        assert retry.leases.acquire(FEED, "run 1", 600) > first
+        retry.windows.open(FEED, hour(0), None, lsn(5))
 
     @pytest.mark.parametrize("taker", ["run 1", "run 2"])
     def test_a_run_that_lost_its_lease_writes_nothing(
@@ -453,37 +455,37 @@ class TestLeases:
     ) -> None:
         """The taker: its own next try, or another run after the lease has expired."""
         passed(store, hour(0), {"t": 1}, lsn(5))
-        store.acquire_lease(FEED, "run 1", 0)
-        ControlStore(url, process="another").acquire_lease(FEED, taker, 600)
+        store.leases.acquire(FEED, "run 1", 0)
+        ControlStore(url, process="another").leases.acquire(FEED, taker, 600)
         writes: list[Callable[[], object]] = [
-            lambda: store.open_window(FEED, hour(1), None, lsn(6)),
-            lambda: store.begin_stage(FEED, hour(0), "normalize"),
-            lambda: store.finish_stage(FEED, hour(0), "reconcile", BuiltSnapshots("b", {})),
-            lambda: store.save_audit(FEED, hour(0), [], BuiltSnapshots("b", {})),
-            lambda: store.close_empty(FEED, hour(0), lsn(9)),
-            lambda: store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5)),
-            lambda: store.renew_lease(FEED, 600),
+            lambda: store.windows.open(FEED, hour(1), None, lsn(6)),
+            lambda: store.windows.begin_stage(FEED, hour(0), "normalize"),
+            lambda: store.windows.finish_stage(FEED, hour(0), "reconcile", BuiltSnapshots("b", {})),
+            lambda: store.audits.save(FEED, hour(0), [], BuiltSnapshots("b", {})),
+            lambda: store.windows.close_empty(FEED, hour(0), lsn(9)),
+            lambda: store.releases.commit(FEED, hour(0), {"t": 1}, {}, lsn(5)),
+            lambda: store.leases.renew(FEED, 600),
         ]
         for write in writes:
             with pytest.raises(LeaseLost, match=taker):
                 write()
-        store.release_lease(FEED, "run 1")
-        held = store.lease(FEED)
+        store.leases.release(FEED, "run 1")
+        held = store.leases.of_feed(FEED)
         assert held is not None
         assert held.holder == taker, "what it does not hold it does not release"
-        assert store.release(FEED, hour(0)) is None
+        assert store.releases.of_window(FEED, hour(0)) is None
 
     def test_released_it_is_not_renewed(self, store: ControlStore) -> None:
-        store.acquire_lease(FEED, "run 1", 600)
-        store.release_lease(FEED, "run 1")
-        store.renew_lease(FEED, 600)
-        assert store.lease(FEED) is None
+        store.leases.acquire(FEED, "run 1", 600)
+        store.leases.release(FEED, "run 1")
+        store.leases.renew(FEED, 600)
+        assert store.leases.of_feed(FEED) is None
 
     def test_after_a_failure_it_is_left_for_a_while(self, store: ControlStore, url: str) -> None:
-        store.acquire_lease(FEED, "run 1", 36_000)
-        store.leave_lease(FEED, "run 1")
-        held = store.lease(FEED)
+        store.leases.acquire(FEED, "run 1", 36_000)
+        store.leases.leave(FEED, "run 1")
+        held = store.leases.of_feed(FEED)
         assert held is not None
         assert held.expires_at - datetime.now(UTC) < timedelta(minutes=6)
         with pytest.raises(LeaseHeld):
-            ControlStore(url, process="another").acquire_lease(FEED, "run 2", 600)
+            ControlStore(url, process="another").leases.acquire(FEED, "run 2", 600)

@@ -23,67 +23,67 @@ def store(tmp_path: Path) -> ControlStore:
 
 
 def test_it_waits_and_moves_nothing(store: ControlStore) -> None:
-    row = store.ask_reset(FEED, ASKED)
+    row = store.resets.ask(FEED, ASKED)
     assert (row.id, row.reason, row.by, row.accept_gap, row.release) == (1, ASKED.reason, "ann", False, None)
-    assert store.position(FEED) == lsn(3)
+    assert store.windows.position(FEED) == lsn(3)
     assert statuses(store, hour(0), hour(2)) == ["released", "released"]
-    pending = store.pending_reset(FEED)
+    pending = store.resets.pending(FEED)
     assert pending is not None
     assert pending.asked_at == row.asked_at
-    assert store.pending_reset("another") is None
+    assert store.resets.pending("another") is None
 
 
 def test_asked_again_after_a_crash_it_is_one(store: ControlStore) -> None:
-    store.ask_reset(FEED, ASKED)
-    assert store.ask_reset(FEED, ASKED).id == 1
-    assert store.ask_reset(FEED, ASKED._replace(accept_gap=True, by="ben")).id == 2
-    first, second = store.resets(FEED)
+    store.resets.ask(FEED, ASKED)
+    assert store.resets.ask(FEED, ASKED).id == 1
+    assert store.resets.ask(FEED, ASKED._replace(accept_gap=True, by="ben")).id == 2
+    first, second = store.resets.of_feed(FEED)
     assert (first.status, first.withdrawn_by, second.status) == ("withdrawn", "ben", "asked")
 
 
 def test_what_was_built_before_cannot_be_published(store: ControlStore) -> None:
     built = BuiltSnapshots("branch", {"t": 9})
-    store.open_window(FEED, hour(3), lsn(3), lsn(4))
-    store.begin_stage(FEED, hour(3), "normalize")
-    store.save_audit(FEED, hour(3), [], built)
-    store.ask_reset(FEED, ASKED)
+    store.windows.open(FEED, hour(3), lsn(3), lsn(4))
+    store.windows.begin_stage(FEED, hour(3), "normalize")
+    store.audits.save(FEED, hour(3), [], built)
+    store.resets.ask(FEED, ASKED)
     assert statuses(store, hour(3)) == ["taken back"]
     with pytest.raises(StageOrderError, match="has not passed"):
-        store.commit_release(FEED, hour(3), built.tables, {}, lsn(4))
-    row = store.open_window(FEED, hour(3), {}, lsn(5))
+        store.releases.commit(FEED, hour(3), built.tables, {}, lsn(4))
+    row = store.windows.open(FEED, hour(3), {}, lsn(5))
     assert (row.status, row.from_position, row.to_position) == ("open", {}, lsn(5))
 
 
 def test_its_release_sets_the_position_back_where_the_source_begins_anew(store: ControlStore) -> None:
-    store.save_feed_table(FEED, "dbo.parts", 5, [hour(1).id])
-    store.ask_reset(FEED, ASKED)
+    store.feed_tables.save(FEED, "dbo.parts", 5, [hour(1).id])
+    store.resets.ask(FEED, ASKED)
     assert release(store, FEED, [], hour(3), {"t": 9}, position=lsn(1)) == 4
-    assert store.position(FEED) == lsn(1), "a topic that was made again begins at 0"
-    (row,) = store.resets(FEED)
+    assert store.windows.position(FEED) == lsn(1), "a topic that was made again begins at 0"
+    (row,) = store.resets.of_feed(FEED)
     assert (row.status, row.release) == ("published", 4)
-    assert store.pending_reset(FEED) is None
-    assert store.lacking(FEED) == [], "everything is read again"
-    assert store.replaced_releases(FEED) == {3}
+    assert store.resets.pending(FEED) is None
+    assert store.feed_tables.lacking(FEED) == [], "everything is read again"
+    assert store.resets.replaced_releases(FEED) == {3}
     release(store, FEED, [], hour(4), {"t": 10}, position=lsn(2))
-    assert store.position(FEED) == lsn(2)
-    assert [row.release for row in store.resets(FEED)] == [4]
+    assert store.windows.position(FEED) == lsn(2)
+    assert [row.release for row in store.resets.of_feed(FEED)] == [4]
 
 
 def test_a_reset_can_be_taken_back_as_any_release(store: ControlStore) -> None:
-    store.ask_reset(FEED, ASKED)
+    store.resets.ask(FEED, ASKED)
     release(store, FEED, [], hour(3), {"t": 9}, position=lsn(1))
-    store.commit_rollback(FEED, 3, {"t": 2}, Asked("it was right before", "ben"))
-    assert store.position(FEED) == lsn(3)
-    assert store.pending_reset(FEED) is None
+    store.rollbacks.commit(FEED, 3, {"t": 2}, Asked("it was right before", "ben"))
+    assert store.windows.position(FEED) == lsn(3)
+    assert store.resets.pending(FEED) is None
 
 
 def test_withdrawn(store: ControlStore) -> None:
-    assert store.withdraw_reset(FEED, "ben", "not now") is None
-    store.ask_reset(FEED, ASKED)
-    store.open_window(FEED, hour(3), {}, lsn(4))
-    row = store.withdraw_reset(FEED, "ben", "not now")
+    assert store.resets.withdraw(FEED, "ben", "not now") is None
+    store.resets.ask(FEED, ASKED)
+    store.windows.open(FEED, hour(3), {}, lsn(4))
+    row = store.resets.withdraw(FEED, "ben", "not now")
     assert row is not None
     assert (row.status, row.withdrawn_by, row.withdrawn_reason) == ("withdrawn", "ben", "not now")
-    assert store.pending_reset(FEED) is None
+    assert store.resets.pending(FEED) is None
     assert statuses(store, hour(3)) == ["taken back"], "it was to read from the beginning"
-    assert store.replaced_releases(FEED) == set()
+    assert store.resets.replaced_releases(FEED) == set()

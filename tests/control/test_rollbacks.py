@@ -26,63 +26,63 @@ def three(store: ControlStore) -> None:
 
 
 def statuses(store: ControlStore, *windows: Window) -> list[str]:
-    rows = [store.window(FEED, window) for window in windows]
+    rows = [store.windows.row(FEED, window) for window in windows]
     return [row.status for row in rows if row is not None]
 
 
 def test_one_commit_point(store: ControlStore) -> None:
     three(store)
-    row = store.commit_rollback(FEED, 1, {"t": 0}, ASKED)
+    row = store.rollbacks.commit(FEED, 1, {"t": 0}, ASKED)
     assert (row.id, row.rolled_back_to, row.status, row.reason, row.by) == (
         4, 1, "committed", "wrong rows", "ann",
     )  # fmt: skip
-    assert store.position(FEED) == lsn(1)
-    assert store.reached(FEED) == hour(0).end
+    assert store.windows.position(FEED) == lsn(1)
+    assert store.windows.reached(FEED) == hour(0).end
     assert statuses(store, hour(0), hour(1), hour(2)) == ["released", "taken back", "taken back"]
-    assert [r.id for r in store.incomplete_releases(FEED)][-1] == 4
-    of_first = store.release(FEED, hour(0))
+    assert [r.id for r in store.releases.incomplete(FEED)][-1] == 4
+    of_first = store.releases.of_window(FEED, hour(0))
     assert of_first is not None
     assert of_first.id == 1, "a rollback is no release of the window"
 
 
 def test_the_position_is_kept(store: ControlStore) -> None:
     three(store)
-    row = store.commit_rollback(FEED, 1, {"t": 0}, ASKED._replace(keep_position=True))
-    assert row.positions == store.position(FEED) == lsn(3)
-    assert store.reached(FEED) == hour(2).end
+    row = store.rollbacks.commit(FEED, 1, {"t": 0}, ASKED._replace(keep_position=True))
+    assert row.positions == store.windows.position(FEED) == lsn(3)
+    assert store.windows.reached(FEED) == hour(2).end
 
 
 def test_a_window_taken_back_is_resolved_anew_and_released_again(store: ControlStore) -> None:
     three(store)
-    store.commit_rollback(FEED, 1, {"t": 0}, ASKED)
+    store.rollbacks.commit(FEED, 1, {"t": 0}, ASKED)
     assert release(store, FEED, [], hour(2), {"t": 9}, position=lsn(7)) == 5
-    row = store.window(FEED, hour(2))
+    row = store.windows.row(FEED, hour(2))
     assert row is not None
     assert (row.status, row.from_position, row.to_position) == ("released", lsn(1), lsn(7))
-    assert standing(store.releases(FEED)) == {1, 4, 5}
+    assert standing(store.releases.of_feed(FEED)) == {1, 4, 5}
 
 
 def test_windows_that_would_pass_over_records(store: ControlStore) -> None:
     """An empty one moved the feed on; an open one begins where the last release ended."""
     three(store)
-    store.open_window(FEED, hour(3), lsn(3), lsn(4))
-    store.close_empty(FEED, hour(3), lsn(4))
-    store.open_window(FEED, hour(4), lsn(4), lsn(5))
-    store.open_window(FEED, hour(5), lsn(1), lsn(2))
-    store.commit_rollback(FEED, 2, {"t": 1}, ASKED)
+    store.windows.open(FEED, hour(3), lsn(3), lsn(4))
+    store.windows.close_empty(FEED, hour(3), lsn(4))
+    store.windows.open(FEED, hour(4), lsn(4), lsn(5))
+    store.windows.open(FEED, hour(5), lsn(1), lsn(2))
+    store.rollbacks.commit(FEED, 2, {"t": 1}, ASKED)
     assert statuses(store, hour(3), hour(4), hour(5)) == ["taken back", "taken back", "open"]
 
 
 def test_forward_again(store: ControlStore) -> None:
     three(store)
-    store.commit_rollback(FEED, 1, {"t": 0}, ASKED)
-    store.commit_rollback(FEED, 3, {"t": 2}, ASKED)
-    assert store.position(FEED) == lsn(3)
+    store.rollbacks.commit(FEED, 1, {"t": 0}, ASKED)
+    store.rollbacks.commit(FEED, 3, {"t": 2}, ASKED)
+    assert store.windows.position(FEED) == lsn(3)
     assert statuses(store, hour(1), hour(2)) == ["released", "released"]
-    assert standing(store.releases(FEED)) == {1, 2, 3, 5}
+    assert standing(store.releases.of_feed(FEED)) == {1, 2, 3, 5}
     for number in range(1, 6):
-        store.complete_release(FEED, number)
-    assert [row.id for row in store.releases_after(FEED, 1)] == [2, 3]
+        store.releases.complete(FEED, number)
+    assert [row.id for row in store.releases.after(FEED, 1)] == [2, 3]
 
 
 def contract(*names: str) -> Contract:
@@ -97,19 +97,19 @@ def test_contracts_go_back(store: ControlStore) -> None:
     first, second = contract("id"), contract("id", "more")
     release(store, FEED, [first], hour(0), position=lsn(1))
     release(store, FEED, [second], hour(1), position=lsn(2))
-    store.commit_rollback(FEED, 1, {}, ASKED)
-    assert store.contract(FEED, "dbo.parts") == first
-    store.commit_rollback(FEED, 2, {}, ASKED)
-    assert store.contract(FEED, "dbo.parts") == second
+    store.rollbacks.commit(FEED, 1, {}, ASKED)
+    assert store.contracts.of_table(FEED, "dbo.parts") == first
+    store.rollbacks.commit(FEED, 2, {}, ASKED)
+    assert store.contracts.of_table(FEED, "dbo.parts") == second
 
 
 def test_tables_lack_again_what_was_read_again(store: ControlStore) -> None:
     release(store, FEED, [], hour(1), position=lsn(1))
-    store.save_feed_table(FEED, "dbo.parts", 5, [hour(1).id])
+    store.feed_tables.save(FEED, "dbo.parts", 5, [hour(1).id])
     again = Window(start=hour(1).start, end=hour(2).end)
     release(store, FEED, [], again, position=lsn(2))
-    assert store.lacking(FEED) == []
-    store.commit_rollback(FEED, 1, {}, ASKED)
-    assert [row.lacking for row in store.lacking(FEED)] == [5]
-    store.commit_rollback(FEED, 2, {}, ASKED)
-    assert store.lacking(FEED) == []
+    assert store.feed_tables.lacking(FEED) == []
+    store.rollbacks.commit(FEED, 1, {}, ASKED)
+    assert [row.lacking for row in store.feed_tables.lacking(FEED)] == [5]
+    store.rollbacks.commit(FEED, 2, {}, ASKED)
+    assert store.feed_tables.lacking(FEED) == []

@@ -105,13 +105,13 @@ def test_a_failed_audit_names_its_rules(
     control: ControlStore, reported: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
-    control.acquire_lease(FEED.feed, window.holder, 3600)
+    control.leases.acquire(FEED.feed, window.holder, 3600)
     verdicts = [
         AuditResult("dbo.parts", "order_strict", False, 3, {"stops": True, "first": "key={{ 7 * 7 }}"}),
         AuditResult("dbo.parts", "no_unpaired_images", False, 1, {"stops": False}),
         AuditResult("dbo.parts", "conservation", True, 0, {"stops": False}),
     ]
-    control.save_audit(FEED.feed, window, verdicts, BuiltSnapshots("branch", {}))
+    control.audits.save(FEED.feed, window, verdicts, BuiltSnapshots("branch", {}))
     alerts.on_failure(told(FEED))(context("audit"))
     (message,) = reported
     assert message.pop("body").startswith("changeledger: shop_cdc failed\nevent: failed\nfeed: shop_cdc\n")
@@ -132,13 +132,13 @@ def test_a_failed_audit_names_its_rules(
         "page": f"{LEDGER}/feeds/shop_cdc/windows/{window.id}",
     }
     assert "feed=shop_cdc" in caplog.text
-    assert control.lease(FEED.feed) is None, "the feed's next run need not wait for it"
+    assert control.leases.of_feed(FEED.feed) is None, "the feed's next run need not wait for it"
 
 
 def test_another_runs_lease_is_left_alone(control: ControlStore, reported: list[dict[str, Any]]) -> None:
-    control.acquire_lease(FEED.feed, "another run", 3600)
+    control.leases.acquire(FEED.feed, "another run", 3600)
     alerts.on_failure(told(FEED))(context("extract"))
-    assert control.lease(FEED.feed) is not None
+    assert control.leases.of_feed(FEED.feed) is not None
     assert reported[0]["rules"] == []
 
 
@@ -190,7 +190,7 @@ def test_quarantined_records_above_a_limit(control: ControlStore, reported: list
     window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
     detail = {"stops": False, "first": "table=dbo.parts, reason=null_key"}
     verdicts = [AuditResult("feed shop_cdc", "no_quarantined_records", False, 3, detail)]
-    control.save_audit(FEED.feed, window, verdicts, BuiltSnapshots("branch", {}))
+    control.audits.save(FEED.feed, window, verdicts, BuiltSnapshots("branch", {}))
     alerts.ended(told(FEED, quarantined_above=3), window, "audit", context("audit"), is_last=False)
     assert not reported
     alerts.ended(told(FEED, quarantined_above=2), window, "audit", context("audit"), is_last=False)
@@ -270,10 +270,10 @@ def test_a_run_that_was_green_and_could_not_read_on(
 ) -> None:
     window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
     state = SourceState("t[0]", "5", "9", NOON, 4, NOON - timedelta(minutes=1), why="a transaction is open")
-    control.save_source_states(FEED.feed, [state])
+    control.sources.save_states(FEED.feed, [state])
     alerts.ended(told(FEED), window, "extract", context("extract"), is_last=False)
     assert not reported, "it waits for no longer than every transaction does"
-    control.save_source_states(FEED.feed, [replace(state, since=NOON - timedelta(hours=4))])
+    control.sources.save_states(FEED.feed, [replace(state, since=NOON - timedelta(hours=4))])
     alerts.ended(told(FEED), window, "extract", context("extract"), is_last=False)
     (message,) = reported
     names = "event", "feed", "window", "since", "waiting", "link", "page"

@@ -120,7 +120,7 @@ def control() -> ControlStore:
 
 def corrupt(session: SparkSession, feed: Feed, over: Window, rules: Mapping[str, str]) -> None:
     """Write the fault of each rule on the branch of its table, and let reconcile say that it has built it."""
-    done = control().stage(feed.feed, over, "reconcile")
+    done = control().windows.stage(feed.feed, over, "reconcile")
     assert done is not None
     shared = {"dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks}
     iceberg.create(session, shared["breaks"], change.BREAK_COLUMNS, ["window_id"])
@@ -146,7 +146,7 @@ def corrupt(session: SparkSession, feed: Feed, over: Window, rules: Mapping[str,
             session.sql(statement.format(**places, **of))
         written |= {*names.values()}
     heads = refs.heads(written, done.branch)
-    control().finish_stage(feed.feed, over, "reconcile", BuiltSnapshots(done.branch, heads))
+    control().windows.finish_stage(feed.feed, over, "reconcile", BuiltSnapshots(done.branch, heads))
 
 
 def added(session: SparkSession, places: dict[str, str], row: Added) -> str:
@@ -177,7 +177,7 @@ def test_the_rules_fail(
     corrupt(session, feed, built.over, by_table)
     with pytest.raises(AuditFailed) as failed:
         audit.run(session, feed, built.over)
-    verdicts = {(row.table, row.rule): row for row in control().audits(feed.feed, built.over)}
+    verdicts = {(row.table, row.rule): row for row in control().audits.of_window(feed.feed, built.over)}
     page = docs_index(Settings().data_docs, feed.feed, built.over)
     results = "\n".join(file.read_text("utf-8") for file in page.parent.glob("results/**/*.json"))
     for table, rule in by_table.items():
@@ -193,7 +193,7 @@ def test_nothing_fails_without_a_fault(
     session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
     feed = feed_of(built.source, monkeypatch)
     audit.run(session, feed, built.over)
-    rows = control().audits(feed.feed, built.over)
+    rows = control().audits.of_window(feed.feed, built.over)
     for table in TABLES:
         assert {row.rule for row in rows if row.table == table} == set(TABLE_RULES)
     assert [row.rule for row in rows if not row.success] == ["source_is_read_on"]

@@ -23,8 +23,8 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 control = ControlStore(Settings().control_url)
 for feed in ("one", "two", "three"):
-    control.acquire_lease(feed, "somebody", 60)
-    control.position(feed)
+    control.leases.acquire(feed, "somebody", 60)
+    control.windows.position(feed)
 print("done", flush=True)
 """
 _LABELS = ["insert leases"] * 3

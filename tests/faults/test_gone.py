@@ -57,7 +57,7 @@ def test_a_broker_that_goes_while_it_is_read(
     assert "'gone_broker'" in raised.value.remedy
     assert "\tat " not in raised.value.message
     # The run's own next try comes before others.
-    held = ControlStore(Settings().control_url).lease(feed.feed)
+    held = ControlStore(Settings().control_url).leases.of_feed(feed.feed)
     assert held is not None
     assert held.holder == over.holder
 

@@ -53,7 +53,7 @@ def half_done(
 def marked_as_ended(feed: Feed, over: Window) -> None:
     """As if there were no mark of an extract's end to ask for."""
     control = ControlStore(Settings().control_url)
-    control.finish_stage(feed.feed, over, "extract", BuiltSnapshots("none", {}))
+    control.windows.finish_stage(feed.feed, over, "extract", BuiltSnapshots("none", {}))
 
 
 def is_stopped(spark: SparkSession, feed: Feed, over: Window, sources: str) -> None:

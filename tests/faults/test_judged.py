@@ -13,6 +13,7 @@ from changeledger.cli import quarantine
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, base
+from changeledger.control.windows import Windows
 from changeledger.lake import iceberg, publishing, refs
 from changeledger.lake.refs import release_tag
 from changeledger.model.errors import LeaseLost, ReleaseStuck, StageOrderError
@@ -119,7 +120,7 @@ def published_whole(feed: Feed, log: Log) -> None:
     assert current(feed) == log.final_rows(CUSTOMERS)
     ids = [row["change_id"] for row in stored_rows(lake_name(feed, "dbo.customers", "_changes"))]
     assert len(set(ids)) == len(ids)
-    release = control().latest_release(feed.feed)
+    release = control().releases.latest(feed.feed)
     assert release is not None
     assert release.completed
     assert refs.heads(release.tables, "main") == release.tables
@@ -143,7 +144,7 @@ def test_a_stage_run_again_needs_another_verdict(
 def test_what_is_written_on_the_branch_after_the_verdict(
     judged: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:
-    verdict = control().stage(feed.feed, over, "audit")
+    verdict = control().windows.stage(feed.feed, over, "audit")
     assert verdict is not None
     name = lake_name(feed, "dbo.customers", "_changes")
     judged.sql(FOREIGN.format(iceberg.on_branch(name, verdict.branch), name))
@@ -153,15 +154,15 @@ def test_what_is_written_on_the_branch_after_the_verdict(
 
 def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: Window, log: Log) -> None:
     name = lake_name(feed, "dbo.customers")
-    before = control().latest_release(feed.feed)
+    before = control().releases.latest(feed.feed)
     judged.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
     with pytest.raises(ReleaseStuck, match="nothing was released"):
         publish.run(judged, feed, over)
-    after = control().latest_release(feed.feed)
+    after = control().releases.latest(feed.feed)
     assert before is not None
     assert after is not None
     assert after.id == before.id
-    assert not control().incomplete_releases(feed.feed)
+    assert not control().releases.incomplete(feed.feed)
     judged.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {before.tables[name]})")
     run(judged, feed, over, (normalize, reconcile, audit, publish))
     published_whole(feed, log)
@@ -176,9 +177,9 @@ def test_main_written_behind_the_commit(
         killed_in(patch, refs, "set_tag")
         with pytest.raises(Killed):
             publish.run(judged, feed, over)
-    control().release_lease(feed.feed, over.holder)
+    control().leases.release(feed.feed, over.holder)
     judged.sql(f"DELETE FROM {name}")
-    (stuck,) = control().incomplete_releases(feed.feed)
+    (stuck,) = control().releases.incomplete(feed.feed)
     for stage in (extract, normalize):
         with pytest.raises(ReleaseStuck, match=f"release complete {feed.feed} --force"):
             stage.run(judged, feed, window())
@@ -199,12 +200,12 @@ def test_killed_inside_publish(
         killed_in(patch, refs, at)
         with pytest.raises(Killed):
             publish.run(judged, feed, over)
-    (committed,) = control().incomplete_releases(feed.feed)
+    (committed,) = control().releases.incomplete(feed.feed)
     if at == "forward":
         tags = refs.heads(committed.tables, release_tag(committed.id))
         assert tags == committed.tables, "all tags stand before the first main moves"
         assert committed.id in {row["release"] for row in stored_rows(feed.lake.releases)}
-    control().release_lease(feed.feed, over.holder)
+    control().leases.release(feed.feed, over.holder)
     extract.run(judged, feed, window())
     published_whole(feed, log)
 
@@ -213,17 +214,17 @@ def test_another_try_publishes_at_once(
     judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both find the pointer without the release, and both write it."""
-    asked = ControlStore.window_row
+    asked = Windows.row_of_id
 
-    def beside(store: ControlStore, *of: Any) -> Any:
+    def beside(windows: Windows, *of: Any) -> Any:
         """What a try asks between looking at the pointer and writing it: meanwhile the other one writes."""
-        for release in control().incomplete_releases(feed.feed):
-            patch.setattr(ControlStore, "window_row", asked)
+        for release in control().releases.incomplete(feed.feed):
+            patch.setattr(Windows, "row_of_id", asked)
             publishing._point_to(judged, control(), release)
-        return asked(store, *of)
+        return asked(windows, *of)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ControlStore, "window_row", beside)
+        patch.setattr(Windows, "row_of_id", beside)
         publish.run(judged, feed, over)
     published_whole(feed, log)
 
@@ -235,8 +236,8 @@ def test_a_publish_that_wakes_behind_another_release(
     lineages, name = refs.lineages, lake_name(feed, "dbo.customers")
 
     def slept(*of: Any) -> dict[str, set[int]]:
-        if control().incomplete_releases(feed.feed):
-            control().release_lease(feed.feed, over.holder)
+        if control().releases.incomplete(feed.feed):
+            control().leases.release(feed.feed, over.holder)
             with monkeypatch.context() as patch:
                 patch.setattr(refs, "lineages", lineages)
                 patch.setattr(base, "_PROCESS", "the next run")
@@ -249,14 +250,14 @@ def test_a_publish_that_wakes_behind_another_release(
         patch.setattr(refs, "lineages", slept)
         with pytest.raises(LeaseLost):
             publish.run(judged, feed, over)
-    assert not control().incomplete_releases(feed.feed)
+    assert not control().releases.incomplete(feed.feed)
 
 
 def test_records_asked_for_again_between_verdict_and_publish(
     judged: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:
     """The list of records to replay belongs to no release: it moves no main under a run's feet."""
-    control().release_lease(feed.feed, over.holder)
+    control().leases.release(feed.feed, over.holder)
     quarantine.replay(judged, feed, Chosen(), lambda _: None)
     publish.run(judged, feed, over)
     published_whole(feed, log)

@@ -27,8 +27,8 @@ from changeledger.stages.common.frame import stage
 
 @stage
 def run(ctx):
-    ctx.control.open_window(ctx.feed.feed, ctx.window, None, {"dbo.parts": "0A"})
-    ctx.control.begin_stage(ctx.feed.feed, ctx.window, "extract")
+    ctx.control.windows.open(ctx.feed.feed, ctx.window, None, {"dbo.parts": "0A"})
+    ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "extract")
 
 main(run)
 """
@@ -71,8 +71,8 @@ from changeledger.control import ControlStore, lease, lease_heartbeat
 from changeledger.config.settings import Settings
 lease.LEASE_SECONDS, lease._RENEW_SECONDS = 1.0, 0.1
 control = ControlStore(Settings().control_url)
-control.acquire_lease("shop", "me", 1.0)
-with lease_heartbeat(control, "shop", "me"):
+control.leases.acquire("shop", "me", 1.0)
+with lease_heartbeat(control.leases, "shop", "me"):
     other = sqlite3.connect(Settings().home / "control.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     time.sleep(20)
@@ -96,7 +96,7 @@ def test_one_job_takes_the_lease_once(jobs: Jobs, folder: Path) -> None:
     labels = [effect["label"] for effect in job.written() if effect["kind"] == "control"]
     assert labels[0] == "insert leases"
     assert labels.count("insert leases") == 1, labels
-    assert store(folder).window(FEED, HOUR) is not None
+    assert store(folder).windows.row(FEED, HOUR) is not None
 
 
 def test_a_process_whose_lease_has_run_out_ends(jobs: Jobs, folder: Path) -> None:
@@ -118,12 +118,12 @@ def test_it_writes_nothing_once_another_process_has_the_lease(jobs: Jobs, folder
     job = start(jobs, folder, Fault("meet", 2))
     assert job.await_meeting()
     other = ControlStore(f"sqlite:///{folder / 'control.db'}", process="another")
-    other.release_lease(FEED, HOUR.holder)
-    token = other.acquire_lease(FEED, holder, 600)
+    other.leases.release(FEED, HOUR.holder)
+    token = other.leases.acquire(FEED, holder, 600)
     job.go_on()
     assert job.wait() == exit_codes.HELD, job.printed
     assert "has lost its lease" in job.printed
-    assert other.window(FEED, HOUR) is None
-    held = other.lease(FEED)
+    assert other.windows.row(FEED, HOUR) is None
+    held = other.leases.of_feed(FEED)
     assert held is not None
     assert (held.holder, held.token) == (holder, token), "what the other one holds stays"

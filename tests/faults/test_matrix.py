@@ -110,7 +110,7 @@ def rows_of(who: Operator, stage: str) -> dict[str, int]:
         if stage == "extract":
             return {RAW: catalog.load(RAW).scan().count()}
         start, end = who.lab.windows[_WINDOW - 1]
-        built = ControlStore(Settings().control_url).stage(FEED, Window(start=start, end=end), stage)
+        built = ControlStore(Settings().control_url).windows.stage(FEED, Window(start=start, end=end), stage)
         assert built is not None
         assert refs.heads(built.tables, built.branch) == built.tables
         return {

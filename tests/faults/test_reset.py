@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.control import Asked, AskedReset, ControlStore
+from changeledger.control import Asked, AskedReset
+from changeledger.control.lease import Leases
 from changeledger.lake import refs
 from changeledger.model.errors import AuditFailed, ConfigError, LeaseHeld, SourceDataLostError
 from changeledger.model.window import Request
@@ -75,7 +76,7 @@ def test_the_same_tables_in_one_release(
     feed = feed_of(postgres, monkeypatch)
     load(postgres, log, published_to(log))
     before, raw = content(feed), len(stored_rows(lake_name(feed, "raw_dbo.customers")))
-    position, mains = control().position(feed.feed), control().latest_release(feed.feed)
+    position, mains = control().windows.position(feed.feed), control().releases.latest(feed.feed)
     assert mains is not None
     ask(lake, feed)
     over = following()
@@ -85,12 +86,12 @@ def test_the_same_tables_in_one_release(
     publish.run(lake, feed, over)
     assert content(feed) == before
     assert content(feed, "release_2") == before, "a reader by tag sees no change"
-    release = control().latest_release(feed.feed)
+    release = control().releases.latest(feed.feed)
     assert release is not None
     assert (release.id, release.completed, release.window_id) == (3, True, over.id)
     assert {row["window_id"] for row in stored_rows(lake_name(feed, TABLES[0], "_changes"))} == {over.id}
-    assert control().position(feed.feed) == position
-    (row,) = control().resets(feed.feed)
+    assert control().windows.position(feed.feed) == position
+    (row,) = control().resets.of_feed(feed.feed)
     assert (row.release, row.reason, row.by) == (3, ASKED.reason, ASKED.by)
     assert len(stored_rows(lake_name(feed, "raw_dbo.customers"))) == 2 * raw, "raw has both readings"
     assert [row["window_id"] for row in stored_rows(feed.lake.quarantine)] == [over.id], "it is there once"
@@ -121,7 +122,11 @@ def test_rows_that_the_source_has_no_more(
     with pytest.raises(AuditFailed, match="reset_keeps_rows"):
         run(lake, cleaned, following(), BUILD)
     assert content(feed) == before
-    failed = {row.rule: row for row in control().audits_of(feed.feed, last_window(feed)) if not row.success}
+    failed = {
+        row.rule: row
+        for row in control().audits.of_window_id(feed.feed, last_window(feed))
+        if not row.success
+    }
     assert {"reset_reads_everything_again", "reset_keeps_rows"} <= failed.keys()
     assert failed["reset_keeps_rows"].violations > 0
     with psycopg.connect(plain_url(postgres.url)) as session:
@@ -135,24 +140,24 @@ def test_rows_that_the_source_has_no_more(
 
 
 def last_window(feed: Feed) -> str:
-    row = control().last_window(feed.feed)
+    row = control().windows.last(feed.feed)
     assert row is not None
     return row.window_id
 
 
 def test_what_is_refused(lake: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    control().acquire_lease(feed.feed, "a run", 60)
+    control().leases.acquire(feed.feed, "a run", 60)
     with pytest.raises(LeaseHeld):
         ask(lake, feed)
-    control().release_lease(feed.feed, "a run")
+    control().leases.release(feed.feed, "a run")
     with pytest.raises(ConfigError, match="no reset that waits"):
         resetting.withdraw(feed, "ben", "none")
     with monkeypatch.context() as patch:
-        patch.setattr(ControlStore, "release_lease", killed)
+        patch.setattr(Leases, "release", killed)
         with pytest.raises(Killed):
             ask(lake, feed)
     ask(lake, feed)
-    assert [row.status for row in control().resets(feed.feed)] == ["asked"], "it is asked once"
+    assert [row.status for row in control().resets.of_feed(feed.feed)] == ["asked"], "it is asked once"
     for request in (Request(mode="replay"), Request(mode="window", tables=TABLES[:1])):
         with pytest.raises(ConfigError, match="ann has asked for a reset"):
             extract.run(lake, feed, following(request))
@@ -169,7 +174,7 @@ def test_a_source_without_a_record(
     ask(lake, feed)
     with pytest.raises(SourceDataLostError, match="no record for a reset"):
         extract.run(lake, feed_of(postgres, monkeypatch), following())
-    assert control().pending_reset(feed.feed) is not None
+    assert control().resets.pending(feed.feed) is not None
 
 
 def test_a_feed_without_a_release(
@@ -198,7 +203,7 @@ def test_topics_that_retention_has_cut(
     ask(lake, feed, ASKED._replace(accept_gap=True))
     over = following()
     extract.run(lake, feed, over)
-    stored = control().window(feed.feed, over)
+    stored = control().windows.row(feed.feed, over)
     assert stored is not None
     assert stored.from_position is not None
     assert stored.from_position[topic] == {"0": 3}, "it reads what there is; the audit decides"

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import Asked, ControlStore
+from changeledger.control.releases import Releases
 from changeledger.lake import iceberg, publishing, refs
 from changeledger.lake.refs import release_tag
 from changeledger.model.errors import ConfigError, LeaseHeld, ReleaseStuck, StageOrderError
@@ -118,11 +119,11 @@ def current(feed: Feed) -> dict[Any, Any]:
 
 def is_back(feed: Feed, target: int) -> None:
     """Main, tag and pointer are those of a completed rollback; no branch is left."""
-    release = control().latest_release(feed.feed)
+    release = control().releases.latest(feed.feed)
     assert release is not None
     assert release.completed
     assert (release.rolled_back_to, release.reason, release.by) == (target, ASKED.reason, ASKED.by)
-    to = next(row for row in control().releases(feed.feed) if row.id == target)
+    to = next(row for row in control().releases.of_feed(feed.feed) if row.id == target)
     assert to.tables.items() <= release.tables.items()
     assert refs.heads(release.tables, refs.MAIN) == release.tables
     assert refs.heads(release.tables, release_tag(release.id)) == release.tables
@@ -135,11 +136,11 @@ def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built,
     roll_back(lambda: lake, feed, 2, ASKED)
     is_back(feed, 2)
     assert content(feed) == second != before
-    assert refs.names(control().releases(feed.feed)[3].tables, refs.BRANCH, "run_") == {}
+    assert refs.names(control().releases.of_feed(feed.feed)[3].tables, refs.BRANCH, "run_") == {}
     assert content(feed, "release_3") == before, "a reader by tag sees no change"
     assert stored_rows(lake_name(feed, "dbo.parts")) == [], "a table that came later has no rows"
-    assert control().position(feed.feed) == control().releases(feed.feed)[1].positions
-    assert control().reached(feed.feed) == built.windows[1].end
+    assert control().windows.position(feed.feed) == control().releases.of_feed(feed.feed)[1].positions
+    assert control().windows.reached(feed.feed) == built.windows[1].end
     run(lake, feed, following())
     assert content(feed) == before
     assert current(feed) == log.final_rows(CUSTOMERS)
@@ -153,25 +154,25 @@ def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: B
         normalize.run(lake, feed, third)
     run(lake, feed, third)
     assert content(feed) == before, "it reads what the second window had, too"
-    assert [row.window_id for row in control().releases(feed.feed)][-1] == third.id
+    assert [row.window_id for row in control().releases.of_feed(feed.feed)][-1] == third.id
 
 
 def test_keeping_the_position(lake: SparkSession, feed: Feed) -> None:
-    second, position = content(feed, "release_2"), control().position(feed.feed)
+    second, position = content(feed, "release_2"), control().windows.position(feed.feed)
     roll_back(lambda: lake, feed, 2, ASKED._replace(keep_position=True))
     is_back(feed, 2)
-    assert control().position(feed.feed) == position
+    assert control().windows.position(feed.feed) == position
     assert extract.run(lake, feed, following()) is False, "nothing is read again"
     assert content(feed) == second
 
 
 def test_forward_again(lake: SparkSession, feed: Feed) -> None:
-    before, position = content(feed), control().position(feed.feed)
+    before, position = content(feed), control().windows.position(feed.feed)
     roll_back(lambda: lake, feed, 1, ASKED)
     roll_back(lambda: lake, feed, 3, ASKED)
     is_back(feed, 3)
     assert content(feed) == before
-    assert control().position(feed.feed) == position
+    assert control().windows.position(feed.feed) == position
     assert extract.run(lake, feed, following()) is False
 
 
@@ -185,7 +186,7 @@ def test_a_window_that_waits_is_read_anew(lake: SparkSession, feed: Feed) -> Non
 
 
 def test_what_cannot_be_gone_back_to(lake: SparkSession, feed: Feed) -> None:
-    names = control().releases(feed.feed)[0].tables
+    names = control().releases.of_feed(feed.feed)[0].tables
     with pytest.raises(ConfigError, match="no release 7"):
         roll_back(lambda: lake, feed, 7, ASKED)
     with pytest.raises(ConfigError, match="release 3 is the newest"):
@@ -193,8 +194,8 @@ def test_what_cannot_be_gone_back_to(lake: SparkSession, feed: Feed) -> None:
     refs.drop(next(iter(names)), ["release_1"])
     with pytest.raises(ConfigError, match="can no longer be read"):
         roll_back(lambda: lake, feed, 1, ASKED)
-    assert len(control().releases(feed.feed)) == 3
-    control().acquire_lease(feed.feed, "a run", 60)
+    assert len(control().releases.of_feed(feed.feed)) == 3
+    control().leases.acquire(feed.feed, "a run", 60)
     with pytest.raises(LeaseHeld):
         roll_back(lambda: lake, feed, 2, ASKED)
 
@@ -204,7 +205,7 @@ def test_main_that_somebody_has_written(lake: SparkSession, feed: Feed) -> None:
     lake.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
     with pytest.raises(ReleaseStuck, match="nothing was taken back"):
         roll_back(lambda: lake, feed, 2, ASKED)
-    assert len(control().releases(feed.feed)) == 3
+    assert len(control().releases.of_feed(feed.feed)) == 3
 
 
 def test_after_maintenance(lake: SparkSession, feed: Feed) -> None:
@@ -221,7 +222,7 @@ KILLED: dict[str, tuple[Any, str]] = {
     "one tag": (refs, "set_tag"),
     "the pointer": (publishing, "_point_to"),
     "one main": (refs, "move_back"),
-    "all mains": (ControlStore, "complete_release"),
+    "all mains": (Releases, "complete"),
     "a branch is left": (refs, "drop"),
 }
 
@@ -251,16 +252,16 @@ def test_killed(
         killed_at(patch, *KILLED[at])
         with pytest.raises(Killed):
             roll_back(lambda: lake, feed, 2, ASKED)
-    held = control().lease(feed.feed)
+    held = control().leases.of_feed(feed.feed)
     assert held is not None
-    control().release_lease(feed.feed, held.holder)
+    control().leases.release(feed.feed, held.holder)
     goes_on = {
         "the next run": partial(extract.run, lake, feed, over),
         "release complete": partial(complete_by_hand, lake, feed, force=False),
         "rollback": partial(roll_back, lambda: lake, feed, 2, ASKED),
     }
     goes_on[by]()
-    committed = len(control().releases(feed.feed)) > 3
+    committed = len(control().releases.of_feed(feed.feed)) > 3
     assert committed == (at != "the new tables are empty" or by == "rollback")
     if committed:
         is_back(feed, 2)
@@ -269,9 +270,9 @@ def test_killed(
         assert content(feed) == before
     else:
         # From here on it is as if nobody had been killed.
-        at_release = control().releases(feed.feed)[1 if committed else 2]
+        at_release = control().releases.of_feed(feed.feed)[1 if committed else 2]
         assert content(feed) == content(feed, release_tag(at_release.id))
-        assert control().position(feed.feed) == at_release.positions
+        assert control().windows.position(feed.feed) == at_release.positions
 
 
 def killed_at(patch: pytest.MonkeyPatch, module: Any, function: str) -> None:

@@ -128,16 +128,16 @@ def test_a_release_that_was_not_completed(
     first = window()
     run(spark, feed, first, (*BUILD, audit))
     control = ControlStore(Settings().control_url)
-    stored, judged = control.window(feed.feed, first), control.stage(feed.feed, first, "audit")
+    stored, judged = control.windows.row(feed.feed, first), control.windows.stage(feed.feed, first, "audit")
     assert stored is not None
     assert judged is not None
-    control.commit_release(feed.feed, first, judged.tables, {}, stored.to_position)
-    control.release_lease(feed.feed, first.id)
+    control.releases.commit(feed.feed, first, judged.tables, {}, stored.to_position)
+    control.leases.release(feed.feed, first.id)
     assert not current(feed)
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     run(spark, feed, window())
     assert current(feed) == log.final_rows(CUSTOMERS)
-    assert not control.incomplete_releases(feed.feed)
+    assert not control.releases.incomplete(feed.feed)
 
 
 def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: OneRelease) -> None:
@@ -200,7 +200,9 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     assert found["before"]["email"] == "unseen"
     assert bytes(found["commit_lsn"]) == lsn
     control = ControlStore(Settings().control_url)
-    broken = [(a.table, a.rule, a.violations) for a in control.audits(feed.feed, over) if not a.success]
+    broken = [
+        (a.table, a.rule, a.violations) for a in control.audits.of_window(feed.feed, over) if not a.success
+    ]
     # The rule beside it says that this source, of 2024, stands still.
     assert [found for found in broken if found[1] != "source_is_read_on"] == [
         ("dbo.customers", "image_chain", 1)
@@ -220,7 +222,7 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
         )
     again = window()
     run(lake, feed, again)
-    broken = {audited.rule for audited in control.audits(feed.feed, again) if not audited.success}
+    broken = {audited.rule for audited in control.audits.of_window(feed.feed, again) if not audited.success}
     assert broken <= {"source_is_read_on"}
     assert key not in {row["id"] for row in stored_rows(lake_name(feed, "dbo.customers"))}
     assert len(stored_rows(feed.lake.image_chain_breaks)) == 1
@@ -271,10 +273,10 @@ def test_a_clean_up_between_the_check_and_the_count(
 
 def test_a_name_that_was_given_to_another_table(lake: SparkSession, feed: Feed, source: Postgres) -> None:
     control = ControlStore(Settings().control_url)
-    (mark,) = control.source_marks(feed.feed).values()
+    (mark,) = control.sources.marks(feed.feed).values()
     # As version 0.1 has left it: without the table's id.
     known = mark._replace(identity=mark.identity.partition(" (")[0])
-    control.save_source_marks(feed.feed, {"dbo.customers": known})
+    control.sources.save_marks(feed.feed, {"dbo.customers": known})
     run(lake, feed, window())
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute(

@@ -115,7 +115,7 @@ def test_a_column_of_a_run_that_is_never_released(
         return message_feed("takes_back", "debezium", kafka, ["back.*"], monkeypatch, tables=tables)
 
     def columns() -> list[Any]:
-        contract = control.contract(feed.feed, TABLE)
+        contract = control.contracts.of_table(feed.feed, TABLE)
         assert contract is not None
         return [contract.names, *(spark.table(lake_name(feed, TABLE, kind)).schema for kind in _KINDS)]
 
@@ -131,7 +131,7 @@ def test_a_column_of_a_run_that_is_never_released(
     # As it was, in another window: nothing of it is released either.
     other = window()
     run(spark, feed, other, (extract, normalize))
-    control.release_lease(feed.feed, other.holder)
+    control.leases.release(feed.feed, other.holder)
     assert columns() == before
     over = Window(start=BEGIN, end=end)
     with pytest.raises(StageOrderError, match="has not been run to its end"):

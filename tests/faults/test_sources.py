@@ -100,12 +100,12 @@ def extracted(spark: SparkSession, feed: Feed) -> Window:
     try:
         extract.run(spark, feed, over)
     finally:
-        ControlStore(Settings().control_url).release_lease(feed.feed, over.holder)
+        ControlStore(Settings().control_url).leases.release(feed.feed, over.holder)
     return over
 
 
 def reads(feed: Feed, over: Window) -> list[SourceRead]:
-    return ControlStore(Settings().control_url).reads(feed.feed, over)
+    return ControlStore(Settings().control_url).sources.reads(feed.feed, over)
 
 
 @pytest.mark.parametrize("has_ids", [True, False])
@@ -180,7 +180,9 @@ def test_the_beginning_was_removed(spark: SparkSession, kafka: KafkaBroker, topi
     over = window()
     run(spark, feed, over, (extract, normalize, reconcile, audit))
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 4, 4, before=2)]
-    verdicts = {row.rule: row for row in ControlStore(Settings().control_url).audits(feed.feed, over)}
+    verdicts = {
+        row.rule: row for row in ControlStore(Settings().control_url).audits.of_window(feed.feed, over)
+    }
     assert verdicts["source_complete"].success
     late = verdicts["source_from_its_beginning"]
     assert (late.success, late.violations, late.detail["stops"]) == (False, 1, False)

@@ -55,7 +55,7 @@ def test_a_message_of_a_time_to_come_holds_nothing_back(
     send(kafka, topic, [first, ahead._replace(timestamp_ms=FUTURE_MS), *others])
     over = extracted(spark, feed)
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 5, 5)]
-    (state,) = ControlStore(Settings().control_url).source_states(feed.feed).values()
+    (state,) = ControlStore(Settings().control_url).sources.states(feed.feed).values()
     assert (state.read, state.end, state.behind, state.since) == ("5", "5", 0, None)
     assert state.is_odd
     assert "has the time 2100-01-01 00:00:00 UTC" in state.text()
@@ -80,14 +80,14 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
     over = window()
     run(spark, feed, over, (extract, normalize, reconcile, audit))
     control = ControlStore(Settings().control_url)
-    control.release_lease(feed.feed, over.holder)
+    control.leases.release(feed.feed, over.holder)
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 1, 1)]
     status = gather(control, feed)
     (state,) = status.sources
     assert (state.read, state.end, state.behind, state.why) == ("1", "4", 3, OPEN_TRANSACTION)
     assert len(status.late) == 1
     assert status.late[0].startswith(f"{topic}[0]: 3 records behind the end, since ")
-    rule = {row.rule: row for row in control.audits(feed.feed, over)}["source_is_read_on"]
+    rule = {row.rule: row for row in control.audits.of_window(feed.feed, over)}["source_is_read_on"]
     assert (rule.success, rule.violations, rule.detail["stops"]) == (False, 1, False)
     producer.abort_transaction(_SECONDS)
     over = extracted(spark, feed)

@@ -267,20 +267,20 @@ def test_every_job_runs_over_connect(
         assert changed.rowcount == 1
     verify = ("verify", "--database", "shop")
     assert attached.job(*verify, "--snapshot", "fresh").code == 0
-    assert {row.outcome for row in control.proofs("shop") if row.feed == CDC} == {"waiting"}
+    assert {row.outcome for row in control.proofs.of_database("shop") if row.feed == CDC} == {"waiting"}
     attached.stages(CDC)
     counted = f"SELECT count(*) AS n FROM lake.{CDC}.sales_orders"
     assert attached.rows(counted) == [{"n": in_the_end}]
     ended = attached.job(*verify)
     assert ended.code == exit_codes.FINAL, ended.printed
-    (proof,) = [row for row in control.proofs("shop") if row.feed == CDC]
+    (proof,) = [row for row in control.proofs.of_database("shop") if row.feed == CDC]
     assert (proof.outcome, proof.counts["differs"]) == ("drift", 1)
 
     # Compare, before the repair: with the change that Qlik's table has differently.
     ended = attached.job("compare", "--database", "shop")
     assert ended.code == exit_codes.FINAL, ended.printed
     assert "FeedsDisagree: shop_qlik sales.orders: 1 differs" in ended.printed, ended.printed
-    (row,) = control.comparisons("shop")
+    (row,) = control.comparisons.of_database("shop")
     assert {v: row.counts[v] for v in ("missing", "extra", "differs", "order")} == {
         "missing": 0, "extra": 0, "differs": 1, "order": 0,
     }  # fmt: skip

@@ -103,7 +103,7 @@ def require_gone(spark: SparkSession, feed: Feed, id_: int, person: Person) -> N
     assert in_files(spark, lake_name(feed, TABLE, "_history"), person.on()) == 0
     assert in_files(spark, lake_name(feed, TABLE, "_changes"), of_ledger) == 0
     assert Erasing.of(spark, feed, TABLE, {"id": str(id_)}).counts() == {}
-    newest = ControlStore(Settings().control_url).latest_release(feed.feed)
+    newest = ControlStore(Settings().control_url).releases.latest(feed.feed)
     assert newest is not None
     tag = release_tag(newest.id)
     tables = [lake_name(feed, TABLE, kind) for kind in KINDS]
@@ -146,15 +146,15 @@ def test_a_person_of_a_topic(
     assert counts[raw] == len(mine) + 1
     assert counts[feed.lake.dispositions] == 2
     assert counts[lake_name(feed, TABLE, "_changes")] == len(mine) - 1
-    control.acquire_lease(feed.feed, "another run", 60)
+    control.leases.acquire(feed.feed, "another run", 60)
     with pytest.raises(LeaseHeld):
         erasing.erase("a tester")
-    control.release_lease(feed.feed, "another run")
+    control.leases.release(feed.feed, "another run")
     assert erasing.erase("a tester") == counts
     require_gone(spark, feed, person, Person(person))
     assert in_files(spark, raw, f"key = unhex('{key.hex()}')") == 0
     assert others(spark, feed, Person(person)) == before
-    (note,) = control.erasures(feed.feed)
+    (note,) = control.upkeep.erasures(feed.feed)
     named = json.dumps([TABLE, [["id", str(person)]]])
     assert (note.table, note.by, note.counts) == (TABLE, "a tester", counts)
     assert note.key_hash == hashlib.sha256(named.encode()).hexdigest()
@@ -178,7 +178,7 @@ def test_a_person_of_a_change_table(
     sqlserver_cdc.append(postgres.url, log, cut, len(log.transactions))
     waiting = window(start=first.end)
     run(spark, feed, waiting, (extract, normalize, reconcile, audit))
-    ControlStore(Settings().control_url).release_lease(feed.feed, waiting.holder)
+    ControlStore(Settings().control_url).leases.release(feed.feed, waiting.holder)
     hidden = Person(hmac.new(SECRET.encode(), str(person).encode(), hashlib.sha256).hexdigest(), "person")
     before = others(spark, feed, hidden)
     assert spark.table(lake_name(feed, TABLE, "_history")).where(hidden.on()).count()

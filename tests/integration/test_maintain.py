@@ -93,12 +93,12 @@ def test_a_maintained_lake(
         stage.run(spark, feed, waiting)
     with pytest.raises(LeaseHeld, match="works on the feed"):
         maintain.run(spark, feed, "maintain (weekly)")
-    control.release_lease(feed.feed, waiting.holder)
+    control.leases.release(feed.feed, waiting.holder)
     maintain.run(spark, feed, "maintain (weekly)")
     assert files(spark, history) == (data, deletes), "a branch stands on it: not compacted"
     assert not stray.exists()
     assert fresh.exists()
-    newest = control.latest_release(feed.feed)
+    newest = control.releases.latest(feed.feed)
     assert newest is not None
     assert {tag for tag in tags(spark, history) if tag.startswith("release")} == {release_tag(newest.id)}
     publish.run(spark, feed, waiting)
@@ -109,8 +109,8 @@ def test_a_maintained_lake(
     assert compacted < data
     assert left == 0
     assert content(spark, feed) == before
-    assert control.lease(feed.feed) is None
-    last = control.latest_release(feed.feed)
+    assert control.leases.of_feed(feed.feed) is None
+    last = control.releases.latest(feed.feed)
     assert last is not None
     tagged = spark.table(f"{history}.tag_{release_tag(last.id)}")
     assert sorted(map(repr, tagged.collect())) == before["_history"], "still read by its tag"
@@ -156,12 +156,12 @@ def test_what_nobody_needs_goes(
     assert runs.pop(first.id) == 1, "what may be read again"
     assert runs.keys() == {last.id}, "the newest release's"
     assert {folder.name for folder in docs.iterdir()} == {last.id}
-    assert (control.audits(feed.feed, first), control.reads(feed.feed, first)) == ([], [])
-    assert control.audits(feed.feed, last)
-    stored = control.window(feed.feed, first)
+    assert (control.audits.of_window(feed.feed, first), control.sources.reads(feed.feed, first)) == ([], [])
+    assert control.audits.of_window(feed.feed, last)
+    stored = control.windows.row(feed.feed, first)
     assert stored is not None
     assert stored.released, "it is not run again"
-    newest = control.latest_release(feed.feed)
+    newest = control.releases.latest(feed.feed)
     assert newest is not None
     assert [row["release"] for row in rows(spark, "lake.forgetful.releases")] == [newest.id]
     assert content(spark, feed) == before

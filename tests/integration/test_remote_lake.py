@@ -115,7 +115,7 @@ def test_two_windows(
     assert sorted(row[0] for row in by_spark) == in_the_end
 
     control = ControlStore(Settings().control_url)
-    earlier = control.releases("remote")[0].id
+    earlier = control.releases.of_feed("remote")[0].id
     roll_back(session, feed, earlier, Asked("the source was restored", "ann"))
     assert ids("remote") == first == ids("remote", earlier)
     require_nothing_here(tmp_path, ".parquet", ".html", ".json", ".css")

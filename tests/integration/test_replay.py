@@ -66,11 +66,11 @@ def replay_in_vain(spark: SparkSession, feed: Feed, records: int) -> None:
 def replay_beside_a_run(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], None]) -> int:
     """It waits for the run's end."""
     control, said = ControlStore(Settings().control_url), []
-    control.acquire_lease(feed.feed, "another run", 60)
+    control.leases.acquire(feed.feed, "another run", 60)
 
     def end(text: str) -> None:
         said.append(text)
-        control.release_lease(feed.feed, "another run")
+        control.leases.release(feed.feed, "another run")
 
     records = quarantine.replay(spark, feed, chosen, end)
     (waits,) = said

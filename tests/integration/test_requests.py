@@ -111,15 +111,15 @@ def test_chosen_tables_are_read_again(
     lake: SparkSession, released: OneRelease, feed: Feed, source: Postgres, log: Log
 ) -> None:
     over = released.over
-    before, position = main_of(lake, feed), control().position(feed.feed)
+    before, position = main_of(lake, feed), control().windows.position(feed.feed)
     again = asked(over.end, mode="window", tables=("dbo.customers",), run="manual__1")
     run(lake, feed, again)
     assert set(reported_by(lake, feed, again)) == {("dbo.customers", "duplicate")}
-    assert control().position(feed.feed) == position
+    assert control().windows.position(feed.feed) == position
     after = main_of(lake, feed)
     untouched = [name for name in before if "sales_orders" in name]
     assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
-    release = control().latest_release(feed.feed)
+    release = control().releases.latest(feed.feed)
     assert release is not None
     assert release.window_id == again.id
     for name in after:
@@ -127,7 +127,7 @@ def test_chosen_tables_are_read_again(
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     with pytest.raises(ConfigError, match=r"(?s)beyond what is released.*without `tables`"):
         extract.run(lake, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
-    assert control().lease(feed.feed) is None, "no retry corrects that: the next run may begin"
+    assert control().leases.of_feed(feed.feed) is None, "no retry corrects that: the next run may begin"
 
 
 def test_a_table_that_the_feed_got_later(
@@ -148,32 +148,32 @@ def test_a_table_that_the_feed_got_later(
 def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     lake: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
-    release, before = control().latest_release(feed.feed), main_of(lake, feed)
-    position = control().position(feed.feed)
+    release, before = control().releases.latest(feed.feed), main_of(lake, feed)
+    position = control().windows.position(feed.feed)
     assert extract.run(without_spark, feed, idle(dry_run=True)) is False
     over = idle()
     assert extract.run(without_spark, feed, over) is False
-    stored = control().window(feed.feed, over)
+    stored = control().windows.row(feed.feed, over)
     assert stored is not None
     assert stored.status == "empty"
-    assert control().reached(feed.feed) == over.end
-    assert control().lease(feed.feed) is None
+    assert control().windows.reached(feed.feed) == over.end
+    assert control().leases.of_feed(feed.feed) is None
     assert not extract.run(without_spark, feed, over), "again: done already"
-    assert control().position(feed.feed) == position
+    assert control().windows.position(feed.feed) == position
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     trial = asked(dry_run=True, run="manual__1")
     run(lake, feed, trial, (*BUILD, audit))
-    stored = control().window(feed.feed, trial)
+    stored = control().windows.row(feed.feed, trial)
     assert stored is not None
     assert stored.request.dry_run
     with pytest.raises(StageOrderError, match="dry run"):
         publish.run(lake, feed, trial)
     assert main_of(lake, feed) == before
-    newest = control().latest_release(feed.feed)
+    newest = control().releases.latest(feed.feed)
     assert newest is not None
     assert release is not None
     assert newest.id == release.id
-    control().release_lease(feed.feed, trial.holder)
+    control().leases.release(feed.feed, trial.holder)
     true = asked(trial.end, run="manual__2")
     assert true.id == trial.id
     run(lake, feed, true)
@@ -192,12 +192,12 @@ def test_rules_let_pass_for_a_reason(
         audit.run(spark, feed, over)
     excused = asked(over.end, tolerate="error", reason="row 10000 is a test of theirs")
     run(spark, feed, excused)
-    release = control().latest_release(feed.feed)
+    release = control().releases.latest(feed.feed)
     assert release is not None
     assert release.counts["tolerated"] == [
         [f"feed {feed.feed}", "quarantine_limit", 1, "row 10000 is a test of theirs"]
     ]
-    stored = control().window(feed.feed, excused)
+    stored = control().windows.row(feed.feed, excused)
     assert stored is not None
     assert stored.request.reason == "row 10000 is a test of theirs"
     # Read again: it cannot be read yet, and is still there once.
@@ -219,7 +219,7 @@ def test_a_branch_that_no_longer_follows_main(
     """A cleared middle task: between its audit and its publish another window was released."""
     early = asked()
     run(spark, feed, early, (*BUILD, audit))
-    control().release_lease(feed.feed, early.holder)
+    control().leases.release(feed.feed, early.holder)
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     run(spark, feed, asked())
     done = main_of(spark, feed)
@@ -227,7 +227,7 @@ def test_a_branch_that_no_longer_follows_main(
         with pytest.raises(StageOrderError, match="clear normalize with what follows it"):
             stage.run(spark, feed, early)
     assert main_of(spark, feed) == done
-    assert not control().incomplete_releases(feed.feed)
+    assert not control().releases.incomplete(feed.feed)
     run(spark, feed, early, (normalize, reconcile, audit, publish))
     assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
     assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)

@@ -30,12 +30,12 @@ TABLE = "dbo.customers"
 
 def test_a_control_store_that_can_only_be_read(postgres: Postgres) -> None:
     """As a server that is switched to its copy: a lease that cannot be renewed is tried again."""
-    ControlStore(postgres.url).acquire_lease("shop", "me", 60)
+    ControlStore(postgres.url).leases.acquire("shop", "me", 60)
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
         session.execute(f"ALTER DATABASE {postgres.database} SET default_transaction_read_only = on")
     engine_for(postgres.url).dispose()
     with pytest.raises(SourceUnavailable, match="read-only transaction"):
-        ControlStore(postgres.url).renew_lease("shop", 60)
+        ControlStore(postgres.url).leases.renew("shop", 60)
 
 
 def test_a_line_on_postgresql(

@@ -255,7 +255,7 @@ def test_a_row_in_two_feeds_and_the_verdict(mended: Up, pages: Pages) -> None:
 def test_the_page_of_releases(mended: Up, pages: Pages) -> None:
     """To the release before, with a reason, and forward again."""
     page, control = pages.browser, ControlStore(Settings().control_url)
-    newest = control.releases(ADDED)[-1].id
+    newest = control.releases.of_feed(ADDED)[-1].id
     pages.go(f"plugin/ledger/changeledger/feeds/{ADDED}/releases")
     page.enter_frame()
     for number, asked, reason in (
@@ -267,7 +267,7 @@ def test_the_page_of_releases(mended: Up, pages: Pages) -> None:
         page.type(f"{release}//input[@name='reason']", reason)
         page.click(f"{release}//button")
         pages.await_text(f"by {pages.user}: {reason}")
-        last = control.releases(ADDED)[-1]
+        last = control.releases.of_feed(ADDED)[-1]
         expected = (number, pages.user, reason, "completed")
         assert (last.rolled_back_to, last.by, last.reason, last.status) == expected
 

@@ -153,7 +153,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     assert {row["operation"] for row in repairs} == {"insert", "update", "delete"}
     check_page()
     control = ControlStore(Settings().control_url)
-    last = {row.table: row.outcome for row in control.last_proofs("warehouse")["verified"]}
+    last = {row.table: row.outcome for row in control.proofs.last("warehouse")["verified"]}
     assert last == {t.full_name: "proven" for t in TABLES} | {"dbo.customers": "drift"}
 
     # The source continues with one of the rows, before anybody decides to repair.
@@ -190,7 +190,7 @@ def check_repair(
     # The same plan by another run adds nothing, though that run goes on only after all is right.
     second = repair("second")
     extract.run(spark, feed, second)
-    ControlStore(Settings().control_url).release_lease(feed.feed, second.holder)
+    ControlStore(Settings().control_url).leases.release(feed.feed, second.holder)
     run(spark, feed, repair("first"))
     assert {row.outcome for row in outcomes(spark, shop, feed, FRESH).values()} == {"proven"}
     run(spark, feed, second)

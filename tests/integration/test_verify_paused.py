@@ -33,7 +33,7 @@ def test_paused_feeds_do_not_keep_the_source_from_being_read(
 
     def last() -> dict[str, ProofRow]:
         verify_and_report(spark, database, feeds)
-        proofs = ControlStore(Settings().control_url).last_proofs("standing")
+        proofs = ControlStore(Settings().control_url).proofs.last("standing")
         return {feed: row for feed, (row,) in proofs.items()}
 
     base_tables.load(postgres.url, log, 20)

@@ -36,11 +36,11 @@ def control(tmp_path: Path) -> ControlStore:
 def built(control: ControlStore, hour: int, **request: object) -> Window:
     """Built on what is released now, judged, and not released."""
     over = Window(start=NOON + hour * HOUR, end=NOON + (hour + 1) * HOUR, request=Request(**request))
-    control.open_window(FEED.feed, over, None, {"t": hour})
-    control.begin_stage(FEED.feed, over, "normalize")
+    control.windows.open(FEED.feed, over, None, {"t": hour})
+    control.windows.begin_stage(FEED.feed, over, "normalize")
     made = BuiltSnapshots(f"{over.branch}_1", {"lake.kept.dbo_t": hour})
-    control.finish_stage(FEED.feed, over, "normalize", made)
-    control.save_audit(FEED.feed, over, [FAILED], made)
+    control.windows.finish_stage(FEED.feed, over, "normalize", made)
+    control.audits.save(FEED.feed, over, [FAILED], made)
     return over
 
 
@@ -72,7 +72,7 @@ def test_a_window_is_given_up_after_some_time(control: ControlStore) -> None:
 def test_a_window_is_over_once_the_feed_has_what_it_had_to_bring(control: ControlStore) -> None:
     """What is not over keeps raw rows, pages and verdicts, however old it is."""
     built(control, 1)
-    (failed,) = control.open_windows(FEED.feed)
+    (failed,) = control.windows.all_open(FEED.feed)
     assert not is_over(failed, None)
     assert not is_over(failed, NOON + HOUR)
     assert is_over(failed, NOON + 2 * HOUR)
@@ -81,25 +81,31 @@ def test_a_window_is_over_once_the_feed_has_what_it_had_to_bring(control: Contro
 def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
     one, two = built(control, 1), built(control, 2)
     for over in (one, two):
-        control.save_reads(FEED.feed, over, [SourceRead("t[0]", 1, 1)])
-    old = control.windows_before(FEED.feed, datetime.now(UTC))
+        control.sources.save_reads(FEED.feed, over, [SourceRead("t[0]", 1, 1)])
+    old = control.upkeep.windows_before(FEED.feed, datetime.now(UTC))
     assert [window.window_id for window in old] == [one.id, two.id]
-    assert control.windows_before(FEED.feed, old[0].opened_at) == []
-    assert control.branches_of(FEED.feed, [one.id, two.id]) == {f"{w.branch}_1" for w in (one, two)}
-    assert control.violated_windows(FEED.feed) == [one.id, two.id]
-    control.forget_built(FEED.feed, [one.id])
-    assert control.branches_of(FEED.feed, [one.id, two.id]) == {f"{two.branch}_1"}
-    assert (len(control.audits(FEED.feed, one)), len(control.reads(FEED.feed, one))) == (1, 1)
-    control.forget_details(FEED.feed, [one.id, two.id])
-    assert (control.branches_of(FEED.feed, [two.id]), control.reads(FEED.feed, two)) == (set(), [])
-    assert control.violated_windows(FEED.feed) == []
-    assert control.window(FEED.feed, one) is not None, "that it was opened is kept"
+    assert control.upkeep.windows_before(FEED.feed, old[0].opened_at) == []
+    assert control.upkeep.branches_of(FEED.feed, [one.id, two.id]) == {f"{w.branch}_1" for w in (one, two)}
+    assert control.upkeep.violated_windows(FEED.feed) == [one.id, two.id]
+    control.upkeep.forget_built(FEED.feed, [one.id])
+    assert control.upkeep.branches_of(FEED.feed, [one.id, two.id]) == {f"{two.branch}_1"}
+    assert (len(control.audits.of_window(FEED.feed, one)), len(control.sources.reads(FEED.feed, one))) == (
+        1,
+        1,
+    )
+    control.upkeep.forget_details(FEED.feed, [one.id, two.id])
+    assert (control.upkeep.branches_of(FEED.feed, [two.id]), control.sources.reads(FEED.feed, two)) == (
+        set(),
+        [],
+    )
+    assert control.upkeep.violated_windows(FEED.feed) == []
+    assert control.windows.row(FEED.feed, one) is not None, "that it was opened is kept"
 
 
 def test_an_erased_release_and_its_note(control: ControlStore) -> None:
     number = release(control, FEED.feed, (), snapshots={"lake.kept.dbo_t": 1})
-    control.move_release(FEED.feed, number, {"lake.kept.dbo_t": 2})
-    newest = control.latest_release(FEED.feed)
+    control.upkeep.move_release(FEED.feed, number, {"lake.kept.dbo_t": 2})
+    newest = control.releases.latest(FEED.feed)
     assert newest is not None
     assert newest.tables == {"lake.kept.dbo_t": 2}
     note = {
@@ -109,8 +115,8 @@ def test_an_erased_release_and_its_note(control: ControlStore) -> None:
         "by": "me",
         "counts": {"lake.kept.dbo_t": 3},
     }
-    control.save_erasure(ErasureRow(**note, at=NOON))
-    (row,) = control.erasures(FEED.feed)
+    control.upkeep.save_erasure(ErasureRow(**note, at=NOON))
+    (row,) = control.upkeep.erasures(FEED.feed)
     assert {name: getattr(row, name) for name in note} == note
     assert row.at == NOON
 

@@ -107,44 +107,44 @@ def test_a_request_that_cannot_be_met(
 def test_while_another_run_is_at_work(control: ControlStore, caplog: pytest.LogCaptureFixture) -> None:
     """Also one over the same window."""
     other = HOUR.model_copy(update={"request": Request(run="manual__2")})
-    control.acquire_lease(FEED, other.holder, 3600)
+    control.leases.acquire(FEED, other.holder, 3600)
     assert ended() == exit_codes.HELD
     assert "manual__2" in caplog.text
 
 
 def test_a_window_that_is_done(control: ControlStore) -> None:
-    control.open_window(FEED, HOUR, {}, {"dbo.parts": "0A"})
-    control.close_empty(FEED, HOUR, {"dbo.parts": "0A"})
-    assert control.position(FEED) == {"dbo.parts": "0A"}
+    control.windows.open(FEED, HOUR, {}, {"dbo.parts": "0A"})
+    control.windows.close_empty(FEED, HOUR, {"dbo.parts": "0A"})
+    assert control.windows.position(FEED) == {"dbo.parts": "0A"}
     assert ended() == exit_codes.NOTHING
-    assert control.lease(FEED) is None
+    assert control.leases.of_feed(FEED) is None
 
 
 class TestLease:
     def fails(self, control: ControlStore, error: Exception) -> None:
-        control.acquire_lease(FEED, "me", 3600)
-        with pytest.raises(type(error)), lease_heartbeat(control, FEED, "me"):
+        control.leases.acquire(FEED, "me", 3600)
+        with pytest.raises(type(error)), lease_heartbeat(control.leases, FEED, "me"):
             raise error
 
     def test_an_error_that_no_retry_mends_lets_others_in(self, control: ControlStore) -> None:
         self.fails(control, AuditFailed("a rule", "a remedy"))
-        assert control.lease(FEED) is None
+        assert control.leases.of_feed(FEED) is None
 
     @pytest.mark.parametrize("error", [SourceUnavailable("away", "wait"), RuntimeError("a fault of ours")])
     def test_for_another_try_it_is_kept(self, control: ControlStore, error: Exception) -> None:
         self.fails(control, error)
-        assert control.lease(FEED) is not None
+        assert control.leases.of_feed(FEED) is not None
 
     def test_it_is_renewed_while_a_stage_works(
         self, control: ControlStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(lease, "_RENEW_SECONDS", 0.01)
-        control.acquire_lease(FEED, "me", 60)
-        begun = control.lease(FEED)
+        control.leases.acquire(FEED, "me", 60)
+        begun = control.leases.of_feed(FEED)
         assert begun is not None
-        with lease_heartbeat(control, FEED, "me"):
+        with lease_heartbeat(control.leases, FEED, "me"):
             for _ in range(500):
-                now = control.lease(FEED)
+                now = control.leases.of_feed(FEED)
                 assert now is not None
                 if now.expires_at > begun.expires_at:
                     return
@@ -163,9 +163,9 @@ class TestLease:
             renewed.set()
 
         monkeypatch.setattr(lease, "_RENEW_SECONDS", 0.01)
-        control.acquire_lease(FEED, "me", 60)
-        with lease_heartbeat(control, FEED, "me"):
-            monkeypatch.setattr(control, "renew_lease", renew)
+        control.leases.acquire(FEED, "me", 60)
+        with lease_heartbeat(control.leases, FEED, "me"):
+            monkeypatch.setattr(control.leases, "renew", renew)
             assert renewed.wait(30)
         assert "TimeoutError: of a pool" in caplog.text
 
@@ -175,18 +175,18 @@ class TestLease:
     def test_whatever_a_run_meets_that_has_lost_its_lease_is_that(
         self, control: ControlStore, error: Exception
     ) -> None:
-        control.acquire_lease(FEED, "me", 0)
+        control.leases.acquire(FEED, "me", 0)
         other = ControlStore(Settings().control_url, process="another")
 
         def work() -> None:
-            with lease_heartbeat(control, FEED, "me"):
-                other.acquire_lease(FEED, "another run", 60)
+            with lease_heartbeat(control.leases, FEED, "me"):
+                other.leases.acquire(FEED, "another run", 60)
                 raise error
 
         with pytest.raises(LeaseLost, match=r"has lost its lease .* to another run") as raised:
             work()
         assert raised.value.__cause__ is error
-        held = other.lease(FEED)
+        held = other.leases.of_feed(FEED)
         assert held is not None
         assert held.holder == "another run"
 
@@ -279,7 +279,7 @@ def test_how_a_run_failed_before_its_window_was_stored_is_kept_until_one_succeed
         raise ValueError("a fault of ours")
 
     ended(run=refused)
-    failure = control.failure(FEED)
+    failure = control.failures.of_feed(FEED)
     assert failure is not None
     assert (failure.window_id, failure.error) == (
         HOUR.id,
@@ -289,24 +289,24 @@ def test_how_a_run_failed_before_its_window_was_stored_is_kept_until_one_succeed
     assert gather(control, feed).failure is not None
     with pytest.raises(ValueError, match="a fault of ours"):
         ended(run=unknown)
-    failure = control.failure(FEED)
+    failure = control.failures.of_feed(FEED)
     assert failure is not None
     assert failure.error == "ValueError: a fault of ours"
     assert ended(run=lambda *_: True) == 0
-    assert control.failure(FEED) is None
+    assert control.failures.of_feed(FEED) is None
 
 
 def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:
     asked = Request(mode="window", dry_run=True, run="manual__1")
     trial = HOUR.model_copy(update={"request": asked})
     assert trial.id == HOUR.id
-    control.open_window(FEED, trial, {}, {})
-    stored = control.window(FEED, HOUR)
+    control.windows.open(FEED, trial, {}, {})
+    stored = control.windows.row(FEED, HOUR)
     assert stored is not None
     assert stored.request == asked
     assert json.dumps(stored.asked) == '{"mode": "window", "dry_run": true, "run": "manual__1"}'
-    control.keep_request(FEED, HOUR)
-    stored = control.window(FEED, HOUR)
+    control.windows.keep_request(FEED, HOUR)
+    stored = control.windows.row(FEED, HOUR)
     assert stored is not None
     assert not stored.request.dry_run
 

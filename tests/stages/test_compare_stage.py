@@ -40,7 +40,7 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     publish(feeds["new_tool"], reported)
     with pytest.raises(FeedsDisagree, match=r"new_tool .* missing"):
         compare_and_report(spark, database, feeds)
-    rows = ControlStore(Settings().control_url).comparisons("billing")
+    rows = ControlStore(Settings().control_url).comparisons.of_database("billing")
     assert {row.table for row in rows} == {"dbo.customers", "sales.orders"}
     touched = {c.table.full_name for _, c in lost.changes} & {row.table for row in rows}
     assert {row.table for row in rows if row.outcome == "differ"} == touched != set()
@@ -80,13 +80,13 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     (cell,) = found["cells"]
     assert cell["name"] == fault.column
     assert cell["after"] != cell["after_other"]
-    begun = {row.from_lsn for row in ControlStore(Settings().control_url).comparisons("stock")}
+    begun = {row.from_lsn for row in ControlStore(Settings().control_url).comparisons.of_database("stock")}
     assert first.transactions[-1].commit_lsn.hex().upper() in begun
     # Corrected, and all of it compared again: what was found is gone.
     publish(feeds["two"], log)
     assert {row.outcome for row in compare.run(spark, database, feeds, full=True)} == {"agree"}
     assert spark.table(FINDINGS).where("database = 'stock'").isEmpty()
-    rows = ControlStore(Settings().control_url).comparisons("stock")
+    rows = ControlStore(Settings().control_url).comparisons.of_database("stock")
     assert {row.outcome for row in rows} == {"agree"}
 
 
@@ -108,11 +108,16 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
         with pytest.raises(FeedsDisagree, match=f"two {corrupted.table.full_name}: 1 differs"):
             compare.run(spark, database, feeds)
         (finding,) = spark.table(FINDINGS).where("database = 'stays'").collect()
-        (row,) = control.disagreements("stays")
+        (row,) = control.comparisons.disagreements("stays")
         assert (finding["comparison_id"], row.table) == (row.id, corrupted.table.full_name)
     assert row.to_lsn == log.transactions[-1].commit_lsn.hex().upper()
-    assert control.accept("stays", "no", "me", table="dbo.no_table") == 0
-    assert control.accept("stays", "known", "me", feed="two", table=corrupted.table.full_name.upper()) == 1
+    assert control.comparisons.accept("stays", "no", "me", table="dbo.no_table") == 0
+    assert (
+        control.comparisons.accept(
+            "stays", "known", "me", feed="two", table=corrupted.table.full_name.upper()
+        )
+        == 1
+    )
     compare_and_report(spark, database, feeds)
     report = (Settings().data_docs / "compare_stays" / "comparison.md").read_text("utf-8")
     assert "Accepted by me" in report
@@ -171,7 +176,7 @@ def compared(spark: SparkSession, database: str, feeds: dict[str, Feed]) -> dict
     with suppress(FeedsDisagree):
         compare.run(spark, Database(database=database, reference=next(iter(feeds))), feeds)
     rows: dict[str, list[ComparisonRow]] = {}
-    for row in ControlStore(Settings().control_url).comparisons(database):
+    for row in ControlStore(Settings().control_url).comparisons.of_database(database):
         rows.setdefault(row.table, []).append(row)
     return rows
 

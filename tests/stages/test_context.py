@@ -24,8 +24,8 @@ def test_a_branch_that_somebody_has_dropped_is_not_left_out(spark: SparkSession)
     assert lease is not None
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
-    ctx.control.open_window(feed.feed, over, None, {})
+    ctx.control.windows.open(feed.feed, over, None, {})
     iceberg.create(spark, feed.lake.dispositions, change.DISPOSITION_COLUMNS)
     with pytest.raises(StageOrderError, match=r"is gone from lake.finished.dispositions"):
         ctx.finish("normalize", [feed.lake.dispositions])
-    assert ctx.control.stage(feed.feed, over, "normalize") is None
+    assert ctx.control.windows.stage(feed.feed, over, "normalize") is None

@@ -44,7 +44,7 @@ def extracted(session: Any, feed: Feed, over: Window) -> None:
     try:
         extract.run(session, feed, over)
     finally:
-        ControlStore(Settings().control_url).release_lease(feed.feed, over.holder)
+        ControlStore(Settings().control_url).leases.release(feed.feed, over.holder)
 
 
 def raw(feed: Feed, over: Window) -> Rows:
@@ -66,7 +66,7 @@ def test_again(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
     assert raw(feed, over) == first
     by_spark = spark.table(feed.lake.raw).where(f"window_id = '{over.id}'")
     assert by_spark.count() == 60
-    reads = ControlStore(Settings().control_url).reads(feed.feed, over)
+    reads = ControlStore(Settings().control_url).sources.reads(feed.feed, over)
     assert sum(read.received for read in reads) == 60
     assert all(read.problem is None for read in reads)
 
@@ -93,7 +93,7 @@ def test_what_is_read_is_counted_by_partition(spark: SparkSession, kafka: KafkaB
     over = window()
     extracted(spark, feed, over)
     assert len(raw(feed, over)) == 20
-    reads = ControlStore(Settings().control_url).reads(feed.feed, over)
+    reads = ControlStore(Settings().control_url).sources.reads(feed.feed, over)
     assert reads == [SourceRead(f"{feed.feed}.0[{at}]", n, n) for at, n in _numbers(raw(feed, over))]
 
 
@@ -138,6 +138,6 @@ def test_a_registry_is_asked_once_for_each_id(
         monkeypatch.setenv(f"AIRFLOW_CONN_{feed.connection.upper()}", connection)
         extracted(spark, feed, window())
     assert sorted(registry.asked) == ["1", "2", "3", "77"]
-    known = ControlStore(Settings().control_url).avro_schemas(feed.feed)
+    known = ControlStore(Settings().control_url).contracts.avro_schemas(feed.feed)
     assert known.keys() == {"1", "2", "3"}
     assert json.loads(known["2"]) == {"schemaType": "PROTOBUF", "schema": "syntax"}

@@ -23,7 +23,7 @@ def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkS
     assert lease is not None
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
-    ctx.control.open_window(feed.feed, over, None, {})
+    ctx.control.windows.open(feed.feed, over, None, {})
     iceberg.create(spark, feed.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
     assert input_records.waiting(ctx) is None
     iceberg.create(spark, feed.lake.pending, change.PENDING_COLUMNS)

@@ -33,7 +33,7 @@ def test_writer_schemas_of_one_run_add_up(tmp_path: Path) -> None:
         orders = MaskOrders(ctx)
         for one in found:
             assert orders.resolved(records(one), WIDE).writer_schema.mask_order == "big"
-        assert control.mask_evidence("masked")[TABLE].total == Evidence(either=5, untested=1)
+        assert control.contracts.mask_evidence("masked")[TABLE].total == Evidence(either=5, untested=1)
     # What the first one proves, the second one is read by.
     ctx.window = hour(1)
     orders = MaskOrders(ctx)

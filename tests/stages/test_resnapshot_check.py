@@ -44,7 +44,7 @@ def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
     released = release(control, feed.feed, [CONTRACT], window, snapshots, counts, {"t": {"0": 1}})
     for name, snapshot in snapshots.items():
         refs.set_tag(name, f"release_{released}", snapshot)
-    control.complete_release(feed.feed, released)
+    control.releases.complete(feed.feed, released)
 
 
 def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession) -> None:
@@ -62,7 +62,7 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
     assert verify.waits(database, feeds, REUSE)
     with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):
         verify.run(spark, database, feeds)
-    (row,) = last_proofs(ControlStore(Settings().control_url), "redelivered")["stream"]
+    (row,) = last_proofs(ControlStore(Settings().control_url).proofs, "redelivered")["stream"]
     assert (row.against, row.outcome, row.counts["rows"], row.counts["equal"]) == ("topic", "drift", 5, 3)
     drift = {r["key"]: r for r in spark.table(table_names.DRIFT).where("feed = 'stream'").collect()}
     assert {

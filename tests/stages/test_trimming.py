@@ -48,8 +48,8 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
     names = {"first": 90, "second": 60, "last": 40}
     for feed in (FEED.feed, "another"):
         for name, days in names.items():
-            control.save_comparison(compared(f"{feed}.{name}", feed, days))
-            control.save_proof(proved(f"{feed}.{name}", feed, days))
+            control.comparisons.save(compared(f"{feed}.{name}", feed, days))
+            control.proofs.save(proved(f"{feed}.{name}", feed, days))
     for table, column, columns in places:
         iceberg.create(spark, table, columns, [column])
         for feed in (FEED.feed, "another"):
@@ -61,11 +61,11 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
     trim_results(spark, FEED, control, NOW - timedelta(days=50))
 
     left = {f"{FEED.feed}.last", *(f"another.{name}" for name in names)}
-    assert {row.id for row in control.comparisons(FEED.database)} == left
-    assert {row.id for row in control.proofs(FEED.database)} == left
+    assert {row.id for row in control.comparisons.of_database(FEED.database)} == left
+    assert {row.id for row in control.proofs.of_database(FEED.database)} == left
     for table, column, _ in places:
         found = {row[column] for row in spark.table(table).collect()}
         assert found & {f"{f}.{n}" for f in (FEED.feed, "another") for n in names} == left, table
 
     trim_results(spark, FEED, control, NOW)
-    assert {row.id for row in control.proofs(FEED.database)} == left, "the last ones, however old"
+    assert {row.id for row in control.proofs.of_database(FEED.database)} == left, "the last ones, however old"

@@ -38,7 +38,7 @@ def compare(
     faults = sum(found[name] for name in ("missing", "extra", "differs", "order"))
     events = sum(found[verdict] for verdict in VERDICTS)
     feed = NEW if reference == OLD else OLD
-    control.save_comparison(ComparisonRow(
+    control.comparisons.save(ComparisonRow(
         id=f"{reference}.{feed}.{table}.{first}.{last}", database="shop", table=table, reference=reference,
         feed=feed, from_lsn=lsn(first), to_lsn=lsn(last), from_time=since, to_time=until,
         outcome="differ" if faults else "agree", counts=found, columns={},
@@ -48,7 +48,7 @@ def compare(
 
 def prove(control: ControlStore, until: datetime, outcome: str = "proven", table: str = TABLE) -> None:
     counts: dict[str, Any] = dict.fromkeys(("rows", "equal", "in_flight", "missing", "extra", "differs"), 0)
-    control.save_proof(ProofRow(
+    control.proofs.save(ProofRow(
         id=f"{NEW}.{table}", against="source", snapshot_id="s", database="shop", table=table, feed=NEW,
         release=1, outcome=outcome, since=until, until=until, since_lsn=None, until_lsn=None, counts=counts,
         at=until,

@@ -86,7 +86,7 @@ def test_one_unexplained_difference_is_a_no_go(
 def test_an_accepted_difference_is_for_whoever_signs(control: ControlStore) -> None:
     prove(control, NOW)
     compare(control, 1, 9, NOW - 10 * DAY, NOW, equal=5000, missing=3)
-    control.accept("shop", "<b>test rows</b>", "ann")
+    control.comparisons.accept("shop", "<b>test rows</b>", "ann")
     found = facts(control)
     verdict = judge(found, 1000)
     assert verdict.verdict == GO
@@ -99,7 +99,7 @@ Breaks = Callable[[ControlStore], None]
 
 
 def _failed(name: str) -> Breaks:
-    return lambda control: control.save_failure_of_database(name, "SparkUnavailable: gone")
+    return lambda control: control.failures.save_of_database(name, "SparkUnavailable: gone")
 
 
 def _begun_late(control: ControlStore) -> None:
@@ -209,26 +209,26 @@ def test_changes_after_an_old_comparison(control: ControlStore, age: timedelta, 
 
 def test_a_gap_is_known_by_what_a_window_has_read(control: ControlStore) -> None:
     window = Window(start=NOW - DAY, end=NOW)
-    control.open_window(NEW, window, None, {})
-    control.save_reads(NEW, window, [SourceRead("topic[0]", 5, 2, 3), SourceRead("topic[1]", 4, 4)])
+    control.windows.open(NEW, window, None, {})
+    control.sources.save_reads(NEW, window, [SourceRead("topic[0]", 5, 2, 3), SourceRead("topic[1]", 4, 4)])
     seen = facts(control).new
     assert seen.records == 6
     assert seen.gaps == ["topic[0]: 3 records were removed before they could be read"]
 
 
 def test_how_the_last_run_failed_is_kept_until_one_ends_well(control: ControlStore) -> None:
-    with pytest.raises(ValueError, match="gone"), failure_kept(lambda: control, "compare_shop"):
+    with pytest.raises(ValueError, match="gone"), failure_kept(lambda: control.failures, "compare_shop"):
         raise ValueError("gone")
     failure = facts(control).compare_failure
     assert failure is not None
     assert failure.error == "ValueError: gone"
     # It has ended, and says what it found.
-    with pytest.raises(FeedsDisagree), failure_kept(lambda: control, "compare_shop"):
+    with pytest.raises(FeedsDisagree), failure_kept(lambda: control.failures, "compare_shop"):
         raise FeedsDisagree("they differ", "look")
     assert facts(control).compare_failure is None
-    with pytest.raises(ValueError, match="gone"), failure_kept(lambda: control, "compare_shop"):
+    with pytest.raises(ValueError, match="gone"), failure_kept(lambda: control.failures, "compare_shop"):
         raise ValueError("gone")
-    with failure_kept(lambda: control, "compare_shop"):
+    with failure_kept(lambda: control.failures, "compare_shop"):
         pass
     assert facts(control).compare_failure is None
 

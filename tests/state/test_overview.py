@@ -43,16 +43,18 @@ def released(store: ControlStore, hours: int, **counts: Any) -> int:
 
 
 def failing_audit(store: ControlStore, window: Window) -> None:
-    store.open_window("shop", window, None, {"lsn": f"{99:020X}"})
+    store.windows.open("shop", window, None, {"lsn": f"{99:020X}"})
     detail = {"says": "a rule", "severity": "error", "stops": True, "tolerated": None, "error": None}
     verdicts = [AuditResult("dbo.t", "order_strict", False, 3, detail)]
     verdicts.append(AuditResult("dbo.t", "lsn_width", True, 0, {**detail, "stops": False}))
-    store.save_audit("shop", window, verdicts, BuiltSnapshots("b", {}))
+    store.audits.save("shop", window, verdicts, BuiltSnapshots("b", {}))
 
 
 def line(store: ControlStore) -> FeedLine:
-    store.complete_release("shop", store.latest_release("shop").id) if store.latest_release("shop") else None  # type: ignore[union-attr]
-    return overview.line(store, FEED, store.rows_of("shop", overview.LAST))
+    store.releases.complete("shop", store.releases.latest("shop").id) if store.releases.latest(
+        "shop"
+    ) else None  # type: ignore[union-attr]
+    return overview.line(store, FEED, store.overview.rows_of("shop", overview.LAST))
 
 
 def test_nothing_has_run(store: ControlStore) -> None:
@@ -62,8 +64,8 @@ def test_nothing_has_run(store: ControlStore) -> None:
 
 def test_a_healthy_feed(store: ControlStore) -> None:
     released(store, 1)
-    store.open_window("shop", ago(0), {"lsn": f"{99:020X}"}, {"lsn": f"{100:020X}"})
-    store.close_empty("shop", ago(0), {"lsn": f"{100:020X}"})
+    store.windows.open("shop", ago(0), {"lsn": f"{99:020X}"}, {"lsn": f"{100:020X}"})
+    store.windows.close_empty("shop", ago(0), {"lsn": f"{100:020X}"})
     only = line(store)
     assert (only.level, only.why, only.rows, only.release) == (GOOD, None, 50, 1)
     assert [window.outcome for window in only.windows] == [EMPTY, RELEASED]
@@ -100,8 +102,8 @@ def test_a_later_release_settles_a_failed_audit(store: ControlStore) -> None:
 
 def test_a_task_that_failed(store: ControlStore) -> None:
     released(store, 1)
-    store.open_window("shop", ago(0), None, {})
-    store.save_failure("shop", ago(0), "reconcile", "SourceUnavailable: no broker\n  Remedy: start it")
+    store.windows.open("shop", ago(0), None, {})
+    store.failures.save("shop", ago(0), "reconcile", "SourceUnavailable: no broker\n  Remedy: start it")
     only = line(store)
     assert only.why is not None
     assert only.why.text == "Reconcile has failed: SourceUnavailable: no broker"
@@ -109,17 +111,19 @@ def test_a_task_that_failed(store: ControlStore) -> None:
 
 
 def test_who_runs_is_no_failure(store: ControlStore) -> None:
-    store.open_window("shop", ago(0), None, {})
-    assert overview.line(store, FEED, store.rows_of("shop", overview.LAST)).windows[0].outcome == OPEN
-    store.acquire_lease("shop", ago(0, run="manual__1").holder, 600)
-    only = overview.line(store, FEED, store.rows_of("shop", overview.LAST))
+    store.windows.open("shop", ago(0), None, {})
+    assert (
+        overview.line(store, FEED, store.overview.rows_of("shop", overview.LAST)).windows[0].outcome == OPEN
+    )
+    store.leases.acquire("shop", ago(0, run="manual__1").holder, 600)
+    only = overview.line(store, FEED, store.overview.rows_of("shop", overview.LAST))
     assert (only.level, only.windows[0].outcome) == (RUNS, RUNNING)
 
 
 def test_a_source_that_is_not_read_on(store: ControlStore) -> None:
     released(store, 0)
     waiting = SourceState("a[0]", "5", "1205", NOW, 1200, NOW - 30 * HOUR, None, "a transaction is open")
-    store.save_source_states("shop", [waiting, SourceState("a[1]", "7", "7", NOW, 0)])
+    store.sources.save_states("shop", [waiting, SourceState("a[1]", "7", "7", NOW, 0)])
     only = line(store)
     assert only.why is not None
     assert only.why.text.startswith("It cannot read on: a[0]: 1,200 records behind the end, since ")
@@ -176,7 +180,7 @@ def test_what_became_of_the_records(store: ControlStore) -> None:
 def test_taken_back(store: ControlStore) -> None:
     for hours in (2, 1, 0):
         released(store, hours)
-    store.commit_rollback("shop", 1, {}, Asked("wrong rows", "ann"))
+    store.rollbacks.commit("shop", 1, {}, Asked("wrong rows", "ann"))
     only = line(store)
     assert [window.outcome for window in only.windows] == [TAKEN_BACK, TAKEN_BACK, RELEASED]
     assert any(reason.text == "Taken back to release 1 by ann: wrong rows" for reason in only.reasons)
@@ -192,11 +196,11 @@ def compared(feed: str, table: str, outcome: str, at: datetime) -> ComparisonRow
 def test_the_last_comparison_of_each_table_counts_and_open_disagreements(store: ControlStore) -> None:
     released(store, 0)
     at = NOW.replace(hour=3)
-    store.save_comparison(compared("shop", "dbo.t", "warn", at))
-    store.save_comparison(compared("shop", "dbo.t", "agree", at + HOUR))
+    store.comparisons.save(compared("shop", "dbo.t", "warn", at))
+    store.comparisons.save(compared("shop", "dbo.t", "agree", at + HOUR))
     assert line(store).compared == "agree"
-    store.save_comparison(compared("shop", "dbo.u", "differ", at))
-    store.save_comparison(compared("shop", "dbo.u", "agree", at + 2 * HOUR))
+    store.comparisons.save(compared("shop", "dbo.u", "differ", at))
+    store.comparisons.save(compared("shop", "dbo.u", "agree", at + 2 * HOUR))
     only = line(store)
     assert (only.compared, only.level) == ("differ", BAD)
 
@@ -210,17 +214,17 @@ def proof(outcome: str, against: str, at: datetime, rows: int = 5) -> ProofRow:
 
 def test_a_proof_by_the_source_settles_what_a_topic_said(store: ControlStore) -> None:
     released(store, 0)
-    store.save_proof(proof("drift", "topic", NOW - 2 * HOUR))
+    store.proofs.save(proof("drift", "topic", NOW - 2 * HOUR))
     assert line(store).proven == "drift"
-    store.save_proof(proof("proven", "source", NOW - HOUR))
+    store.proofs.save(proof("proven", "source", NOW - HOUR))
     assert line(store).proven == "proven"
 
 
 def test_who_needs_somebody_comes_first(store: ControlStore) -> None:
     released(store, 0)
-    store.complete_release("shop", 1)
+    store.releases.complete("shop", 1)
     other = FEED.model_copy(update={"feed": "zoo"})
-    store.save_failure("zoo", ago(0), "extract", "ConfigError: no login")
+    store.failures.save("zoo", ago(0), "extract", "ConfigError: no login")
     assert [one.feed for one in overview.lines(store, {"shop": FEED, "zoo": other})] == ["zoo", "shop"]
 
 

@@ -34,7 +34,7 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
 @router.get("/runs/{run_id}/tasks/{task_id}")
 def run(request: Request, dag_id: str, run_id: str, control: Control) -> RedirectResponse:
     """The window of the run; the feed, where it has none yet."""
-    window = control.window_of_run(dag_id, run_id)
+    window = control.overview.window_of_run(dag_id, run_id)
     if window is None:
         return dag(request, dag_id)
     root = request.scope.get("root_path", "")

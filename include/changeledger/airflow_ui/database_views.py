@@ -101,7 +101,7 @@ def _findings(
 ) -> list[tuple[dict[str, Any], str | None]]:
     """Each with the address of its row."""
     root, redact = request.scope.get("root_path", ""), Settings().redact_values
-    contract = control.table_contracts(compared.reference, [compared.table]).get(compared.table)
+    contract = control.overview.table_contracts(compared.reference, [compared.table]).get(compared.table)
     return [
         (finding, row_links.of_finding(root, finding, contract, redact=redact))
         for finding in of_agreement.findings(compared.id, verdict)

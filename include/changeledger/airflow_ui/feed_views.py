@@ -36,7 +36,7 @@ _STAGES = dict(zip(STAGES, ("c1", "c2", "c3", "c4", "c5"), strict=True))
 def feed_overview(
     request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, tables: str = ""
 ) -> HTMLResponse:
-    settings, rows = Settings(), control.rows_of(feed.feed, _WINDOWS)
+    settings, rows = Settings(), control.overview.rows_of(feed.feed, _WINDOWS)
     windows = window_states(rows)
     latest = windows[0] if windows else None
     failed = [rule for rule in rows.failed if latest is not None and rule.window_id == latest.id]
@@ -50,7 +50,9 @@ def feed_overview(
         windows=windows,
         failure=rows.failure,
         records=_records(windows, address),
-        seconds=_seconds(windows, control.stage_ends(feed.feed, [state.id for state in windows]), address),
+        seconds=_seconds(
+            windows, control.overview.stage_ends(feed.feed, [state.id for state in windows]), address
+        ),
         latest=latest,
         failed=sorted(failed, key=lambda rule: not rule.stops),
         offending={} if latest is None else offending_rows(settings, feed.feed, latest.id),
@@ -66,12 +68,12 @@ def feed_overview(
 
 @router.get("/windows/{window_id}")
 def window(request: Request, feed: TheFeed, control: Control, window_id: str) -> HTMLResponse:
-    row = control.window_row(feed.feed, window_id)
-    failure = control.failure(feed.feed)
+    row = control.windows.row_of_id(feed.feed, window_id)
+    failure = control.failures.of_feed(feed.feed)
     is_failure = failure is not None and failure.window_id == window_id
     if row is None and not is_failure:
         raise HTTPException(404, f"{feed.feed} has no window {window_id}")
-    state = None if row is None else control.one_window(feed.feed, row)
+    state = None if row is None else control.overview.one_window(feed.feed, row)
     shown = None if state is None else window_states(state)[0]
     settings = Settings()
     return render(
@@ -83,8 +85,8 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
         failure=failure if is_failure else None,
         stages={}
         if shown is None
-        else stage_seconds(shown, control.stage_ends(feed.feed, [window_id]).get(window_id, {})),
-        reads=control.reads_of(feed.feed, window_id),
+        else stage_seconds(shown, control.overview.stage_ends(feed.feed, [window_id]).get(window_id, {})),
+        reads=control.overview.reads_of(feed.feed, window_id),
         failed=sorted(() if state is None else state.failed, key=lambda rule: not rule.stops),
         judged=0 if state is None else state.judged.get(window_id, 0),
         dispositions=() if state is None or not state.releases else state.releases[0].dispositions or (),
@@ -96,7 +98,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
 
 @router.get("/tables/{table:path}")
 def table_page(request: Request, feed: TheFeed, control: Control, table: str) -> HTMLResponse:
-    counts = control.rows_of(feed.feed, 1).tables
+    counts = control.overview.rows_of(feed.feed, 1).tables
     states, _ = table_states(control, feed, counts, table, len(feed.tables))
     state = next((state for state in states if state.table == table), None)
     if state is None:

@@ -51,7 +51,7 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
         records=shown(feed, control, rows),
         most=_ON_A_PAGE,
         may_trigger=may_trigger,
-        waits=control.pending_reset(feed.feed) is not None,
+        waits=control.resets.pending(feed.feed) is not None,
     )
 
 

@@ -78,9 +78,9 @@ def _read_now(
         )
         for row in rows
     ]  # fmt: skip
-    stored = control.avro_schemas(feed.feed)
+    stored = control.contracts.avro_schemas(feed.feed)
     known = {row["table"]: None for row in rows if row["table"]}
-    contracts = control.table_contracts(feed.feed, known)
+    contracts = control.overview.table_contracts(feed.feed, known)
     try:
         outcomes = results(
             feed,

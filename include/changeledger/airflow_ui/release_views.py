@@ -34,7 +34,7 @@ _ON_A_PAGE = 20
 def releases(
     request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, before: int | None = None
 ) -> HTMLResponse:
-    rows, resets = control.rows_of(feed.feed, 1), control.resets(feed.feed)
+    rows, resets = control.overview.rows_of(feed.feed, 1), control.resets.of_feed(feed.feed)
     states, older = release_states(control, feed.feed, before, _ON_A_PAGE, resets)
     return render(
         request,

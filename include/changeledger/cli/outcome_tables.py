@@ -15,7 +15,7 @@ from changeledger.stages.verification import proofs
 def drawn_comparison(database: str) -> Table:
     """The last comparison of each table and pair."""
     grid = Table("reference", "feed", "table", "outcome", *VERDICTS, title=f"{database}: do its feeds agree?")
-    for pair, rows in ControlStore(Settings().control_url).last_comparisons(database).items():
+    for pair, rows in ControlStore(Settings().control_url).comparisons.last(database).items():
         for row in rows:
             counts = (f"{row.counts[v]:,}" for v in VERDICTS)
             grid.add_row(*map(plain, (*pair, row.table, row.outcome, *counts)))
@@ -33,7 +33,7 @@ def drawn_proofs(database: str) -> Table:
         "read",
         title=f"{database}: does the published data match the source?",
     )
-    for feed, rows in last_proofs(ControlStore(Settings().control_url), database).items():
+    for feed, rows in last_proofs(ControlStore(Settings().control_url).proofs, database).items():
         for row in rows:
             counts = (f"{row.counts[name]:,}" for name in proofs.COUNTED)
             until = f"{row.until:%Y-%m-%d %H:%M:%S}"

@@ -84,14 +84,14 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
     try:
         return ask(spark, feed, Workers(lambda: spark).given(rows).frame)
     finally:
-        control.release_lease(feed.feed, _HOLDER)
+        control.leases.release(feed.feed, _HOLDER)
 
 
 def _await_lease(control: ControlStore, feed: Feed, say: Callable[[str], object]) -> None:
     said = ""
     while True:
         try:
-            control.acquire_lease(feed.feed, _HOLDER, _LEASE_SECONDS)
+            control.leases.acquire(feed.feed, _HOLDER, _LEASE_SECONDS)
             return
         except LeaseHeld as held:
             # Its lease is renewed: that is no news.

@@ -1,16 +1,16 @@
 """The control store: what was read, agreed, proved and published, in SQLite or PostgreSQL.
 
-`tables` has the tables, `database` the engine, migrations and errors, `base` the transactions; `windows`,
-`reads`, `contracts`, `releases`, `rollbacks`, `resets`, `results` and `lease` the operations, which `store`
-puts together.
+`tables` has the tables, `database` the engine, migrations and errors, `base` the transactions. `store` has a
+part for each thing that is asked of it (`windows`, `sources`, `releases`, ...), each a module of that name.
 """
 
+from changeledger.control.audits import AuditResult
 from changeledger.control.database import upgrade
 from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
-from changeledger.control.reads import SourceMark
-from changeledger.control.releases import IN_ORDER, AuditResult, built_on_another
+from changeledger.control.releases import IN_ORDER, built_on_another
 from changeledger.control.resets import AskedReset
 from changeledger.control.rollbacks import Asked
+from changeledger.control.sources import SourceMark
 from changeledger.control.standing import ReleaseHead, standing, taken_back
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position

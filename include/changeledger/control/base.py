@@ -25,21 +25,21 @@ _PROCESS = uuid4().hex
 _AT_ONCE = 500
 
 
-class Store:
-    """Opens the store at `url` and brings its schema up to date.
+class Transactions:
+    """Those of the store at `url`, whose schema is brought up to date.
 
-    `process` is who takes leases: by default this process. A store that has taken a feed's lease writes for
-    that feed only while it holds it.
+    `process` is who takes leases: by default this process. Once it has taken a feed's lease, what it writes
+    for that feed counts only while it holds it; `tokens` are those of the leases that it took, by feed.
     """
 
     def __init__(self, url: str, process: str | None = None) -> None:
         _upgraded(url)
         self._engine = engine_for(url)
-        self._process = process or _PROCESS
-        self._tokens: dict[str, int] = {}
+        self.process = process or _PROCESS
+        self.tokens: dict[str, int] = {}
 
     @contextmanager
-    def _transaction(self) -> Iterator[Session]:
+    def any(self) -> Iterator[Session]:
         with (
             reachable(self._engine),
             Session(self._engine, expire_on_commit=False) as session,
@@ -48,16 +48,23 @@ class Store:
             yield session
 
     @contextmanager
-    def _writing(self, feed: str) -> Iterator[Session]:
-        """A transaction that writes for the feed. Raises LeaseLost if another one has taken its lease."""
-        with self._transaction() as session:
-            token = self._tokens.get(feed)
+    def writing(self, feed: str) -> Iterator[Session]:
+        """One that writes for the feed. Raises LeaseLost if another one has taken its lease."""
+        with self.any() as session:
+            token = self.tokens.get(feed)
             if token is not None:
                 # Locked: nobody takes the lease before this transaction ends.
                 held = session.get(LeaseRow, feed, with_for_update=True)
                 if held is None or held.token != token:
                     raise lost(feed, held)
             yield session
+
+
+class Part:
+    """Some operations of a control store. Each is one transaction."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transaction, self._writing = transactions.any, transactions.writing
 
 
 def lost(feed: str, held: LeaseRow | None) -> LeaseLost:

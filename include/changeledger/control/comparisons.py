@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, and_, case, cast, delete, extract, func, or_, select
 
-from changeledger.control.base import Store
+from changeledger.control.base import Part
 from changeledger.control.newest import standing_comparisons
 from changeledger.control.tables.results import ACCEPTED, DIFFER, ComparisonRow
 
@@ -68,10 +68,10 @@ class TableSums(NamedTuple):
     counts: Mapping[str, int]
 
 
-class Comparisons(Store):
+class Comparisons(Part):
     """Comparisons of a control store."""
 
-    def save_comparison(self, row: ComparisonRow) -> None:
+    def save(self, row: ComparisonRow) -> None:
         """Stores it in place of those that it covers."""
         covered = self.covered(row)
         with self._transaction() as session:
@@ -104,16 +104,16 @@ class Comparisons(Store):
                     accepted += 1
         return accepted
 
-    def comparisons(self, database: str, since: datetime | None = None) -> list[ComparisonRow]:
+    def of_database(self, database: str, since: datetime | None = None) -> list[ComparisonRow]:
         """Of a database, the oldest first: all, maybe of years, or those that ended since then."""
         of = ComparisonRow
         return self._comparisons(of.database == database, *(() if since is None else (of.at >= since,)))
 
-    def comparison(self, id: str) -> ComparisonRow | None:
+    def of_id(self, id: str) -> ComparisonRow | None:
         with self._transaction() as session:
             return session.get(ComparisonRow, id)
 
-    def last_comparisons(
+    def last(
         self, database: str, pair: tuple[str, str] | None = None
     ) -> dict[tuple[str, str], list[ComparisonRow]]:
         """The last one of each table and open disagreements, by reference and feed; of all, or of `pair`."""
@@ -152,7 +152,7 @@ class Comparisons(Store):
             rows = session.execute(query.group_by(of.table))
             return {table: end if begin is None else begin for table, end, begin in rows}
 
-    def comparison_days(
+    def days(
         self, database: str, pair: tuple[str, str], since: datetime, verdicts: Sequence[str]
     ) -> list[Day]:
         """Of the comparisons that ended at that moment or later: the sums of each day, the oldest first."""
@@ -209,7 +209,7 @@ class Comparisons(Store):
                 for row in rows
             ]
 
-    def notable_comparisons(
+    def notable(
         self, database: str, pair: tuple[str, str], moment: datetime, differs: str
     ) -> list[ComparisonRow]:
         """Of those that `table_sums` sums, the oldest first: those that were accepted, that have effects

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, insert_if_absent, now
+from changeledger.control.base import Part, insert_if_absent, now
 from changeledger.control.tables.contracts import AvroSchemaRow, ContractRow, MaskEvidenceRow, WriterSchemaRow
 from changeledger.control.tables.releases import ReleaseRow
 from changeledger.mask_order.decision import Evidence, MaskDecision
@@ -15,16 +15,16 @@ from changeledger.model.contract import Contract
 from changeledger.model.window import Window
 
 
-class Contracts(Store):
+class Contracts(Part):
     """Contracts, schemas and mask evidence of a control store."""
 
-    def contract(self, feed: str, table: str) -> Contract | None:
+    def of_table(self, feed: str, table: str) -> Contract | None:
         """The contract of a table (`schema.table`) as the newest release has it."""
         with self._transaction() as session:
             row = _newest_contract(session, feed, table)
             return None if row is None else Contract.model_validate(row.body)
 
-    def contracts(self, feed: str) -> dict[str, Contract]:
+    def of_feed(self, feed: str) -> dict[str, Contract]:
         """The contract of every table of the feed as the newest release has it."""
         query = select(ContractRow).where(ContractRow.feed == feed).order_by(ContractRow.version)
         with self._transaction() as session:

@@ -8,20 +8,20 @@ from datetime import datetime
 
 from sqlalchemy import delete
 
-from changeledger.control.base import Store, now
+from changeledger.control.base import Part, now
 from changeledger.control.tables.failures import FailureRow
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.window import Window
 
 
-class Failures(Store):
+class Failures(Part):
     """The last failure of each feed in a control store."""
 
-    def save_failure(self, feed: str, window: Window, stage: str, error: str) -> None:
+    def save(self, feed: str, window: Window, stage: str, error: str) -> None:
         """In place of an earlier one of the feed."""
         self._save(feed, window.id, stage, error)
 
-    def save_failure_of_database(self, name: str, error: str) -> None:
+    def save_of_database(self, name: str, error: str) -> None:
         """Of a comparison or a proof, by the `name` of its DAG (`compare_shop`), which no feed can have."""
         self._save(name, "", name.partition("_")[0], error)
 
@@ -29,17 +29,17 @@ class Failures(Store):
         with self._transaction() as session:
             session.merge(FailureRow(feed=name, window_id=window_id, stage=stage, error=error, at=now()))
 
-    def failure(self, feed: str) -> FailureRow | None:
+    def of_feed(self, feed: str) -> FailureRow | None:
         with self._transaction() as session:
             return session.get(FailureRow, feed)
 
-    def forget_failure(self, feed: str) -> None:
+    def forget(self, feed: str) -> None:
         with self._transaction() as session:
             session.execute(delete(FailureRow).where(FailureRow.feed == feed))
 
     def failed_since(self, feed: str, stage: str, since: datetime) -> bool:
         """Has the stage itself saved how it failed, at that time or later?"""
-        row = self.failure(feed)
+        row = self.of_feed(feed)
         return row is not None and row.stage == stage and row.at >= since
 
 
@@ -53,8 +53,8 @@ def failure_kept(store: Callable[[], Failures], name: str) -> Iterator[None]:
         # The work's own error is the one to see.
         with suppress(ChangeledgerError):
             if is_reported:
-                store().forget_failure(name)
+                store().forget(name)
             else:
-                store().save_failure_of_database(name, f"{type(error).__name__}: {error}")
+                store().save_of_database(name, f"{type(error).__name__}: {error}")
         raise
-    store().forget_failure(name)
+    store().forget(name)

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store
+from changeledger.control.base import Part
 from changeledger.control.tables.feed_tables import FeedTableRow
 from changeledger.control.tables.windows import WindowRow
 from changeledger.model.window import Window
 
 
-class FeedTables(Store):
+class FeedTables(Part):
     """The tables of feeds in a control store."""
 
-    def feed_tables(self, feed: str) -> dict[str, FeedTableRow]:
+    def of_feed(self, feed: str) -> dict[str, FeedTableRow]:
         """All that the feed has ever listed, by name."""
         query = select(FeedTableRow).where(FeedTableRow.feed == feed).order_by(FeedTableRow.table)
         with self._transaction() as session:
@@ -24,11 +24,11 @@ class FeedTables(Store):
 
     def lacking(self, feed: str, window: Window | None = None) -> list[FeedTableRow]:
         """Tables that lack records which nobody has declined; also after the window, if one is given."""
-        rows = self.feed_tables(feed).values()
+        rows = self.of_feed(feed).values()
         lacking = [row for row in rows if row.lacking and row.declined_reason is None]
         return [row for row in lacking if window is None or not reads_again(row, window)]
 
-    def save_feed_table(self, feed: str, table: str, lacking: int = 0, windows: Iterable[str] = ()) -> None:
+    def save(self, feed: str, table: str, lacking: int = 0, windows: Iterable[str] = ()) -> None:
         """`windows`: ids of those that have read the lacking records."""
         read = WindowRow.feed == feed, WindowRow.window_id.in_(list(windows))
         with self._writing(feed) as session:

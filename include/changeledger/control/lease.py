@@ -18,7 +18,7 @@ from datetime import timedelta
 from sqlalchemy import and_, case, or_, update
 
 from changeledger import exit_codes
-from changeledger.control.base import Store, database_now, insert_into
+from changeledger.control.base import Part, Transactions, database_now, insert_into
 from changeledger.control.tables.base import LeaseRow
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
@@ -33,10 +33,14 @@ _RENEW_SECONDS = 600.0
 _NOBODY = ""
 
 
-class Leases(Store):
-    """The leases of a control store."""
+class Leases(Part):
+    """Leases on feeds."""
 
-    def acquire_lease(self, feed: str, holder: str, seconds: float) -> int:
+    def __init__(self, transactions: Transactions) -> None:
+        super().__init__(transactions)
+        self._process, self._tokens = transactions.process, transactions.tokens
+
+    def acquire(self, feed: str, holder: str, seconds: float) -> int:
         """Be the only one that works on `feed` for `seconds`, or longer by asking again; returns the token.
 
         The holder's next process takes the lease at once, and what is left of the process before is fenced
@@ -74,7 +78,7 @@ class Leases(Store):
             "wait for that run to end; if it died, its lease ends by itself at that time",
         )
 
-    def renew_lease(self, feed: str, seconds: float) -> None:
+    def renew(self, feed: str, seconds: float) -> None:
         """Raises LeaseLost if another process has taken it meanwhile."""
         with self._writing(feed) as session:
             until = database_now(session) + timedelta(seconds=seconds)
@@ -82,17 +86,17 @@ class Leases(Store):
             held = update(LeaseRow).where(LeaseRow.feed == feed, LeaseRow.holder != _NOBODY)
             session.execute(held.values(expires_at=until))
 
-    def lease(self, feed: str) -> LeaseRow | None:
+    def of_feed(self, feed: str) -> LeaseRow | None:
         """Who holds the feed; None when nobody does."""
         with self._transaction() as session:
             held = session.get(LeaseRow, feed)
             return held if held is not None and held.expires_at > database_now(session) else None
 
-    def release_lease(self, feed: str, holder: str) -> None:
+    def release(self, feed: str, holder: str) -> None:
         """Let the next one in. Nothing happens where `holder` does not hold the lease any more."""
         self._end_lease(feed, holder, {"holder": _NOBODY})
 
-    def leave_lease(self, feed: str, holder: str) -> None:
+    def leave(self, feed: str, holder: str) -> None:
         """Let the next one in, but the holder's next try before others."""
         self._end_lease(feed, holder, {}, _RETRY_SECONDS)
 
@@ -106,37 +110,37 @@ class Leases(Store):
 
 
 @contextmanager
-def lease_heartbeat(control: Leases, feed: str, holder: str) -> Iterator[None]:
-    """Renews the lease of a feed that `control` has taken, and ends the process when it is lost.
+def lease_heartbeat(leases: Leases, feed: str, holder: str) -> Iterator[None]:
+    """Renews the lease of a feed that `leases` has taken, and ends the process when it is lost.
 
     The lease stays with the holder afterwards, for the next stage. After an error that no try can fix the
     feed's other runs may begin at once; after another one, once the next try had its time. Where the lease is
     lost the error is LeaseLost, whatever the work ran into: it met what the other run has done.
     """
-    heartbeat = _Heartbeat(control, feed)
+    heartbeat = _Heartbeat(leases, feed)
     heartbeat.begin()
     try:
         yield
     except Exception as error:
-        lost = None if isinstance(error, LeaseLost) else _loss(control, feed)
+        lost = None if isinstance(error, LeaseLost) else _loss(leases, feed)
         if lost is not None:
             log.warning("%s: %s", type(error).__name__, error)
             raise lost from error
         if isinstance(error, ChangeledgerError) and not error.retryable:
-            control.release_lease(feed, holder)
+            leases.release(feed, holder)
         else:
-            control.leave_lease(feed, holder)
+            leases.leave(feed, holder)
         raise
     except BaseException:
-        control.leave_lease(feed, holder)
+        leases.leave(feed, holder)
         raise
     finally:
         heartbeat.over.set()
 
 
-def _loss(control: Leases, feed: str) -> LeaseLost | None:
+def _loss(leases: Leases, feed: str) -> LeaseLost | None:
     try:
-        control.renew_lease(feed, LEASE_SECONDS)
+        leases.renew(feed, LEASE_SECONDS)
     except LeaseLost as lost:
         return lost
     except Exception as error:  # noqa: BLE001 - nobody knows then, and the work's own error says more
@@ -148,9 +152,9 @@ class _Heartbeat:
     """Two threads: one renews the lease; the other one ends the process when its time is over, also while
     the first one waits for a database that does not answer."""
 
-    def __init__(self, control: Leases, feed: str) -> None:
+    def __init__(self, leases: Leases, feed: str) -> None:
         self.over = threading.Event()
-        self._control, self._feed = control, feed
+        self._leases, self._feed = leases, feed
         # By this process' clock, and never later than the lease ends by the database's.
         self._until = time.monotonic() + LEASE_SECONDS
 
@@ -162,7 +166,7 @@ class _Heartbeat:
         while not self.over.wait(_RENEW_SECONDS):
             asked = time.monotonic()
             try:
-                self._control.renew_lease(self._feed, LEASE_SECONDS)
+                self._leases.renew(self._feed, LEASE_SECONDS)
             except LeaseLost as error:
                 self._end(error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next try may succeed

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from sqlalchemy import delete
 
-from changeledger.control.base import Store, insert_if_absent, now
+from changeledger.control.base import Part, insert_if_absent, now
 from changeledger.control.tables.notices import NoticeRow
 
 
-class Notices(Store):
+class Notices(Part):
     """The failures of a control store that last."""
 
     def note(self, subject: str, event: str) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
-from changeledger.control.results import Proven, Results
+from changeledger.control.proofs import Proofs, Proven
 from changeledger.control.tables.results import ACCEPTED, AGREE, DIFFER, WARN, ProofRow
 
 Of = TypeVar("Of", ProofRow, Proven)
@@ -32,13 +32,13 @@ def worst_proof(outcomes: Iterable[str]) -> str:
 
 
 def last_proofs(
-    control: Results, database: str, feeds: Collection[str] | None = None
+    proofs: Proofs, database: str, feeds: Collection[str] | None = None
 ) -> dict[str, list[ProofRow]]:
     """The last ones of each feed, or of these. A redelivering topic counts until the source has proved the
     table."""
     standing = {
         feed: standing_proofs(rows, lambda row: row.counts["rows"])
-        for feed, rows in control.last_proofs(database, feeds).items()
+        for feed, rows in proofs.last(database, feeds).items()
     }
     return {feed: rows for feed, rows in standing.items() if rows}
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, database_now
+from changeledger.control.base import Part, database_now
 from changeledger.control.tables.base import LeaseRow
 from changeledger.control.tables.contracts import ContractRow
 from changeledger.control.tables.failures import FailureRow
@@ -74,7 +74,7 @@ class FeedRows:
     reset: ResetRow | None = None
 
 
-class Overview(Store):
+class Overview(Part):
     """Reads of a control store for pages."""
 
     def rows_of(self, feed: str, last: int) -> FeedRows:

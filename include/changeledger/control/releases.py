@@ -1,38 +1,29 @@
-"""Verdicts and releases: what was judged, and what was published."""
+"""Releases: what was published."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Text, cast, func, select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, now
+from changeledger.control.audits import audits_of
+from changeledger.control.base import Part, now
 from changeledger.control.contracts import add_contract
 from changeledger.control.feed_tables import note_read_again
 from changeledger.control.resets import end_reset, pending_reset
 from changeledger.control.standing import ReleaseHead, standing
 from changeledger.control.tables.base import Position
-from changeledger.control.tables.releases import AuditRow, ReleaseRow
+from changeledger.control.tables.releases import ReleaseRow
 from changeledger.control.tables.resets import ResetRow
-from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
-from changeledger.control.windows import add_stage, advance, latest_release, set_position
+from changeledger.control.tables.windows import StageRow, WindowRow
+from changeledger.control.windows import advance, latest_release, set_position
 from changeledger.model.errors import StageOrderError
 from changeledger.model.window import STAGES, Window
 
 IN_ORDER = f"run the stages in order: {', '.join(STAGES)}"
-
-
-class AuditResult(NamedTuple):
-    """What one rule found in one table of a window. `violations` counts rows."""
-
-    table: str
-    rule: str
-    success: bool
-    violations: int
-    detail: dict[str, Any]
 
 
 class ReleaseSummary(NamedTuple):
@@ -44,10 +35,10 @@ class ReleaseSummary(NamedTuple):
     committed: str | None
 
 
-class Releases(Store):
-    """Audits and releases of a control store."""
+class Releases(Part):
+    """Releases of feeds, those taken back among them."""
 
-    def commit_release(
+    def commit(
         self,
         feed: str,
         window: Window,
@@ -87,7 +78,7 @@ class Releases(Store):
             assert known is not None, "the window is released"
             return known.id
 
-    def complete_release(self, feed: str, release_id: int) -> None:
+    def complete(self, feed: str, release_id: int) -> None:
         """Every table of the release is moved and tagged. A second call changes nothing."""
         with self._writing(feed) as session:
             release = session.get_one(ReleaseRow, (feed, release_id))
@@ -95,17 +86,17 @@ class Releases(Store):
                 release.status = "completed"
                 release.completed_at = now()
 
-    def incomplete_releases(self, feed: str) -> list[ReleaseRow]:
+    def incomplete(self, feed: str) -> list[ReleaseRow]:
         """Committed, but a crash came before all tables were moved; the oldest first."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "committed")
         with self._transaction() as session:
             return list(session.scalars(query.order_by(ReleaseRow.id)))
 
-    def release(self, feed: str, window: Window) -> ReleaseRow | None:
+    def of_window(self, feed: str, window: Window) -> ReleaseRow | None:
         with self._transaction() as session:
             return _release(session, feed, window.id)
 
-    def latest_release(self, feed: str) -> ReleaseRow | None:
+    def latest(self, feed: str) -> ReleaseRow | None:
         """The one committed last, whatever its window."""
         with self._transaction() as session:
             return latest_release(session, feed)
@@ -116,19 +107,19 @@ class Releases(Store):
         with self._transaction() as session:
             return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1))
 
-    def releases_after(self, feed: str, release_id: int) -> list[ReleaseRow]:
+    def after(self, feed: str, release_id: int) -> list[ReleaseRow]:
         """Completed ones of runs that were committed later than that one and stand; the oldest first."""
-        rows = self.releases(feed)
+        rows = self.of_feed(feed)
         stand = standing(rows)
         later = (row for row in rows if row.id > release_id and row.id in stand)
         return [row for row in later if row.completed and not row.is_rollback]
 
-    def releases(self, feed: str) -> list[ReleaseRow]:
+    def of_feed(self, feed: str) -> list[ReleaseRow]:
         """The oldest first."""
         with self._transaction() as session:
             return releases_of(session, feed)
 
-    def releases_since(self, feed: str, moment: datetime) -> list[ReleaseSummary]:
+    def since(self, feed: str, moment: datetime) -> list[ReleaseSummary]:
         """Of runs, committed at that moment or later, the oldest first: thousands in a year."""
         of = ReleaseRow
         columns = of.created_at, of.completed_at, of.changes, cast(of.committed, Text)
@@ -136,7 +127,7 @@ class Releases(Store):
         with self._transaction() as session:
             return [ReleaseSummary(*row) for row in session.execute(query.order_by(of.id))]
 
-    def releases_by_window(self, feed: str) -> dict[str, int]:
+    def by_window(self, feed: str) -> dict[str, int]:
         """The newest release of each window."""
         query = select(ReleaseRow.window_id, func.max(ReleaseRow.id)).where(
             ReleaseRow.feed == feed, ReleaseRow.rolled_back_to.is_(None)
@@ -144,7 +135,7 @@ class Releases(Store):
         with self._transaction() as session:
             return {row[0]: row[1] for row in session.execute(query.group_by(ReleaseRow.window_id))}
 
-    def release_heads(self, feed: str) -> list[ReleaseHead]:
+    def heads(self, feed: str) -> list[ReleaseHead]:
         """The oldest first: all that there were, for a feed has thousands after a year."""
         of = ReleaseRow
         columns = of.id, of.window_id, of.status, of.created_at, of.rolled_back_to, of.reason, of.by
@@ -152,36 +143,18 @@ class Releases(Store):
         with self._transaction() as session:
             return [ReleaseHead(*row) for row in session.execute(query)]
 
-    def release_counts(self, feed: str, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    def counts(self, feed: str, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
         """What these releases have published, by their ids."""
         of = ReleaseRow
         query = select(of.id, of.counts).where(of.feed == feed, of.id.in_(list(ids)))
         with self._transaction() as session:
             return {row.id: row.counts for row in session.execute(query)}
 
-    def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
+    def before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id)
         with self._transaction() as session:
             return [row for row in list(session.scalars(query))[:-1] if row.created_at < moment]
-
-    def save_audit(
-        self, feed: str, window: Window, verdicts: Sequence[AuditResult], judged: BuiltSnapshots
-    ) -> None:
-        """Store the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
-        at = now()
-        with self._writing(feed) as session:
-            add_stage(session, feed, window, "audit", judged)
-            session.add_all(
-                AuditRow(feed=feed, window_id=window.id, at=at, **verdict._asdict()) for verdict in verdicts
-            )
-
-    def audits(self, feed: str, window: Window) -> list[AuditRow]:
-        return self.audits_of(feed, window.id)
-
-    def audits_of(self, feed: str, window_id: str) -> list[AuditRow]:
-        with self._transaction() as session:
-            return _audits(session, feed, window_id)
 
 
 def releases_of(session: Session, feed: str) -> list[ReleaseRow]:
@@ -237,7 +210,7 @@ def _require_passed(session: Session, feed: str, window_id: str, tables: dict[st
     if stored.built_on != (0 if newest is None else newest.id):
         raise StageOrderError(*built_on_another(feed, window_id))
     judged = session.get(StageRow, (feed, window_id, "audit"))
-    audits = _audits(session, feed, window_id)
+    audits = audits_of(session, feed, window_id)
     failed = ", ".join(row.rule for row in audits if not row.success and row.detail["stops"])
     if judged is None or failed:
         raise StageOrderError(
@@ -259,11 +232,6 @@ def built_on_another(feed: str, window_id: str) -> tuple[str, str]:
         "maintained: what it has built would undo that",
         "run it again from normalize: in Airflow clear normalize with what follows it",
     )
-
-
-def _audits(session: Session, feed: str, window_id: str) -> list[AuditRow]:
-    query = select(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window_id)
-    return list(session.scalars(query.order_by(AuditRow.table, AuditRow.rule)))
 
 
 def _mark_released(session: Session, feed: str, window_id: str) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, now
+from changeledger.control.base import Part, now
 from changeledger.control.tables.resets import ASKED, PUBLISHED, WITHDRAWN, ResetRow
 from changeledger.control.windows import take_back_open
 
@@ -24,10 +24,10 @@ class AskedReset(NamedTuple):
     accept_gap: bool = False
 
 
-class Resets(Store):
+class Resets(Part):
     """Resets of a control store."""
 
-    def ask_reset(self, feed: str, asked: AskedReset) -> ResetRow:
+    def ask(self, feed: str, asked: AskedReset) -> ResetRow:
         """The feed's runs build their tables anew from now on, until one of them is released.
 
         What other runs have built and not released cannot be published any more. Asked twice in the same way,
@@ -46,7 +46,7 @@ class Resets(Store):
             take_back_open(session, feed)
             return row
 
-    def withdraw_reset(self, feed: str, by: str, reason: str) -> ResetRow | None:
+    def withdraw(self, feed: str, by: str, reason: str) -> ResetRow | None:
         """The tables go on from what is published; None if no reset waits. The caller holds the lease."""
         with self._writing(feed) as session:
             pending = pending_reset(session, feed)
@@ -55,11 +55,11 @@ class Resets(Store):
                 take_back_open(session, feed)
             return pending
 
-    def pending_reset(self, feed: str) -> ResetRow | None:
+    def pending(self, feed: str) -> ResetRow | None:
         with self._transaction() as session:
             return pending_reset(session, feed)
 
-    def resets(self, feed: str) -> list[ResetRow]:
+    def of_feed(self, feed: str) -> list[ResetRow]:
         """The oldest first."""
         query = select(ResetRow).where(ResetRow.feed == feed).order_by(ResetRow.id)
         with self._transaction() as session:
@@ -67,7 +67,7 @@ class Resets(Store):
 
     def replaced_releases(self, feed: str) -> set[int]:
         """The releases whose tables a reset has replaced: of each the last one."""
-        return {row.release - 1 for row in self.resets(feed) if row.release is not None}
+        return {row.release - 1 for row in self.of_feed(feed) if row.release is not None}
 
 
 def pending_reset(session: Session, feed: str) -> ResetRow | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, now
+from changeledger.control.base import Part, now
 from changeledger.control.contracts import restore_contracts
 from changeledger.control.feed_tables import set_lacking
 from changeledger.control.releases import next_id, releases_of
@@ -27,10 +27,10 @@ class Asked(NamedTuple):
     keep_position: bool = False
 
 
-class Rollbacks(Store):
+class Rollbacks(Part):
     """Rollbacks of a control store."""
 
-    def commit_rollback(
+    def commit(
         self, feed: str, target: int, tables: Mapping[str, int], asked: Asked, in_lake: int = 0
     ) -> ReleaseRow:
         """The commit point of a rollback to the release `target`: release row, contracts, position and the

@@ -1,20 +1,32 @@
-"""What maintenance keeps and removes: windows that nobody continues with, and the details of old ones."""
+"""What maintenance keeps and removes: windows that nobody continues with, details and results of old ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import Select, delete, select
+from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, parts
+from changeledger.control.base import Part, parts
+from changeledger.control.newest import Ids, newest_proofs, standing_comparisons
 from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
+from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
 from changeledger.control.tables.sources import ReadRow
 from changeledger.control.tables.windows import StageRow, WindowRow
 
 
-class Upkeep(Store):
-    """Upkeep of a control store."""
+class Old(NamedTuple):
+    """Ids of results that newer ones have taken the place of."""
+
+    comparisons: list[str]
+    proofs: list[str]
+    snapshots: list[str]
+
+
+class Upkeep(Part):
+    """Of all feeds, or one."""
 
     def feeds(self) -> list[str]:
         """Those that have ever opened a window, by name."""
@@ -68,3 +80,27 @@ class Upkeep(Store):
         query = select(ErasureRow).where(ErasureRow.feed == feed).order_by(ErasureRow.id)
         with self._transaction() as session:
             return list(session.scalars(query))
+
+    def superseded(self, database: str, feed: str, before: datetime) -> Old:
+        """The feed's older results, but for the last ones of each table and open disagreements."""
+        comparisons, proofs = standing_comparisons([database]), newest_proofs([database])
+        snapshots = select(SnapshotRow.id).where(SnapshotRow.database == database)
+        snapshot = snapshots.order_by(SnapshotRow.at.desc()).limit(1)
+        with self._transaction() as session:
+            return Old(
+                _old(session, ComparisonRow, before, comparisons, database=database, feed=feed),
+                _old(session, ProofRow, before, proofs, database=database, feed=feed),
+                _old(session, SnapshotRow, before, snapshot, database=database),
+            )
+
+    def forget_results(self, results: Old) -> None:
+        """What these have found in the lake goes first: without their rows nobody would look for it."""
+        with self._transaction() as session:
+            columns = ComparisonRow.id, ProofRow.id, SnapshotRow.id
+            for column, ids in zip(columns, results, strict=True):
+                for some in parts(ids):
+                    session.execute(delete(column.class_).where(column.in_(some)))
+
+
+def _old(session: Session, of: Any, before: datetime, kept: Ids | Select[str], **named: str) -> list[str]:
+    return list(session.scalars(select(of.id).filter_by(**named).where(of.at < before, of.id.not_in(kept))))

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, insert_if_absent, now
+from changeledger.control.base import Part, insert_if_absent, now
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
 from changeledger.control.tables.windows import (
@@ -24,10 +24,10 @@ from changeledger.model.contract import Contract
 from changeledger.model.window import STAGES, Window
 
 
-class Windows(Store):
+class Windows(Part):
     """Windows, positions and stages of a control store."""
 
-    def open_window(
+    def open(
         self, feed: str, window: Window, from_position: Position | None, to_position: Position
     ) -> WindowRow:
         """Store what the window reads. Where it is stored already, that one wins and is returned, unless it
@@ -113,14 +113,14 @@ class Windows(Store):
             advance(session, feed, window.id, position)
             session.get_one(WindowRow, (feed, window.id)).status = "empty"
 
-    def window(self, feed: str, window: Window) -> WindowRow | None:
-        return self.window_row(feed, window.id)
+    def row(self, feed: str, window: Window) -> WindowRow | None:
+        return self.row_of_id(feed, window.id)
 
-    def window_row(self, feed: str, window_id: str) -> WindowRow | None:
+    def row_of_id(self, feed: str, window_id: str) -> WindowRow | None:
         with self._transaction() as session:
             return session.get(WindowRow, (feed, window_id))
 
-    def open_windows(self, feed: str) -> list[WindowRow]:
+    def all_open(self, feed: str) -> list[WindowRow]:
         """Extracted, and neither released nor empty nor taken back; the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
         with self._transaction() as session:
@@ -133,7 +133,7 @@ class Windows(Store):
             done = session.scalars(query.order_by(WindowRow.end.desc()))
             return next((row.end for row in done if not row.request.reads_again), None)
 
-    def last_window(self, feed: str) -> WindowRow | None:
+    def last(self, feed: str) -> WindowRow | None:
         """The one opened last."""
         query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.opened_at.desc()).limit(1)
         with self._transaction() as session:

@@ -51,7 +51,7 @@ def complete(
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
     stuck = _foreign_of(control, release, behind, tagged)
     # Past a pause it may be another run that has moved them: this one ends here, and nothing is stuck.
-    control.renew_lease(release.feed, LEASE_SECONDS)
+    control.leases.renew(release.feed, LEASE_SECONDS)
     if stuck and not force:
         raise _stuck(release, stuck)
     for table in stuck:
@@ -64,7 +64,7 @@ def complete(
         raise _stuck(release, [moved.table]) from moved
     if not release.is_rollback:
         _take_off_replay_list(session, control, release)
-    control.complete_release(release.feed, release.id)
+    control.releases.complete(release.feed, release.id)
     done = {} if release.is_rollback else dict.fromkeys(moving)
     _drop_branches(release, {name: table for name, table in tagged.items() if name not in done})
 
@@ -75,7 +75,7 @@ def _foreign_of(
     """Those of the tables behind the release whose main somebody else has written since it was built."""
     if not release.is_rollback:
         return _moved(behind, tables)
-    earlier = [row for row in control.releases(release.feed) if row.id < release.id]
+    earlier = [row for row in control.releases.of_feed(release.feed) if row.id < release.id]
     return foreign(earlier, behind, refs.heads_in(tables, refs.MAIN))
 
 
@@ -103,7 +103,7 @@ def _drop_branches(release: ReleaseRow, tables: refs.Tables) -> None:
 
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
     """Finish what a crash between the commit point and the last table has left."""
-    for release in control.incomplete_releases(feed):
+    for release in control.releases.incomplete(feed):
         same_releases.require_snapshots(release)
         complete(session, control, release)
 
@@ -159,7 +159,7 @@ def _point_to(session: Callable[[], SparkSession], control: ControlStore, releas
         iceberg.create(session(), pointer, RELEASE_COLUMNS)
     elif known.scan(is_equal("release", release.id), ("release",)).count():
         return
-    window = control.window_row(release.feed, release.window_id)
+    window = control.windows.row_of_id(release.feed, release.window_id)
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     cells = [[cell] for cell in row]
@@ -171,7 +171,7 @@ def _take_off_replay_list(
     session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow
 ) -> None:
     """The records that the run has read again; what was asked for since stays on the list."""
-    window = control.window_row(release.feed, release.window_id)
+    window = control.windows.row_of_id(release.feed, release.window_id)
     if window is None or window.replay_snapshot is None:
         return
     listed = FeedTables.of(release.feed).replay_requests

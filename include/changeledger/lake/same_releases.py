@@ -32,7 +32,7 @@ class TableReleases(NamedTuple):
 def require_newest(control: ControlStore, feed: str) -> None:
     """Asked before a run does anything, of one table: raises StoresDisagree if its newest release is not the
     control store's. Costs one look at the catalog."""
-    newest, completed = control.latest_release(feed), control.latest_completed(feed)
+    newest, completed = control.releases.latest(feed), control.releases.latest_completed(feed)
     if newest is None:
         if catalog.exists(FeedTables.of(feed).releases):
             raise StoresDisagree(*_unknown(feed))
@@ -43,7 +43,7 @@ def require_newest(control: ControlStore, feed: str) -> None:
 
 def require_release(control: ControlStore, feed: str, tables: Iterable[str]) -> None:
     """Asked before a run builds, of all tables: raises StoresDisagree unless each has the last release."""
-    newest, completed = control.latest_release(feed), control.latest_completed(feed)
+    newest, completed = control.releases.latest(feed), control.releases.latest_completed(feed)
     if newest is not None and completed is not None:
         _require(completed, newest.id, sorted(set(tables) & completed.tables.keys()))
 

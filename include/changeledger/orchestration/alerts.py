@@ -141,7 +141,7 @@ def ended(feed: Feed, window: Window, stage: str, context: Mapping[str, Any], *,
 def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> None:
     """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
     try:
-        states = _control().source_states(feed.feed).values()
+        states = _control().sources.states(feed.feed).values()
     except ChangeledgerError as error:
         log.warning("%s", error)
         return
@@ -182,7 +182,7 @@ def recovered(
 ) -> None:
     """Once after a failure that was told."""
     try:
-        since = _control().recovered(subject)
+        since = _control().notices.recovered(subject)
     except ChangeledgerError as error:
         log.warning("%s", error)
         return
@@ -218,7 +218,7 @@ def _control() -> ControlStore:
 def _since(subject: str, event: Event) -> datetime | None:
     """Since when the subject fails, of which people are told now."""
     try:
-        return _control().note(subject, event)
+        return _control().notices.note(subject, event)
     except ChangeledgerError as error:
         log.warning("%s", error)
         return None
@@ -242,8 +242,8 @@ def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
     try:
         control = _control()
         began = getattr(ti, "start_date", None) or datetime.now(UTC)
-        if not control.failed_since(feed.feed, ti.task_id, began):
-            control.save_failure(feed.feed, window, ti.task_id, error or "it was ended from outside")
+        if not control.failures.failed_since(feed.feed, ti.task_id, began):
+            control.failures.save(feed.feed, window, ti.task_id, error or "it was ended from outside")
     except ChangeledgerError as failure:
         log.warning("%s", failure)
 
@@ -251,7 +251,7 @@ def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
 def _settle(feed: Feed, window: Window, stage: str) -> list[AuditRow]:
     """The verdicts of an audit. Nobody will continue with the run: the feed's other runs may."""
     try:
-        _control().release_lease(feed.feed, window.holder)
+        _control().leases.release(feed.feed, window.holder)
     except ChangeledgerError as error:
         log.warning("%s", error)
         return []
@@ -260,7 +260,7 @@ def _settle(feed: Feed, window: Window, stage: str) -> list[AuditRow]:
 
 def _audits(feed: Feed, window: Window) -> list[AuditRow]:
     try:
-        return _control().audits(feed.feed, window)
+        return _control().audits.of_window(feed.feed, window)
     except ChangeledgerError as error:
         log.warning("%s", error)
         return []

@@ -76,7 +76,7 @@ class StageOperator(JobOperator):
         from changeledger.control import ControlStore  # noqa: PLC0415 - DAG files are parsed often
 
         window = self.window
-        release = ControlStore(Settings().control_url).release(self.feed.feed, window)
+        release = ControlStore(Settings().control_url).releases.of_window(self.feed.feed, window)
         if release is None:
             return
         for asset in self.outlets:

@@ -168,7 +168,10 @@ def gather(
     reference, others = database.compared(feeds)
     now = datetime.now(UTC).replace(microsecond=0)
     since = now - _PERIOD
-    rows, last = control.comparisons(database.database, since), control.last_comparisons(database.database)
+    rows, last = (
+        control.comparisons.of_database(database.database, since),
+        control.comparisons.last(database.database),
+    )
     pairs, missing = [], []
     for feed in (other.feed for other in others):
         pair = (reference.feed, feed)

@@ -129,7 +129,7 @@ def gather(
     spark: SparkSession, control: ControlStore, database: Database, configured: Mapping[str, Feed]
 ) -> Report:
     """From the control store, and what the lake has of drifts and repairs."""
-    last = last_proofs(control, database.database)
+    last = last_proofs(control.proofs, database.database)
     wrong = [row.id for rows in last.values() for row in rows if row.outcome == DRIFTED]
     drifts, repairs = (_by_proof(spark, table, wrong) for table in (table_names.DRIFT, table_names.REPAIRS))
     feeds = [

@@ -50,7 +50,7 @@ def run(ctx: StageContext) -> None:
         subjects, verdicts = _judged(ctx, _built(ctx, built.tables), folder)
         gate.document(Audit(feed.feed, window, ctx.branch, verdicts), subjects, folder)
     stored = [_stored(verdict, window.request.reason) for verdict in verdicts]
-    ctx.control.save_audit(feed.feed, window, stored, built)
+    ctx.control.audits.save(feed.feed, window, stored, built)
     docs = ctx.settings.address(index)
     log.info("%s: Data Docs: %s", feed.feed, docs)
     gate.gate(feed.feed, window, ctx.branch, subjects, verdicts, docs)
@@ -61,7 +61,7 @@ def run(ctx: StageContext) -> None:
             values = feed.feed, verdict.table, verdict.rule, verdict.violations, why, verdict.says
             log.warning("%s: %s: %s has failed (%s rows) and %s. %s", *values)
     if window.request.dry_run:
-        ctx.control.release_lease(feed.feed, window.holder)
+        ctx.control.leases.release(feed.feed, window.holder)
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)
 
 
@@ -160,9 +160,9 @@ def _with_images(ctx: StageContext, verdicts: Sequence[RuleResult]) -> list[Rule
 
 def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> tuple[Rule, ...]:
     feed = ctx.feed
-    states = ctx.control.source_states(feed.feed).values()
+    states = ctx.control.sources.states(feed.feed).values()
     late = [state for state in states if state.is_late(state.at, feed.deadline)]
-    joined = {row.table: row.lacking for row in ctx.control.lacking(feed.feed, ctx.window)}
+    joined = {row.table: row.lacking for row in ctx.control.feed_tables.lacking(feed.feed, ctx.window)}
     return (
         *conservation.source_rules(_reads(ctx, accounting), late),
         conservation.whole_tables(joined),
@@ -172,10 +172,10 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
 
 
 def _reads(ctx: StageContext, accounting: Accounting) -> WindowReads:
-    stored, schemas = ctx.opened("audit"), ctx.control.writer_schemas(ctx.feed.feed)
+    stored, schemas = ctx.opened("audit"), ctx.control.contracts.writer_schemas(ctx.feed.feed)
     return WindowReads(
         promised(stored.from_position or {}, stored.to_position),
-        ctx.control.reads(ctx.feed.feed, ctx.window),
+        ctx.control.sources.reads(ctx.feed.feed, ctx.window),
         {instance: schema.table for instance, schema in schemas.items()},
         accounting.received,
     )

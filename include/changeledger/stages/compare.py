@@ -56,7 +56,9 @@ def run(
             rows += _compared(Pair(control, database, reference_range, other, full), writer)
     pairs = {(reference.feed, other.feed) for other in others}
     differing = [
-        row for row in control.disagreements(database.database) if (row.reference, row.feed) in pairs
+        row
+        for row in control.comparisons.disagreements(database.database)
+        if (row.reference, row.feed) in pairs
     ]
     if differing:
         raise FeedsDisagree(
@@ -104,7 +106,7 @@ def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[Comparis
     """Each table that both feeds have, as far as they have not been compared with a result that stands."""
     both = pair.reference.ledgers.keys() & pair.other.ledgers.keys()
     names = pair.database.database, pair.reference.feed.feed, pair.other.feed.feed
-    settled = {} if pair.full else pair.control.settled(*names)
+    settled = {} if pair.full else pair.control.comparisons.settled(*names)
     todo = []
     for table in (t.table for t in pair.reference.feed.tables if t.table.lower() in both):
         reach = method.reach

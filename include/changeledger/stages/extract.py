@@ -25,7 +25,7 @@ def run(ctx: StageContext) -> bool:
     were; SourceUnavailable, LeaseHeld.
     """
     resetting.require_all_tables(ctx)
-    ctx.control.keep_request(ctx.feed.feed, ctx.window)
+    ctx.control.windows.keep_request(ctx.feed.feed, ctx.window)
     if ctx.window.request.mode == "replay":
         replaying.ask_for_all(ctx)
     if ctx.window.request.mode == "repair":
@@ -36,7 +36,7 @@ def run(ctx: StageContext) -> bool:
         extract_tables(ctx)
     ctx.finish("extract", ())
     # A window of which nothing came is no empty one where something was to come: the audit stops it.
-    is_incomplete = any(read.problem for read in ctx.control.reads(ctx.feed.feed, ctx.window))
+    is_incomplete = any(read.problem for read in ctx.control.sources.reads(ctx.feed.feed, ctx.window))
     if is_incomplete or not input_records.nothing_new(ctx):
         return True
     resetting.require_records(ctx)
@@ -52,6 +52,6 @@ def _close(ctx: StageContext) -> None:
     feed, window = ctx.feed.feed, ctx.window
     if not window.request.dry_run:
         position = ctx.opened("extract").to_position
-        ctx.control.close_empty(feed, window, position)
-    ctx.control.release_lease(feed, window.holder)
+        ctx.control.windows.close_empty(feed, window, position)
+    ctx.control.leases.release(feed, window.holder)
     log.info("%s: the window %s has nothing new: the feed is read up to its end", feed, window.id)

@@ -35,14 +35,14 @@ def run(spark: SparkSession, feed: Feed, holder: str) -> None:
     """Raises LeaseHeld while a run of the feed is running."""
     settings = Settings()
     control = control_store(settings)
-    control.acquire_lease(feed.feed, holder, LEASE_SECONDS)
+    control.leases.acquire(feed.feed, holder, LEASE_SECONDS)
     try:
-        with lease_heartbeat(control, feed.feed, holder):
+        with lease_heartbeat(control.leases, feed.feed, holder):
             complete_releases(lambda: spark, control, feed.feed)
             _maintain(spark, feed, control)
             _forget(spark, feed, control, settings)
     finally:
-        control.release_lease(feed.feed, holder)
+        control.leases.release(feed.feed, holder)
 
 
 def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
@@ -51,7 +51,7 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     waiting = waited_for(feed, control)
     _drop_branches(feed, control, waiting, tables)
     tags = _drop_tags(spark, feed, control, oldest, tables)
-    building = [window for window in waiting if control.stands_on_main(window)]
+    building = [window for window in waiting if control.windows.stands_on_main(window)]
     if building:
         names = ", ".join(window.window_id for window in building)
         log.warning("%s: not compacted: %s is built and not released", feed.feed, names)
@@ -71,11 +71,12 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
 def waited_for(feed: Feed, control: ControlStore) -> list[WindowRow]:
     """Open windows that somebody may continue or look into: they can be published as they are, or no later
     window has released their time. One that is older than `docs_retention` is given up."""
-    oldest, reached = datetime.now(UTC) - feed.docs_retention, control.reached(feed.feed)
+    oldest, reached = datetime.now(UTC) - feed.docs_retention, control.windows.reached(feed.feed)
     return [
         window
-        for window in control.open_windows(feed.feed)
-        if window.opened_at >= oldest and (control.stands_on_main(window) or not is_over(window, reached))
+        for window in control.windows.all_open(feed.feed)
+        if window.opened_at >= oldest
+        and (control.windows.stands_on_main(window) or not is_over(window, reached))
     ]
 
 
@@ -90,9 +91,9 @@ def _drop_branches(
 ) -> None:
     """Those of tries that were broken off, of dry runs, and of windows that were given up"""
     ids = {window.window_id for window in waiting}
-    over = [w.window_id for w in control.open_windows(feed.feed) if w.window_id not in ids]
-    control.forget_built(feed.feed, over)
-    needed = control.branches_of(feed.feed, ids)
+    over = [w.window_id for w in control.windows.all_open(feed.feed) if w.window_id not in ids]
+    control.upkeep.forget_built(feed.feed, over)
+    needed = control.upkeep.branches_of(feed.feed, ids)
     drop = {
         table: [name for name in names if name not in needed]
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items()
@@ -109,8 +110,8 @@ def _drop_tags(
 
     The last release before a reset stays: its ledger may have what the source has no more.
     """
-    kept = control.replaced_releases(feed.feed)
-    old = [row.id for row in control.releases_before(feed.feed, oldest) if row.id not in kept]
+    kept = control.resets.replaced_releases(feed.feed)
+    old = [row.id for row in control.releases.before(feed.feed, oldest) if row.id not in kept]
     names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
     drop = {
         table: [name for name in tags if name in names]
@@ -130,12 +131,12 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
     Not of windows whose records nobody has released.
     """
     now, waiting = datetime.now(UTC), {window.window_id for window in waited_for(feed, control)}
-    newest, reached = control.latest_release(feed.feed), control.reached(feed.feed)
+    newest, reached = control.releases.latest(feed.feed), control.windows.reached(feed.feed)
     if newest is not None:
         waiting.add(newest.window_id)
 
     def before(age: timedelta) -> list[str]:
-        windows = control.windows_before(feed.feed, now - age)
+        windows = control.upkeep.windows_before(feed.feed, now - age)
         return [w.window_id for w in windows if w.window_id not in waiting and is_over(w, reached)]
 
     runs = trim_raw(spark, feed, before(feed.raw_retention))
@@ -144,7 +145,7 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
     pages = [folder for folder in audited.iterdir() if folder.name in old] if audited.is_dir() else []
     for folder in pages:
         folders.remove(folder)
-    control.forget_details(feed.feed, old)
+    control.upkeep.forget_details(feed.feed, old)
     trim_repairs(spark, feed, old)
     trim_results(spark, feed, control, now - feed.docs_retention)
     log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))

@@ -50,7 +50,7 @@ def run(ctx: StageContext) -> None:
     """Raises ContractError if a table's columns cannot be published."""
     ctx.require_ended("extract")
     same_releases.require_release(ctx.control, ctx.feed.feed, ctx.published_names)
-    ctx.control.begin_stage(ctx.feed.feed, ctx.window, "normalize")
+    ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
     if isinstance(dialect, MessageDialect):
         inputs = _message_inputs(ctx, dialect)
@@ -72,7 +72,7 @@ def run(ctx: StageContext) -> None:
 
 
 def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:
-    writer_schemas = ctx.control.writer_schemas(ctx.feed.feed)
+    writer_schemas = ctx.control.contracts.writer_schemas(ctx.feed.feed)
     records: list[Records] = []
     for table in ctx.names:
         raw = _raw_rows(ctx, ctx.names[table].raw)
@@ -105,15 +105,15 @@ def _of_instance(instance: str, raw: pa.RecordBatch) -> pa.RecordBatch:
 
 def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
-    schemas = control.writer_schemas(name), control.avro_schemas(name)
+    schemas = control.contracts.writer_schemas(name), control.contracts.avro_schemas(name)
     known = kernels.EarlierWindows(_as_in_source(ctx), *schemas)
     discovered = reading.discovered(dialect.kernel, _raw_messages(ctx), ctx.feed, known, ctx.id)
     for warning in discovered.warnings:
         log.warning("%s: %s", name, warning)
     for schema_name, schema in discovered.writer_schemas.items():
-        control.save_writer_schema(name, schema_name, schema, ctx.id)
+        control.contracts.save_writer_schema(name, schema_name, schema, ctx.id)
     for schema_id, avro_schema in discovered.avro_schemas.items():
-        control.save_avro_schema(name, schema_id, avro_schema, ctx.id)
+        control.contracts.save_avro_schema(name, schema_id, avro_schema, ctx.id)
     return [
         *_inputs(ctx, discovered.records),
         Input(None, None, not_chosen.named(ctx, together(discovered.others))),
@@ -137,7 +137,10 @@ def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
 
 def _as_in_source(ctx: StageContext) -> dict[str, Contract]:
     """The contracts that records are read by."""
-    return {table: contract.unpublished for table, contract in ctx.control.contracts(ctx.feed.feed).items()}
+    return {
+        table: contract.unpublished
+        for table, contract in ctx.control.contracts.of_feed(ctx.feed.feed).items()
+    }
 
 
 def _published(ctx: StageContext, table_input: Input, contracts: Mapping[str, Contract]) -> Input:

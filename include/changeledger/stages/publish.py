@@ -40,11 +40,11 @@ def run(ctx: StageContext) -> None:
     tables = {**_untouched(ctx), **judged.tables}
     require_mains(feed, tables)
     counts = _counts(ctx, judged.tables)
-    release_id = ctx.control.commit_release(feed, window, tables, counts, _position(ctx))
-    release = ctx.control.release(feed, window)
+    release_id = ctx.control.releases.commit(feed, window, tables, counts, _position(ctx))
+    release = ctx.control.releases.of_window(feed, window)
     assert release is not None, "committed above"
     complete(ctx.session, ctx.control, release)
-    ctx.control.release_lease(feed, window.holder)
+    ctx.control.leases.release(feed, window.holder)
     log.info("%s: release %d published, tag %s", feed, release_id, release_tag(release_id))
 
 
@@ -75,7 +75,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
 
     table = ctx.lake.dispositions
     left = scans.rows_of_run(table, at[table], ctx.id, ("disposition", "reason"))
-    tolerated = [a for a in ctx.control.audits(ctx.feed.feed, ctx.window) if a.detail["tolerated"]]
+    tolerated = [a for a in ctx.control.audits.of_window(ctx.feed.feed, ctx.window) if a.detail["tolerated"]]
     return {
         "tables": {table: count(table) for table in ctx.contracts()},
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],

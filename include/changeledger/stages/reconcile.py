@@ -16,7 +16,7 @@ from changeledger.stages.reconciliation.building import Building
 @stage
 def run(ctx: StageContext) -> None:
     normalized = ctx.begin_from("normalize").tables
-    ctx.control.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
+    ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
     contracts = list(ctx.contracts().values())
     ledgers = {c.table: ctx.names[c.table].changes for c in contracts}
     published = ctx.published(name for contract in contracts for name in ctx.names[contract.table])

@@ -105,7 +105,7 @@ def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
     if source is None:
         return False
     published = _published(control, chosen)
-    if control.last_snapshot(database.database) is None:
+    if control.proofs.last_snapshot(database.database) is None:
         return bool(published)
     snapshot = _last_snapshot(control, database.database, source)
     return snapshot is not None and bool(_unproved(control, snapshot, published))
@@ -115,11 +115,11 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
     """What the feeds' last releases have. One that a crash left half done waits for the feed's next run."""
     tables = []
     for feed in feeds:
-        reached, release = control.reached(feed.feed), control.latest_release(feed.feed)
+        reached, release = control.windows.reached(feed.feed), control.releases.latest(feed.feed)
         if release is None or not release.completed:
             log.info("%s: no release to verify", feed.feed)
             continue
-        contracts = control.contracts(feed.feed)
+        contracts = control.contracts.of_feed(feed.feed)
         for table in (t.table for t in feed.tables):
             names = TableNames.of(feed.namespace, table)
             if table in contracts and {names.current, names.history} <= release.tables.keys():
@@ -128,7 +128,7 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
 
 
 def _last_snapshot(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
-    snapshot = control.last_snapshot(database)
+    snapshot = control.proofs.last_snapshot(database)
     if snapshot is None or snapshot.at < datetime.now(UTC) - source.snapshot_ttl:
         return None
     return snapshot
@@ -136,7 +136,7 @@ def _last_snapshot(control: ControlStore, database: str, source: Verify) -> Snap
 
 def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Table]) -> list[_Table]:
     """The tables of the snapshot whose proof waits, or was not tried: their feeds had released nothing."""
-    rows = [row for row in control.proofs(snapshot.database) if row.snapshot_id == snapshot.id]
+    rows = [row for row in control.proofs.of_database(snapshot.database) if row.snapshot_id == snapshot.id]
     done = {(row.feed, row.table) for row in rows if row.outcome != WAITING}
     return [t for t in tables if (t.feed.feed, t.table) not in done and t.table in snapshot.tables]
 
@@ -176,14 +176,14 @@ class _DatabaseProof:
             table.feed.feed for table in tables
         }
         # The first release of a database starts its first reading.
-        is_first = self.control.last_snapshot(self.database) is None
+        is_first = self.control.proofs.last_snapshot(self.database) is None
         if (what == REUSE and not is_first) or not tables or (rows and not is_stuck):
             return rows
         if behind:
             names = ", ".join(sorted(behind))
             log.info("%s: %s still wait; the source is read for the others", self.database, names)
         snapshot = take(self.spark, writer.workers, self.database, self.source, _contracts(tables))
-        self.control.save_snapshot(snapshot)
+        self.control.proofs.save_snapshot(snapshot)
         return self._proved(writer, snapshot, tables)
 
     def _waiting(self, writer: ProofWriter, tables: Sequence[_Table]) -> list[ProofRow]:

@@ -62,37 +62,44 @@ def agreement(
 ) -> Agreement:
     """Of these feeds alone, of whose pairs both are among them. `wanted`: the pair to show, else the gravest;
     `days`: to look back."""
-    pairs = [p for p in control.pair_outcomes([database.database]) if {p.reference, p.feed} <= set(feeds)]
+    pairs = [
+        p
+        for p in control.comparisons.pair_outcomes([database.database])
+        if {p.reference, p.feed} <= set(feeds)
+    ]
     pairs.sort(key=lambda pair: -GRAVITY.index(worst_comparison(pair.outcomes)))
     known = [(pair.reference, pair.feed) for pair in pairs]
     chosen = wanted if wanted in known else next(iter(known), None)
     shown = None if chosen is None else _pair(control, database.database, chosen, days)
-    failures = (control.failure(database.comparison), control.failure(database.verification))
+    failures = (
+        control.failures.of_feed(database.comparison),
+        control.failures.of_feed(database.verification),
+    )
     return Agreement(
         database.database,
         pairs,
         shown,
         sorted(set(feeds) - {name for pair in known for name in pair}),
-        last_proofs(control, database.database, chosen or feeds),
+        last_proofs(control.proofs, database.database, chosen or feeds),
         [row for row in failures if row is not None],
     )
 
 
 def _pair(control: ControlStore, database: str, pair: tuple[str, str], days: int) -> PairAgreement:
-    rows = control.last_comparisons(database, pair).get(pair, [])
+    rows = control.comparisons.last(database, pair).get(pair, [])
     since = datetime.now(UTC) - timedelta(days=days)
     return PairAgreement(
         *pair,
         worst_comparison(row.outcome for row in rows),
         sorted(rows, key=lambda row: (-GRAVITY.index(row.outcome), row.table, row.at)),
-        control.comparison_days(database, pair, since, VERDICTS),
+        control.comparisons.days(database, pair, since, VERDICTS),
         sorted({said(row.positions) for row in rows if row.positions is not None}),
     )
 
 
 def comparison_of(control: ControlStore, id: str, feeds: Collection[str]) -> ComparisonRow | None:
     """None unless both of its feeds are among these."""
-    row = control.comparison(id)
+    row = control.comparisons.of_id(id)
     return row if row is not None and {row.reference, row.feed} <= set(feeds) else None
 
 

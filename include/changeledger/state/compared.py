@@ -81,13 +81,13 @@ def pair_compared(
     control: ControlStore, database: str, pair: tuple[str, str], since: datetime
 ) -> PairCompared:
     """Of (the feed in use, its successor); tables in lower case."""
-    reaches = control.table_reaches(database, pair, since, verdicts.VERDICTS)
+    reaches = control.comparisons.table_reaches(database, pair, since, verdicts.VERDICTS)
     start = max((reach.start for reach in reaches if reach.start), default=None)
     end = max((reach.end for reach in reaches if reach.end), default=None)
     begun = min((reach.begun for reach in reaches if reach.begun), default=None)
-    parts = {} if start is None else control.compared_parts(database, pair, start)
-    sums = control.table_sums(database, pair, since, _COUNTED)
-    notable = control.notable_comparisons(database, pair, since, verdicts.DIFFERS)
+    parts = {} if start is None else control.comparisons.compared_parts(database, pair, start)
+    sums = control.comparisons.table_sums(database, pair, since, _COUNTED)
+    notable = control.comparisons.notable(database, pair, since, verdicts.DIFFERS)
     tables: dict[str, _Compared] = {}
 
     def of(table: str) -> _Compared:

@@ -136,7 +136,7 @@ def gather(
     old, new = pair
     compared = pair_compared(control, database.database, (old.feed, new.feed), period.since)
     source = database.source(feeds)
-    proofs = control.last_proofs(database.database, [new.feed]).get(new.feed, [])
+    proofs = control.proofs.last(database.database, [new.feed]).get(new.feed, [])
     return CutoverFacts(
         database.database,
         _of_feed(control, old, period, compared.last_run),
@@ -145,16 +145,16 @@ def gather(
         compared,
         {row.table.lower(): row for row in proofs if row.against == SOURCE},
         source is not None and source.connection is not None,
-        control.failure(database.comparison),
-        control.failure(database.verification),
+        control.failures.of_feed(database.comparison),
+        control.failures.of_feed(database.verification),
     )
 
 
 def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: datetime | None) -> FeedFacts:
-    releases = control.releases_since(feed.feed, period.since)
-    reads = control.reads_since(feed.feed, period.since)
+    releases = control.releases.since(feed.feed, period.since)
+    reads = control.sources.reads_since(feed.feed, period.since)
     inside, before = quarantine.summary_of(feed, reads.windows)
-    evidence = control.mask_evidence(feed.feed)
+    evidence = control.contracts.mask_evidence(feed.feed)
     masks = Masks(
         [table for table, row in evidence.items() if row.mask_order],
         [table for table, row in evidence.items() if not row.mask_order],
@@ -175,9 +175,9 @@ def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: dateti
         feed.quarantine_limit,
         masks,
         gaps,
-        {row.table: row.lacking for row in control.lacking(feed.feed)},
+        {row.table: row.lacking for row in control.feed_tables.lacking(feed.feed)},
         sum(row.changes for row in releases if compared is None or row.created_at > compared),
-        control.failure(feed.feed),
+        control.failures.of_feed(feed.feed),
     )
 
 

@@ -156,12 +156,12 @@ class RowLife:
 
 def placed(control: ControlStore, feed: str, table: str) -> Place:
     """Raises ConfigError if the feed has published no such table."""
-    contracts = {name.lower(): contract for name, contract in control.contracts(feed).items()}
+    contracts = {name.lower(): contract for name, contract in control.contracts.of_feed(feed).items()}
     if table.lower() not in contracts:
         raise ConfigError(
             f"{feed} has published no table {table!r}", f"choose from {', '.join(contracts) or 'none'}"
         )
-    return Place(feed, contracts[table.lower()], control.releases_by_window(feed))
+    return Place(feed, contracts[table.lower()], control.releases.by_window(feed))
 
 
 def life(place: Place, key: Mapping[str, str]) -> RowLife:

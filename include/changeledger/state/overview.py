@@ -93,8 +93,11 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     """All feeds, those that need somebody first, else by name."""
     now = datetime.now(UTC)
     databases = {feed.database for feed in feeds.values()}
-    pairs, proofs = control.pair_outcomes(databases), proofs_by_feed(control.last_proven(databases))
-    every, known = [], control.rows_of_feeds(feeds, LAST)
+    pairs, proofs = (
+        control.comparisons.pair_outcomes(databases),
+        proofs_by_feed(control.proofs.last_proven(databases)),
+    )
+    every, known = [], control.overview.rows_of_feeds(feeds, LAST)
     for name, feed in feeds.items():
         rows = known[name]
         reset = reset_state(control, name, rows)
@@ -110,8 +113,8 @@ def unread(feeds: Mapping[str, Feed]) -> list[FeedLine]:
 def line(control: ControlStore, feed: Feed, rows: FeedRows) -> FeedLine:
     """Of one feed. `rows`: with `LAST` windows, or more."""
     pairs, proofs = (
-        control.pair_outcomes([feed.database], feed.feed),
-        control.last_proven([feed.database], feed.feed),
+        control.comparisons.pair_outcomes([feed.database], feed.feed),
+        control.proofs.last_proven([feed.database], feed.feed),
     )
     outcomes = proofs_by_feed(proofs).get(feed.feed, [])
     # As on the page of all feeds.

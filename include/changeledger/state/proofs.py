@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from changeledger.control.outcomes import standing_proofs
-from changeledger.control.results import Proven
+from changeledger.control.proofs import Proven
 
 
 def proofs_by_feed(last: Iterable[Proven]) -> dict[str, list[str]]:

@@ -54,11 +54,11 @@ def release_states(
     `resets`: of the feed.
     """
     ended = {reset.release: reset for reset in resets}
-    heads = control.release_heads(feed)
+    heads = control.releases.heads(feed)
     takers, newest = taken_back(heads), heads[-1].id if heads else None
     older = [head for head in reversed(heads) if before is None or head.id < before]
     shown = older[:count]
-    counts = control.release_counts(feed, {number for head in shown for number in (head.id, head.id - 1)})
+    counts = control.releases.counts(feed, {number for head in shown for number in (head.id, head.id - 1)})
     states = [
         _state(
             head,

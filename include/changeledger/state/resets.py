@@ -63,6 +63,8 @@ def reset_state(control: ControlStore, feed: str, rows: FeedRows) -> ResetState 
     run = max(since, key=lambda window: window.opened_at, default=None)
     if run is None:
         return ResetState(*asked)
-    ends = control.stage_ends(feed, [run.id]).get(run.id, {})
+    ends = control.overview.stage_ends(feed, [run.id]).get(run.id, {})
     done = tuple(stage for stage in STAGES if stage in ends)
-    return ResetState(*asked, run, done, sum(read.received for read in control.reads_of(feed, run.id)))
+    return ResetState(
+        *asked, run, done, sum(read.received for read in control.overview.reads_of(feed, run.id))
+    )

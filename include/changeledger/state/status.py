@@ -74,13 +74,12 @@ class FeedStatus:
 def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     """Reads the control store, and of the lake the small tables and the ledgers' flags."""
     now = datetime.now(UTC)
-    release, lease = control.latest_release(feed.feed), control.lease(feed.feed)
-    last, reached = control.last_window(feed.feed), control.reached(feed.feed)
+    release, lease = control.releases.latest(feed.feed), control.leases.of_feed(feed.feed)
+    last, reached = control.windows.last(feed.feed), control.windows.reached(feed.feed)
     unreleased = last if last is not None and not last.done else None
-    earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
-    evidence, states = control.mask_evidence(feed.feed), tuple(control.source_states(feed.feed).values())
-    # What came after the end of a window waits for the next one, which is as long.
-    interval = timedelta(0) if last is None else last.end - last.start
+    own = getattr(last, "window_id", None)
+    earlier = (w for w in control.windows.all_open(feed.feed) if w.window_id != own)
+    states = tuple(control.sources.states(feed.feed).values())
     return FeedStatus(
         feed.feed,
         feed.dialect,
@@ -91,9 +90,9 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         reset=_reset(control, feed),
         released_to=reached,
         behind=None if reached is None else now - reached,
-        position=control.position(feed.feed),
+        position=control.windows.position(feed.feed),
         sources=states,
-        late=tuple(state.text() for state in states if state.is_late(now, feed.deadline, interval)),
+        late=_late(feed, states, now, last),
         failure=_failure(control, feed),
         incomplete=_incomplete(control, feed),
         removed=_removed(control, feed),
@@ -103,7 +102,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         tolerated=() if release is None else tuple(map(tuple, release.counts.get("tolerated", ()))),
         failed_rules=_failed_rules(control, unreleased),
         failed_audits=_failed_audits(control, earlier, release, reached),
-        masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
+        masks=_masks(control, feed),
         pending=lake_counts.pending(feed),
         quarantine=quarantined(feed).groups,
         breaks=lake_counts.breaks(feed),
@@ -124,7 +123,9 @@ def _failed_audits(
             is_over = release is not None and release.created_at > window.opened_at
         else:
             is_over = reached is not None and window.end <= reached
-        rules = _violated(a for a in control.audits_of(window.feed, window.window_id) if a.detail["stops"])
+        rules = _violated(
+            a for a in control.audits.of_window_id(window.feed, window.window_id) if a.detail["stops"]
+        )
         if rules and not is_over:
             failed_audits.append((window.window_id, rules))
     return tuple(failed_audits)
@@ -136,31 +137,44 @@ def _rolled_back(release: ReleaseRow | None) -> tuple[int, str, str] | None:
     return release.rolled_back_to, release.reason or "", release.by or ""
 
 
+def _late(
+    feed: Feed, states: Iterable[SourceState], now: datetime, last: WindowRow | None
+) -> tuple[str, ...]:
+    # What came after the end of a window waits for the next one, which is as long.
+    interval = timedelta(0) if last is None else last.end - last.start
+    return tuple(state.text() for state in states if state.is_late(now, feed.deadline, interval))
+
+
+def _masks(control: ControlStore, feed: Feed) -> dict[str, tuple[str | None, str]]:
+    evidence = control.contracts.mask_evidence(feed.feed)
+    return {table: (row.mask_order, row.why) for table, row in evidence.items()}
+
+
 def _reset(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
-    row = control.pending_reset(feed.feed)
+    row = control.resets.pending(feed.feed)
     return None if row is None else (row.reason, row.by, row.asked_at)
 
 
 def _failure(control: ControlStore, feed: Feed) -> tuple[str, str, str, datetime] | None:
-    row = control.failure(feed.feed)
+    row = control.failures.of_feed(feed.feed)
     return None if row is None else (row.window_id, row.stage, row.error, row.at)
 
 
 def _incomplete(
     control: ControlStore, feed: Feed
 ) -> tuple[tuple[str, int, datetime | None, datetime | None], ...]:
-    rows = control.lacking(feed.feed)
+    rows = control.feed_tables.lacking(feed.feed)
     return tuple(
         (row.table, row.lacking, row.since, row.until) for row in rows if feed.table(row.table) is not None
     )
 
 
 def _removed(control: ControlStore, feed: Feed) -> tuple[str, ...]:
-    return tuple(table for table in control.feed_tables(feed.feed) if feed.table(table) is None)
+    return tuple(table for table in control.feed_tables.of_feed(feed.feed) if feed.table(table) is None)
 
 
 def _failed_rules(control: ControlStore, window: WindowRow | None) -> tuple[str, ...]:
-    audits = [] if window is None else control.audits_of(window.feed, window.window_id)
+    audits = [] if window is None else control.audits.of_window_id(window.feed, window.window_id)
     return _violated(audit for audit in audits if not audit.success)
 
 
@@ -170,7 +184,7 @@ def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
     """The worst outcome among the last proofs of its tables."""
-    rows = last_proofs(control, feed.database, [feed.feed]).get(feed.feed, [])
+    rows = last_proofs(control.proofs, feed.database, [feed.feed]).get(feed.feed, [])
     if not rows:
         return None
     wrong = ", ".join(f"{row.table}: {summary(row.counts)}" for row in rows if row.outcome != PROVEN)
@@ -181,5 +195,5 @@ def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, d
     """Of a pair the worst outcome among the last comparisons of its tables."""
     return tuple(
         (pair.reference, pair.feed, worst_comparison(pair.outcomes), pair.at)
-        for pair in control.pair_outcomes([feed.database], feed.feed)
+        for pair in control.comparisons.pair_outcomes([feed.database], feed.feed)
     )

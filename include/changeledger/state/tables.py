@@ -43,20 +43,17 @@ def table_states(
 
     `counts`: of the newest release, by table.
     """
-    rows = control.feed_tables(feed.feed)
+    rows = control.feed_tables.of_feed(feed.feed)
     names = [config.table for config in feed.tables]
     names += [table for table in {**rows, **counts} if feed.table(table) is None]
     names = [name for name in names if wanted.lower() in name.lower()]
     shown = names[:most]
-    contracts, masks = control.table_contracts(feed.feed, shown), control.mask_evidence(feed.feed)
+    contracts = control.overview.table_contracts(feed.feed, shown)
+    masks = control.contracts.mask_evidence(feed.feed)
     states = []
     for name in shown:
-        count, contract, mask, row = (
-            counts.get(name, {}),
-            contracts.get(name),
-            masks.get(name),
-            rows.get(name),
-        )
+        count, contract = counts.get(name, {}), contracts.get(name)
+        mask, row = masks.get(name), rows.get(name)
         lacks = row is not None and row.declined_reason is None and row.lacking > 0
         states.append(
             TableState(
@@ -90,7 +87,7 @@ class Columns:
 
 def columns_of(control: ControlStore, feed: Feed, table: str) -> Columns:
     """Reads one column of the current rows."""
-    contract = control.table_contracts(feed.feed, [table]).get(table)
+    contract = control.overview.table_contracts(feed.feed, [table]).get(table)
     names = feed.names.get(table)
     published = None if names is None else catalog.found(names.current)
     if published is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +79,13 @@ PLACE = ("__$start_lsn", "__$seqval", "__$operation", "__$command_id")
 
 
 def windows(control: ControlStore, feed: str) -> list[Any]:
-    from sqlalchemy import select  # noqa: PLC0415
-    from sqlalchemy.orm import Session  # noqa: PLC0415
-
-    from changeledger.control import WindowRow  # noqa: PLC0415
-
-    with Session(control._engine) as opened:
-        return list(opened.scalars(select(WindowRow).where(WindowRow.feed == feed)))
+    return control.upkeep.windows_before(feed, datetime.max.replace(tzinfo=UTC))
 
 
 def problems(spark: SparkSession, control: ControlStore, feed: str) -> list[str]:
     """Main, tag, pointer and release row name one snapshot of each table, and nothing is incomplete."""
-    found = [f"release {r.id} is incomplete" for r in control.incomplete_releases(feed)]
-    release = control.latest_release(feed)
+    found = [f"release {r.id} is incomplete" for r in control.releases.incomplete(feed)]
+    release = control.releases.latest(feed)
     if release is None:
         return found
     for ref in ("main", release_tag(release.id)):

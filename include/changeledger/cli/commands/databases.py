@@ -43,7 +43,7 @@ def _work(
     database = named_database(settings, feeds, name)
     require_lake(settings)
     page = page_of(database, settings)
-    kept = failure_kept(lambda: ControlStore(settings.control_url), page.parent.name)
+    kept = failure_kept(lambda: ControlStore(settings.control_url).failures, page.parent.name)
     with failure_noted(page), kept, opened(command, progress=True) as spark:
         yield spark, database, feeds, page
 
@@ -88,7 +88,9 @@ def _accept(name: str, reason: str, feed: str, table: str) -> None:
     database = named_database(settings, feeds, name)
     require_lake(settings)
     by = getpass.getuser()
-    accepted = ControlStore(settings.control_url).accept(database.database, reason, by, feed, table)
+    accepted = ControlStore(settings.control_url).comparisons.accept(
+        database.database, reason, by, feed, table
+    )
     if not accepted:
         raise ConfigError(
             f"nothing disagrees in {database.database}" + "".join(f", {of}" for of in (feed, table) if of),

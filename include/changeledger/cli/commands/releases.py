@@ -23,7 +23,7 @@ def releases(feed_name: arguments.Feed, as_json: arguments.AsJson = False) -> No
     feed = named_feed(Settings().feeds, feed_name)
     require_lake(Settings())
     control = ControlStore(Settings().control_url)
-    rows = listed(control.releases(feed.feed), control.resets(feed.feed))
+    rows = listed(control.releases.of_feed(feed.feed), control.resets.of_feed(feed.feed))
     if as_json:
         terminal.print_json(rows)
     else:

@@ -36,12 +36,12 @@ def tables(
         name = decline if config is None else config.table
         if not reason:
             raise ConfigError("--decline needs a --reason: `changeledger tables` shows it", "say why")
-        if not control.decline(feed.feed, name, reason, getpass.getuser()):
+        if not control.feed_tables.decline(feed.feed, name, reason, getpass.getuser()):
             raise ConfigError(
                 f"{feed.feed}: {name} lacks no earlier changes", f"see `changeledger tables {feed.feed}`"
             )
     rows = []
-    for row in control.feed_tables(feed.feed).values():
+    for row in control.feed_tables.of_feed(feed.feed).values():
         state = "removed" if feed.table(row.table) is None else "incomplete" if row.lacking else "read"
         declined = row.declined_reason and f"{row.declined_reason} ({row.declined_by})"
         times = (None if at is None else at.isoformat() for at in (row.since, row.until))

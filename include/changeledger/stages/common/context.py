@@ -60,13 +60,13 @@ def take_lease(feed: Feed, window: Window) -> HeldLease | None:
     Raises LeaseHeld. Needs no Spark: to wait costs no start of one.
     """
     control = control_store(Settings())
-    if _is_done(control, feed, window) and not control.incomplete_releases(feed.feed):
+    if _is_done(control, feed, window) and not control.releases.incomplete(feed.feed):
         return None
-    return HeldLease(control, control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS))
+    return HeldLease(control, control.leases.acquire(feed.feed, window.holder, LEASE_SECONDS))
 
 
 def _is_done(control: ControlStore, feed: Feed, window: Window) -> bool:
-    stored = control.window(feed.feed, window)
+    stored = control.windows.row(feed.feed, window)
     if stored is None or not stored.done:
         return False
     log.info("%s: the window %s is %s already: nothing to do", feed.feed, window.id, stored.status)
@@ -113,7 +113,7 @@ class StageContext:
         complete_releases(session, control, feed.feed)
         # Again: another process may have finished the window before this one had the lease.
         if _is_done(control, feed, window):
-            control.release_lease(feed.feed, window.holder)
+            control.leases.release(feed.feed, window.holder)
             return None
         catalog.create_namespace(feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
@@ -125,7 +125,7 @@ class StageContext:
             control,
             Settings(),
             feed,
-            control.pending_reset(feed.feed),
+            control.resets.pending(feed.feed),
             f"{window.branch}_{lease.token}",
         )
 
@@ -157,7 +157,7 @@ class StageContext:
     @property
     def released(self) -> Position:
         """How far the tables reach that the run goes on from; of each source nothing if it starts over."""
-        known = None if self.starts_over else self.control.position(self.feed.feed)
+        known = None if self.starts_over else self.control.windows.position(self.feed.feed)
         return known or {}
 
     def published(self, tables: Iterable[str]) -> dict[str, int]:
@@ -181,16 +181,16 @@ class StageContext:
 
         What later stages have built of it is forgotten: they read what is extracted now.
         """
-        feed, stored = self.feed.feed, self.control.window(self.feed.feed, self.window)
+        feed, stored = self.feed.feed, self.control.windows.row(self.feed.feed, self.window)
         if stored is None or stored.taken_back:
-            stored = self.control.open_window(feed, self.window, *resolve())
-        self.control.begin_stage(feed, self.window, "extract")
-        self.control.pin_replay(feed, self.window, refs.snapshot_of(self.lake.replay_requests))
+            stored = self.control.windows.open(feed, self.window, *resolve())
+        self.control.windows.begin_stage(feed, self.window, "extract")
+        self.control.windows.pin_replay(feed, self.window, refs.snapshot_of(self.lake.replay_requests))
         return stored
 
     def opened(self, stage: str) -> WindowRow:
         """The window as extract stored it. Raises StageOrderError when it has not."""
-        stored = self.control.window(self.feed.feed, self.window)
+        stored = self.control.windows.row(self.feed.feed, self.window)
         if stored is None or stored.taken_back:
             since = "" if stored is None else " since it was taken back"
             raise StageOrderError(
@@ -205,7 +205,7 @@ class StageContext:
         what this process writes is refused.
         """
         snapshot = refs.snapshot_of(table)
-        self.control.renew_lease(self.feed.feed, LEASE_SECONDS)
+        self.control.leases.renew(self.feed.feed, LEASE_SECONDS)
         return snapshot
 
     @property
@@ -226,7 +226,10 @@ class StageContext:
         """Published contracts of the tables that have a ledger: as released, or as normalize has found them
         since. Raises ConfigError where the YAML wants one published otherwise."""
         feed = self.feed.feed
-        stored = {**self.control.contracts(feed), **self.control.contracts_of(feed, self.window)}
+        stored = {
+            **self.control.contracts.of_feed(feed),
+            **self.control.windows.contracts_of(feed, self.window),
+        }
         ledgers = {table: names.changes for table, names in self.names.items() if table in stored}
         existing = catalog.existing(ledgers.values())
         own = {table: stored[table] for table, ledger in ledgers.items() if ledger in existing}
@@ -244,7 +247,7 @@ class StageContext:
                 "dropped what the run has built",
                 "run it again from normalize: in Airflow clear normalize with what follows it",
             )
-        self.control.finish_stage(
+        self.control.windows.finish_stage(
             self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, heads), contracts
         )
 
@@ -260,14 +263,14 @@ class StageContext:
     def require_done(self, stage: str) -> BuiltSnapshots:
         """What `stage` has built on main as it is. Raises StageOrderError; see `require_ended`."""
         built = self.require_ended(stage)
-        if not self.control.stands_on_main(self.opened(stage)):
+        if not self.control.windows.stands_on_main(self.opened(stage)):
             raise StageOrderError(*built_on_another(self.feed.feed, self.id))
         return built
 
     def require_ended(self, stage: str) -> BuiltSnapshots:
         """What `stage` has built. Raises StageOrderError when it has not been run to its end."""
         self.opened(stage)
-        done = self.control.stage(self.feed.feed, self.window, stage)
+        done = self.control.windows.stage(self.feed.feed, self.window, stage)
         if done is None:
             raise StageOrderError(
                 f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end",

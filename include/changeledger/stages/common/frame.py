@@ -42,13 +42,13 @@ def stage(work: Callable[[StageContext], bool | None]) -> Stage:
 
         @cache
         def prepared() -> SparkSession:
-            received = sum(read.received for read in held.control.reads(feed.feed, window))
+            received = sum(read.received for read in held.control.sources.reads(feed.feed, window))
             spark = session() if callable(session) else session
             for_small_data(spark, small=received <= MOST_ROWS)
             return spark
 
         with (
-            lease_heartbeat(held.control, feed.feed, window.holder),
+            lease_heartbeat(held.control.leases, feed.feed, window.holder),
             failures.named(feed.connection),
             Workers(prepared) as workers,
         ):

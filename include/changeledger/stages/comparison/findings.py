@@ -50,7 +50,7 @@ class FindingsWriter:
     def add(self, row: ComparisonRow, wrong: Rows | None) -> None:
         """`wrong`: `findings.FINDINGS` of the row."""
         # A run that was ended may have left findings of this row without the row.
-        replaced = [row.id, *self.control.covered(row)]
+        replaced = [row.id, *self.control.comparisons.covered(row)]
         many = sum(row.counts[fault] for fault in FAULTS) > _FEW
         few = wrong.collected() if wrong is not None and not many else None
         with self._writing:
@@ -66,7 +66,7 @@ class FindingsWriter:
             rows = self.workers.given(pa.concat_tables(self._waiting)).frame
             iceberg.replace_partition(rows, FINDINGS, "comparison_id", *self._replaced)
         for row in self._rows:
-            self.control.save_comparison(row)
+            self.control.comparisons.save(row)
 
 
 def _stored() -> frozenset[str]:

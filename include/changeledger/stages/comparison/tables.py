@@ -88,7 +88,9 @@ class TablePair:
         for feed_range in (self.pair.reference, self.pair.other):
             config = feed_range.feed.table(self.table)
             contract = (
-                None if config is None else self.pair.control.contract(feed_range.feed.feed, config.table)
+                None
+                if config is None
+                else self.pair.control.contracts.of_table(feed_range.feed.feed, config.table)
             )
             assert contract is not None, "its ledger is published"
             contracts.append(contract)

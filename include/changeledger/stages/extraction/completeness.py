@@ -36,7 +36,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
     where the broker has no ids, the last record that was read is no longer there.
     """
     # Who starts over may read other topics than those that were read before.
-    marks = {} if ctx.starts_over else ctx.control.source_marks(ctx.feed.feed)
+    marks = {} if ctx.starts_over else ctx.control.sources.marks(ctx.feed.feed)
     ids = kafka.ids(earliest)
     others: list[str] = []
     looked: Offsets = {}
@@ -67,7 +67,7 @@ def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released:
     `landmarks`: those of the `released` positions now, by table. Of a table that the run does not read it
     is the beginning of one, without the table's id.
     """
-    marks = ctx.control.source_marks(ctx.feed.feed)
+    marks = ctx.control.sources.marks(ctx.feed.feed)
     others = [
         f"{table}: {known.identity} was read, now it is {text}"
         for table, text in landmarks.items()
@@ -89,7 +89,7 @@ def promise(ctx: StageContext, asked: Mapping[str, int]) -> None:
         SourceRead(source, number, 0, problem="it was not read to its end" if number else None)
         for source, number in asked.items()
     ]
-    ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
+    ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
 
 
 def note_messages(
@@ -120,7 +120,7 @@ def note_messages(
                 problem = f"{received} records came of {asked} offsets"
             before = 0 if topic in released else first
             reads.append(SourceRead(partition_name(topic, number), asked, received, before, problem))
-    ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
+    ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)
     source_states.save_topic_states(
         ctx, kafka, end, {source: partition.newest for source, partition in counts.items()}
@@ -158,4 +158,4 @@ def _mark(ctx: StageContext, kafka: Kafka, end: Offsets) -> None:
         for topic, partitions in end.items()
         for number, last in partitions.items()
     }
-    ctx.control.save_source_marks(ctx.feed.feed, marks)
+    ctx.control.sources.save_marks(ctx.feed.feed, marks)

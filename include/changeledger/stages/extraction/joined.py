@@ -17,17 +17,17 @@ _READ = pa.schema([("window_id", pa.string()), ("detail", pa.string())])
 def note(ctx: StageContext) -> None:
     """Saves each table that the feed lists for the first time, and what it lacks; a warning says so."""
     feed, control = ctx.feed.feed, ctx.control
-    known = control.feed_tables(feed)
+    known = control.feed_tables.of_feed(feed)
     new = [config.table for config in ctx.whole.tables if config.table not in known]
     if not new:
         return
-    contracts = control.contracts(feed)
+    contracts = control.contracts.of_feed(feed)
     joins = [table for table in new if table not in contracts]
     passed_over = _passed_over(ctx) if joins and ctx.released else {}
     for table in new:
         windows = _of_table(passed_over, table) if table in joins else Counter()
-        control.save_feed_table(feed, table, windows.total(), windows)
-    for row in control.lacking(feed, ctx.window):
+        control.feed_tables.save(feed, table, windows.total(), windows)
+    for row in control.feed_tables.lacking(feed, ctx.window):
         if row.table in new:
             log.warning(
                 "%s: %s is new to the feed and lacks %s, which the feed has passed over. To read them, "

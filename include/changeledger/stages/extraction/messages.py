@@ -67,12 +67,12 @@ def _fetch_schemas(ctx: StageContext) -> None:
     if registry is None:
         return
     # Records asked for again as well: what the registry did not know then it may know now.
-    known = ctx.control.avro_schemas(feed.feed)
+    known = ctx.control.contracts.avro_schemas(feed.feed)
     wanted = [
         wanted_id for wanted_id in _schema_ids(input_records.raw(ctx, ctx.lake.raw)) if wanted_id not in known
     ]
     for schema_id, schema in registry.schemas(wanted):
-        ctx.control.save_avro_schema(feed.feed, schema_id, schema, ctx.id)
+        ctx.control.contracts.save_avro_schema(feed.feed, schema_id, schema, ctx.id)
 
 
 def _schema_ids(raw: DataFrame) -> list[str]:

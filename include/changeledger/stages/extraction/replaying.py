@@ -32,7 +32,7 @@ def ask_for_all(ctx: StageContext) -> None:
 
     Raises ConfigError if nothing was published yet.
     """
-    if ctx.control.position(ctx.feed.feed) is None or not catalog.exists(ctx.lake.quarantine):
+    if ctx.control.windows.position(ctx.feed.feed) is None or not catalog.exists(ctx.lake.quarantine):
         raise ConfigError(
             f"the feed {ctx.feed.feed!r} has published nothing yet", "run it without `replay` first"
         )

@@ -81,7 +81,7 @@ def _first_offsets(ctx: StageContext) -> dict[tuple[str, str], int]:
 def _first_read(ctx: StageContext) -> TablePositions:
     """How far the first window of each table has read."""
     positions: dict[str, str] = {}
-    for release in ctx.control.releases(ctx.feed.feed):
+    for release in ctx.control.releases.of_feed(ctx.feed.feed):
         for table, at in release.positions.items():
             positions[table] = min(at, positions.get(table, at))
     return {table: at for table, at in positions.items() if table in ctx.names}

@@ -21,7 +21,7 @@ def save_topic_states(
     stable, last = kafka.latest(read), kafka.latest(read, committed=False)
     behind = {t: {p: o for p, o in ps.items() if o < last.get(t, {}).get(p, o)} for t, ps in read.items()}
     first = kafka.times(behind)
-    earlier, now = ctx.control.source_states(ctx.feed.feed), datetime.now(UTC)
+    earlier, now = ctx.control.sources.states(ctx.feed.feed), datetime.now(UTC)
     states = []
     for topic, partitions in read.items():
         for number, offset in partitions.items():
@@ -39,13 +39,13 @@ def save_topic_states(
                     at=now,
                 )
             )
-    ctx.control.save_source_states(ctx.feed.feed, states)
+    ctx.control.sources.save_states(ctx.feed.feed, states)
     _warn(ctx, states)
 
 
 def save_table_states(ctx: StageContext, reader: TableReader, end: TablePositions) -> None:
     states = reader.source_states(_reached(ctx, end), datetime.now(UTC))
-    ctx.control.save_source_states(ctx.feed.feed, states)
+    ctx.control.sources.save_states(ctx.feed.feed, states)
     _warn(ctx, states)
 
 

@@ -49,15 +49,15 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     reads = reading.extract()
     # A clean-up, or a restored backup, may have come between the first look and the reading.
     _require_released(ctx, reader, released)
-    ctx.control.save_reads(feed.feed, ctx.window, reads)
+    ctx.control.sources.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
-    ctx.control.save_source_marks(
+    ctx.control.sources.save_marks(
         feed.feed,
         {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items() if t in ctx.names},
     )
     source_states.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
-        ctx.control.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
+        ctx.control.contracts.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
 
 
 def _require_released(ctx: StageContext, reader: TableReader, released: TablePositions) -> None:

@@ -66,7 +66,7 @@ class Erasing:
         """Raises ConfigError if the feed has no such table, or the table no such key."""
         control = control_store(Settings())
         (config,) = feed.only([table]).tables
-        contract = control.contract(feed.feed, config.table)
+        contract = control.contracts.of_table(feed.feed, config.table)
         if contract is None:
             raise ConfigError(
                 f"the feed {feed.feed!r} has published nothing of {config.table}", "run its DAG first"
@@ -96,20 +96,20 @@ class Erasing:
     def erase(self, by: str) -> dict[str, int]:
         """Returns the rows that were erased, by table. Raises LeaseHeld while a run of the feed works."""
         feed = self.feed.feed
-        self.control.acquire_lease(feed, _HOLDER, LEASE_SECONDS)
+        self.control.leases.acquire(feed, _HOLDER, LEASE_SECONDS)
         try:
-            with lease_heartbeat(self.control, feed, _HOLDER):
+            with lease_heartbeat(self.control.leases, feed, _HOLDER):
                 complete_releases(lambda: self.spark, self.control, feed)
                 return self._erase(by)
         finally:
-            self.control.release_lease(feed, _HOLDER)
+            self.control.leases.release(feed, _HOLDER)
 
     def _erase(self, by: str) -> dict[str, int]:
         feed, contract = self.feed.feed, self.key.contract
         self._find_records()
         conditions = self._conditions()
         # First what would bring the rows back: windows that are built and wait.
-        self.control.forget_built(feed, [w.window_id for w in self.control.open_windows(feed)])
+        self.control.upkeep.forget_built(feed, [w.window_id for w in self.control.windows.all_open(feed)])
         counts = {}
         for table, wanted in conditions.items():
             count = sum(upkeep.delete_where(self.spark, table, condition) for condition in wanted)
@@ -123,7 +123,7 @@ class Erasing:
         self._forget_pages()
         named = json.dumps([contract.table, sorted(self.key.values.items())])
         hashed, at = hashlib.sha256(named.encode()).hexdigest(), datetime.now(UTC)
-        self.control.save_erasure(
+        self.control.upkeep.save_erasure(
             ErasureRow(feed=feed, table=contract.table, key_hash=hashed, by=by, counts=counts, at=at)
         )
         return counts
@@ -208,19 +208,19 @@ class Erasing:
 
     def _snapshots(self) -> list[str]:
         """What `verify` has read of the source."""
-        row = self.control.last_snapshot(self.feed.database)
+        row = self.control.proofs.last_snapshot(self.feed.database)
         kept_table = None if row is None else row.tables.get(self.key.contract.table)
         return [] if kept_table is None else [kept_table["name"]]
 
     def _move_release(self, written: Sequence[str]) -> None:
         """The newest release is what main has now; no tag of an older one is left."""
-        newest = self.control.latest_release(self.feed.feed)
+        newest = self.control.releases.latest(self.feed.feed)
         if newest is None:
             return
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
         parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
-        self.control.move_release(newest.feed, newest.id, {**newest.tables, **mains})
+        self.control.upkeep.move_release(newest.feed, newest.id, {**newest.tables, **mains})
         tables = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
@@ -235,16 +235,16 @@ class Erasing:
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
         parallel_map(lambda table: iceberg.expire(self.spark, table, datetime.now(UTC)), tables)
-        row, own = self.control.last_snapshot(self.feed.database), self.key.contract.table
+        row, own = self.control.proofs.last_snapshot(self.feed.database), self.key.contract.table
         for name in self._snapshots():
             assert row is not None, "it has the table"
             moved = {**row.tables[own], "snapshot": refs.snapshot_of(name)}
             row.tables = {**row.tables, own: moved}
-            self.control.save_snapshot(row)
+            self.control.proofs.save_snapshot(row)
 
     def _forget_pages(self) -> None:
         """Pages of audits that show rows."""
-        for window in self.control.violated_windows(self.feed.feed):
+        for window in self.control.upkeep.violated_windows(self.feed.feed):
             folders.remove(Settings().data_docs / self.feed.feed / window)
 
 

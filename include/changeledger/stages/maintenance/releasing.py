@@ -24,10 +24,10 @@ def by_hand(feed: Feed) -> Iterator[ControlStore]:
     Raises LeaseHeld while a run of the feed works.
     """
     control = control_store(Settings())
-    control.acquire_lease(feed.feed, _BY_HAND, LEASE_SECONDS)
-    with lease_heartbeat(control, feed.feed, _BY_HAND):
+    control.leases.acquire(feed.feed, _BY_HAND, LEASE_SECONDS)
+    with lease_heartbeat(control.leases, feed.feed, _BY_HAND):
         yield control
-    control.release_lease(feed.feed, _BY_HAND)
+    control.leases.release(feed.feed, _BY_HAND)
 
 
 def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[int]:
@@ -37,7 +37,7 @@ def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[in
     written a published table.
     """
     with by_hand(feed) as control:
-        waiting = control.incomplete_releases(feed.feed)
+        waiting = control.releases.incomplete(feed.feed)
         for release in waiting:
             complete(lambda: spark, control, release, force=force)
     return [release.id for release in waiting]

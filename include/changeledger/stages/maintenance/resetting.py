@@ -28,12 +28,12 @@ def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:
     """
     with by_hand(feed) as control:
         complete_releases(session, control, feed.feed)
-        if control.latest_release(feed.feed) is None:
+        if control.releases.latest(feed.feed) is None:
             raise ConfigError(
                 f"the feed {feed.feed!r} has published nothing: there is nothing to reset",
                 "run its DAG: its first run reads from the source's beginning",
             )
-        row = control.ask_reset(feed.feed, asked)
+        row = control.resets.ask(feed.feed, asked)
         log.info("%s: reset %d: the next run reads from the source's beginning", feed.feed, row.id)
         return row
 
@@ -41,7 +41,7 @@ def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:
 def withdraw(feed: Feed, by: str, reason: str) -> ResetRow:
     """The reset that waited. Raises ConfigError if none did; LeaseHeld while a run of the feed works."""
     with by_hand(feed) as control:
-        row = control.withdraw_reset(feed.feed, by, reason)
+        row = control.resets.withdraw(feed.feed, by, reason)
     if row is None:
         raise ConfigError(
             f"the feed {feed.feed!r} has no reset that waits",

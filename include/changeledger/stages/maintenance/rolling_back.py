@@ -32,14 +32,14 @@ def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> Releas
     name = feed.feed
     with by_hand(feed) as control:
         complete_releases(session, control, name)
-        releases = control.releases(name)
+        releases = control.releases.of_feed(name)
         to = _find(releases, name, target)
         newest = releases[-1]
         if newest.rolled_back_to != target or not _is_main(newest):
             published = _published(feed, newest)
             tables = _snapshots(session, releases, to, published)
             in_lake = same_releases.newest_tagged(published)
-            newest = control.commit_rollback(name, target, tables, asked, in_lake)
+            newest = control.rollbacks.commit(name, target, tables, asked, in_lake)
             log.info("%s: release %d makes release %d main again", name, newest.id, target)
             complete(session, control, newest)
     return newest

@@ -20,7 +20,7 @@ _AT_ONCE = 500
 
 def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before: datetime) -> None:
     """Comparisons, proofs and snapshots that are older: the last ones of each table stay."""
-    old = control.superseded(feed.database, feed.feed, before)
+    old = control.upkeep.superseded(feed.database, feed.feed, before)
     results = (
         (FINDINGS, "comparison_id", old.comparisons),
         (DRIFT, "proof_id", old.proofs),
@@ -30,7 +30,7 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
         if catalog.exists(table):
             _drop(spark, table, column, ids)
             iceberg.expire(spark, table, before)
-    control.forget_results(old)
+    control.upkeep.forget_results(old)
     log.info("%s: %d old comparisons and %d proofs removed", feed.feed, len(old.comparisons), len(old.proofs))
 
 

@@ -30,13 +30,13 @@ class MaskOrders:
         feed, table, window = self.ctx.feed, records.table, self.ctx.window
         if is_plain(records, writer_schema):
             return as_stated(feed, writer_schema)
-        stored = self.ctx.control.mask_evidence(feed.feed).get(table)
+        stored = self.ctx.control.contracts.mask_evidence(feed.feed).get(table)
         if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
             return in_order(writer_schema, cast(ByteOrder, stored.mask_order))
         others = self._of_run.get(table, Evidence())
         earlier = others if stored is None else stored.without(window) + others
         evidence, reading = judged(records, writer_schema, earlier)
         self._of_run[table] = evidence + others
-        self.ctx.control.save_mask_evidence(feed.feed, table, window, evidence + others, reading)
+        self.ctx.control.contracts.save_mask_evidence(feed.feed, table, window, evidence + others, reading)
         log.info("%s: %s: masks are %s: %s", feed.feed, table, reading.order, reading.why)
         return read_as(writer_schema, reading)

@@ -21,7 +21,7 @@ class OtherFeeds:
     def borrowed(self, table: str) -> Contract | None:
         """The contract that another feed has, the primary one first."""
         for other in sorted(self._feeds, key=lambda other: not other.primary):
-            contract = self.ctx.control.contract(other.feed, table)
+            contract = self.ctx.control.contracts.of_table(other.feed, table)
             if contract is not None:
                 log.info("%s: %s: columns as %s has them", self.ctx.feed.feed, table, other.feed)
                 return contract.unpublished
@@ -36,7 +36,7 @@ class OtherFeeds:
         for other in [] if self.ctx.dialect.knows_computed else self._feeds:
             config = other.table(table)
             columns |= {c.name.lower() for c in config.columns if c.computed} if config else set()
-            contract = self.ctx.control.contract(other.feed, table)
+            contract = self.ctx.control.contracts.of_table(other.feed, table)
             if contract is not None and DIALECTS[other.dialect].knows_computed:
                 columns |= contract.computed
         return frozenset(columns)

@@ -67,5 +67,5 @@ def _narrowed(ctx: StageContext, tables: _Wanted, known: Sequence[str]) -> set[s
     if not any(parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table][1]), known)):
         return set(known)
     # Their snapshots hold columns that are gone now.
-    ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
+    ctx.control.windows.forget_stages_of_others(ctx.feed.feed, ctx.window)
     return catalog.existing(known)

@@ -36,7 +36,7 @@ def take(ctx: StageContext) -> None:
     feed, tables = ctx.feed, {t.table for t in ctx.whole.only(ctx.window.request.tables).tables}
     proofs = [
         row.id
-        for row in ctx.control.last_proofs(feed.database).get(feed.feed, [])
+        for row in ctx.control.proofs.last(feed.database).get(feed.feed, [])
         if (row.against, row.outcome) == (SOURCE, DRIFTED) and (row.table in tables or not tables)
     ]
     if not proofs:
@@ -60,7 +60,7 @@ def inputs(ctx: StageContext) -> list[Input]:
         return []
     table_inputs = []
     for row in planned.select("table").distinct().collect():
-        contract = ctx.control.contract(ctx.feed.feed, row["table"])
+        contract = ctx.control.contracts.of_table(ctx.feed.feed, row["table"])
         assert contract is not None, "a proof reads what was published"
         contract = contract.published
         own = planned.where(F.col("table") == row["table"])

@@ -84,7 +84,7 @@ class ProofWriter:
                 frame = self.workers.given(pa.concat_tables(rows)).frame
                 iceberg.replace_partition(frame, table, "proof_id", *self._replaced[table])
         for row in self._rows:
-            self.control.save_proof(row)
+            self.control.proofs.save(row)
             wrong = judging.summary(row.counts) or "nothing wrong"
             of_rows = counted(row.counts["rows"], "row")
             # What differs while a proof waits may be on its way.

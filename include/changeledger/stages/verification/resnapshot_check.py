@@ -33,7 +33,7 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
         table: [release.window_id for release in releases if _snapshot_rows(release, table)]
         for table in (t.table for t in feed.tables)
     }
-    contracts = control.contracts(feed.feed)
+    contracts = control.contracts.of_feed(feed.feed)
     redelivered = [
         _Redelivered(feed, contracts[table].published, releases[-1], brought)
         for table, brought in runs.items()
@@ -44,8 +44,8 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
 
 def unproved(control: ControlStore, feed: Feed) -> list[ReleaseRow]:
     """The releases since the last such proof; none if they brought no rows of a snapshot."""
-    rows = [r for r in control.proofs(feed.database) if (r.feed, r.against) == (feed.feed, TOPIC)]
-    releases = control.releases_after(feed.feed, max((row.release for row in rows), default=0))
+    rows = [r for r in control.proofs.of_database(feed.database) if (r.feed, r.against) == (feed.feed, TOPIC)]
+    releases = control.releases.after(feed.feed, max((row.release for row in rows), default=0))
     tables = [t.table for t in feed.tables]
     brought = any(_snapshot_rows(release, table) for release in releases for table in tables)
     return releases if brought else []

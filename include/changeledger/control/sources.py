@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import delete, func, or_, select
 
-from changeledger.control.base import Store
+from changeledger.control.base import Part
 from changeledger.control.tables.sources import ReadRow, SourceMarkRow, SourceStateRow
 from changeledger.control.tables.windows import TAKEN_BACK, WindowRow
 from changeledger.model.source_state import SourceState
@@ -32,8 +32,8 @@ class ReadsInAll(NamedTuple):
     wrong: list[ReadRow]
 
 
-class Reads(Store):
-    """Reads and marks of sources of a control store."""
+class Sources(Part):
+    """Reads, states and marks of sources."""
 
     def save_reads(self, feed: str, window: Window, reads: Iterable[SourceRead]) -> None:
         """In place of what an earlier try has read."""
@@ -62,7 +62,7 @@ class Reads(Store):
                 frozenset(session.scalars(windows)), int(received or 0), list(session.scalars(wrong))
             )
 
-    def source_states(self, feed: str) -> dict[str, SourceState]:
+    def states(self, feed: str) -> dict[str, SourceState]:
         """What extract has last seen of each source, by name."""
         query = select(SourceStateRow).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
         with self._transaction() as session:
@@ -73,17 +73,17 @@ class Reads(Store):
                 for row in session.scalars(query)
             }
 
-    def save_source_states(self, feed: str, states: Iterable[SourceState]) -> None:
+    def save_states(self, feed: str, states: Iterable[SourceState]) -> None:
         with self._writing(feed) as session:
             for state in states:
                 session.merge(SourceStateRow(feed=feed, **asdict(state)))
 
-    def source_marks(self, feed: str) -> dict[str, SourceMark]:
+    def marks(self, feed: str) -> dict[str, SourceMark]:
         with self._transaction() as session:
             rows = session.scalars(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
             return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
 
-    def save_source_marks(self, feed: str, marks: dict[str, SourceMark]) -> None:
+    def save_marks(self, feed: str, marks: dict[str, SourceMark]) -> None:
         """The furthest place of each source is kept: a window of the past knows less."""
         with self._writing(feed) as session:
             for source, mark in marks.items():

@@ -1,26 +1,16 @@
-"""The results of comparing published rows with the source, and which results may go."""
+"""The results of comparing published rows with the source."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Select, delete, select
-from sqlalchemy.orm import Session
+from sqlalchemy import select
 
-from changeledger.control.base import parts
-from changeledger.control.comparisons import Comparisons
-from changeledger.control.newest import Ids, newest_proofs, standing_comparisons
-from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
-
-
-class Old(NamedTuple):
-    """Ids of results that newer ones have taken the place of."""
-
-    comparisons: list[str]
-    proofs: list[str]
-    snapshots: list[str]
+from changeledger.control.base import Part
+from changeledger.control.newest import newest_proofs
+from changeledger.control.tables.results import ProofRow, SnapshotRow
 
 
 class Proven(NamedTuple):
@@ -35,8 +25,8 @@ class Proven(NamedTuple):
     rows: int
 
 
-class Results(Comparisons):
-    """Snapshots and proofs of a control store, beside its comparisons."""
+class Proofs(Part):
+    """Snapshots of sources, and what they prove."""
 
     def save_snapshot(self, row: SnapshotRow) -> None:
         with self._transaction() as session:
@@ -48,18 +38,18 @@ class Results(Comparisons):
         with self._transaction() as session:
             return session.scalar(query.order_by(SnapshotRow.at.desc()).limit(1))
 
-    def save_proof(self, row: ProofRow) -> None:
+    def save(self, row: ProofRow) -> None:
         """Store it in place of an earlier one of the same id."""
         with self._transaction() as session:
             session.merge(row)
 
-    def proofs(self, database: str) -> list[ProofRow]:
+    def of_database(self, database: str) -> list[ProofRow]:
         """Of a database, the oldest first."""
         query = select(ProofRow).where(ProofRow.database == database)
         with self._transaction() as session:
             return list(session.scalars(query.order_by(ProofRow.at, ProofRow.id)))
 
-    def last_proofs(self, database: str, feeds: Collection[str] | None = None) -> dict[str, list[ProofRow]]:
+    def last(self, database: str, feeds: Collection[str] | None = None) -> dict[str, list[ProofRow]]:
         """The last one of each table and of what it was compared with, by feed; of all feeds, or of these."""
         of = ProofRow
         where = () if feeds is None else (of.feed.in_(feeds),)
@@ -82,27 +72,3 @@ class Results(Comparisons):
                 Proven(feed, table, against, outcome, at, until, int(count or 0))
                 for feed, table, against, outcome, at, until, count in proofs
             ]
-
-    def superseded(self, database: str, feed: str, before: datetime) -> Old:
-        """The feed's older results, but for the last ones of each table and open disagreements."""
-        comparisons, proofs = standing_comparisons([database]), newest_proofs([database])
-        snapshots = select(SnapshotRow.id).where(SnapshotRow.database == database)
-        snapshot = snapshots.order_by(SnapshotRow.at.desc()).limit(1)
-        with self._transaction() as session:
-            return Old(
-                _old(session, ComparisonRow, before, comparisons, database=database, feed=feed),
-                _old(session, ProofRow, before, proofs, database=database, feed=feed),
-                _old(session, SnapshotRow, before, snapshot, database=database),
-            )
-
-    def forget_results(self, results: Old) -> None:
-        """What these have found in the lake goes first: without their rows nobody would look for it."""
-        with self._transaction() as session:
-            columns = ComparisonRow.id, ProofRow.id, SnapshotRow.id
-            for column, ids in zip(columns, results, strict=True):
-                for some in parts(ids):
-                    session.execute(delete(column.class_).where(column.in_(some)))
-
-
-def _old(session: Session, of: Any, before: datetime, kept: Ids | Select[str], **named: str) -> list[str]:
-    return list(session.scalars(select(of.id).filter_by(**named).where(of.at < before, of.id.not_in(kept))))

@@ -1,0 +1,52 @@
+"""Verdicts of audits: what was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from changeledger.control.base import Part, now
+from changeledger.control.tables.releases import AuditRow
+from changeledger.control.tables.windows import BuiltSnapshots
+from changeledger.control.windows import add_stage
+from changeledger.model.window import Window
+
+
+class AuditResult(NamedTuple):
+    """What one rule found in one table of a window. `violations` counts rows."""
+
+    table: str
+    rule: str
+    success: bool
+    violations: int
+    detail: dict[str, Any]
+
+
+class Audits(Part):
+    """Verdicts of windows."""
+
+    def save(
+        self, feed: str, window: Window, verdicts: Sequence[AuditResult], judged: BuiltSnapshots
+    ) -> None:
+        """Store the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
+        at = now()
+        with self._writing(feed) as session:
+            add_stage(session, feed, window, "audit", judged)
+            session.add_all(
+                AuditRow(feed=feed, window_id=window.id, at=at, **verdict._asdict()) for verdict in verdicts
+            )
+
+    def of_window(self, feed: str, window: Window) -> list[AuditRow]:
+        return self.of_window_id(feed, window.id)
+
+    def of_window_id(self, feed: str, window_id: str) -> list[AuditRow]:
+        with self._transaction() as session:
+            return audits_of(session, feed, window_id)
+
+
+def audits_of(session: Session, feed: str, window_id: str) -> list[AuditRow]:
+    query = select(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window_id)
+    return list(session.scalars(query.order_by(AuditRow.table, AuditRow.rule)))
