@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from changeledger.config.files import invalid_settings
+from changeledger.config.files import invalid_settings, parsed
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 
@@ -201,7 +201,7 @@ def contracts(path: Path) -> dict[str, Contract]:
     """
     remedy = f"correct {path}: `table`, `key`, and `columns` with `name` and `type` (docs/decode.md)"
     try:
-        stored = yaml.safe_load(path.read_text("utf-8"))
+        stored = parsed(path.read_text("utf-8"))
         stated = [
             _Stated.model_validate(entry) for entry in (stored if isinstance(stored, list) else [stored])
         ]
