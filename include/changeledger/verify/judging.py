@@ -77,20 +77,26 @@ class Judge:
         apart = touched | _any(keys[(part == CURRENT) & flags_of(column(rows, "has_gaps"))], size)
         looked_at = np.isin(column(rows, "bucket").to_numpy(), list(self.differing)) | apart[keys]
         versions = _versions(rows, keys, part, touched, looked_at)
-        source = np.full(size, -1)
-        # The first row of a key.
-        read = np.flatnonzero((part == SOURCE) & looked_at)[::-1]
-        source[keys[read]] = read
-        return self._judged(rows, keys, source, versions)
+        cells = CellHashes.of(column(rows, "cells"), len(self.columns.forms))
+        read = np.flatnonzero((part == SOURCE) & looked_at)
+        source = _worst(cells, keys, read, versions, size)
+        # A row that comes twice, though nobody has touched it: what is published has it once.
+        repeated = (np.bincount(keys[read], minlength=size) > 1) & ~touched
+        return self._judged(rows, keys, cells, source, repeated, versions)
 
-    def _judged(
-        self, rows: pa.Table, keys: Numbers, source: Indices, versions: _Versions
+    def _judged(  # noqa: PLR0913, PLR0917 - the rows, and what is known of their keys
+        self,
+        rows: pa.Table,
+        keys: Numbers,
+        cells: CellHashes,
+        source: Indices,
+        repeated: Bools,
+        versions: _Versions,
     ) -> Mapping[str, pa.Table]:
         size = len(source)
-        cells = CellHashes.of(column(rows, "cells"), len(self.columns.forms))
         of = keys[versions.rows]
         source_cells, published_cells = cells.take(source[of]), cells.take(versions.rows)
-        bad = source_cells.known & published_cells.known & (source_cells.numbers != published_cells.numbers)
+        bad = _differ(source_cells, published_cells)
         live = versions.right & versions.alive
         is_equal = live & (source[of] >= 0) & ~bad.any(axis=1)
         is_there, has_version = source >= 0, _any(of, size)
@@ -99,7 +105,7 @@ class Judge:
         in_flight = _any(of[versions.touched], size)
         fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
         verdict = np.select(
-            [equal, is_there & lived, is_there, may_lack],
+            [equal & ~repeated, is_there & lived & ~equal, is_there, may_lack],
             [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
             _CODES[EXTRA],
         )
@@ -123,6 +129,33 @@ class Judge:
             taken(column(rows, "change_id"), compared),
         ]
         return {COUNTS: counts, WRONG: pa.table(columns, schema=JUDGED)}
+
+
+def _worst(cells: CellHashes, keys: Numbers, read: Indices, versions: _Versions, size: int) -> Indices:
+    """Of each key its row in the source (-1: none); of several the first that equals no version.
+
+    A stated key may distinguish fewer rows than the source has.
+    """
+    source = np.full(size, -1)
+    source[keys[read[::-1]]] = read[::-1]
+    several = read[np.bincount(keys[read], minlength=size)[keys[read]] > 1]
+    if len(several):
+        live = versions.rows[versions.right & versions.alive]
+        live = live[np.argsort(keys[live], kind="stable")]
+        begins, ends = (np.searchsorted(keys[live], keys[several], side) for side in ("left", "right"))
+        counts = ends - begins
+        at = np.repeat(np.arange(len(several)), counts)
+        version = live[np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[at]]
+        is_equal = ~_differ(cells.take(several[at]), cells.take(version)).any(axis=1)
+        odd = np.delete(several, at[is_equal])[::-1]
+        source[keys[odd]] = odd
+    return source
+
+
+def _differ(cells: CellHashes, other: CellHashes) -> Bools:
+    """n x columns: known on both sides, and not equal."""
+    unequal: Bools = cells.known & other.known & (cells.numbers != other.numbers)
+    return unequal
 
 
 def _any(keys: Numbers, size: int) -> Bools:
