@@ -425,6 +425,17 @@ def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
         reader.check({"dbo.orders": text(4)})
 
 
+def test_a_clean_up_of_the_older_instance_alone_leaves_the_newer_one_to_be_read(captured: Memory) -> None:
+    """`sys.sp_cdc_cleanup_change_table` moves the `start_lsn` of one instance. What the newer one captures in
+    addition must not be lost for it."""
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 20", [lsn(5)])
+    captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
+    reader = cdc(captured)
+    assert [reported.instance for reported in reader.tables] == ["dbo_orders_2"]
+    reader.check({"dbo.orders": text(4)})
+    assert read(reader, captured, {}, {"dbo.orders": text(6)}, "id") == [104, 105, 106]
+
+
 def test_a_clean_up_between_two_looks_is_seen_at_the_second(captured: Memory) -> None:
     """`start_lsn` moves before rows go, so who asks for it after the reading knows what was gone before."""
     reader = cdc(captured)
