@@ -71,14 +71,15 @@ def test_captured_columns(database: str) -> None:
         "SELECT cdc.captured_columns.object_id, cdc.captured_columns.column_name, "
         "cdc.captured_columns.column_type, cdc.captured_columns.column_ordinal, "
         f"cdc.captured_columns.is_computed, sys.columns.max_length, sys.columns.{precision}, "
-        "sys.columns.scale, sys.columns.is_nullable, cdc.index_columns.index_ordinal, source.name AS source_name "
+        "sys.columns.scale, sys.columns.is_nullable, cdc.index_columns.index_ordinal, "
+        "source.name AS source_name "
         "FROM cdc.captured_columns LEFT OUTER JOIN sys.columns "
         "ON sys.columns.object_id = cdc.captured_columns.object_id "
         "AND sys.columns.name = cdc.captured_columns.column_name LEFT OUTER JOIN cdc.index_columns "
         "ON cdc.index_columns.object_id = cdc.captured_columns.object_id "
         "AND cdc.index_columns.column_name = cdc.captured_columns.column_name "
         "LEFT OUTER JOIN cdc.change_tables ON cdc.change_tables.object_id = cdc.captured_columns.object_id "
-        f"LEFT OUTER JOIN sys.columns AS source ON source.object_id = cdc.change_tables.source_object_id "
+        "LEFT OUTER JOIN sys.columns AS source ON source.object_id = cdc.change_tables.source_object_id "
         "AND source.column_id = cdc.captured_columns.column_id"
     )
 

@@ -62,6 +62,14 @@ class _Versions(NamedTuple):
     touched: Bools
 
 
+class _Source(NamedTuple):
+    """Of each key its row in the source, -1 if there is none; and whether it has several, though nobody has
+    touched it: what is published has one."""
+
+    rows: Indices
+    repeated: Bools
+
+
 @dataclass(frozen=True)
 class Judge:
     """Keys of the `differing` buckets, and those apart, one by one; others may be among the rows."""
@@ -79,56 +87,50 @@ class Judge:
         versions = _versions(rows, keys, part, touched, looked_at)
         cells = CellHashes.of(column(rows, "cells"), len(self.columns.forms))
         read = np.flatnonzero((part == SOURCE) & looked_at)
-        source = _worst(cells, keys, read, versions, size)
-        # A row that comes twice, though nobody has touched it: what is published has it once.
         repeated = (np.bincount(keys[read], minlength=size) > 1) & ~touched
-        return self._judged(rows, keys, cells, source, repeated, versions)
+        source = _Source(_worst(cells, keys, read, versions, size), repeated)
+        return _judged(rows, keys, cells, source, versions)
 
-    def _judged(  # noqa: PLR0913, PLR0917 - the rows, and what is known of their keys
-        self,
-        rows: pa.Table,
-        keys: Numbers,
-        cells: CellHashes,
-        source: Indices,
-        repeated: Bools,
-        versions: _Versions,
-    ) -> Mapping[str, pa.Table]:
-        size = len(source)
-        of = keys[versions.rows]
-        source_cells, published_cells = cells.take(source[of]), cells.take(versions.rows)
-        bad = _differ(source_cells, published_cells)
-        live = versions.right & versions.alive
-        is_equal = live & (source[of] >= 0) & ~bad.any(axis=1)
-        is_there, has_version = source >= 0, _any(of, size)
-        equal, lived = _any(of[is_equal], size), _any(of[live], size)
-        may_lack = _any(of[(versions.right & ~versions.alive) | versions.fresh], size) | ~has_version
-        in_flight = _any(of[versions.touched], size)
-        fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
-        verdict = np.select(
-            [equal & ~repeated, is_there & lived & ~equal, is_there, may_lack],
-            [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
-            _CODES[EXTRA],
-        )
-        unknown = _least((~published_cells.known).sum(axis=1)[is_equal], of[is_equal], size)
-        seen = is_there | has_version
-        counts = _counted(verdict, seen, is_there, unknown)
-        wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
-        at = _newest(rows, of, versions, live, size)[wrong]
-        numbers = [
-            np.flatnonzero(bad[version]).tolist() if code == _CODES[DIFFERS] else None
-            for version, code in zip(at.tolist(), verdict[wrong].tolist(), strict=True)
-        ]
-        some = np.zeros(size, np.int64)
-        some[keys] = np.arange(len(keys))
-        compared = np.full(len(wrong), -1)
-        compared[at >= 0] = versions.rows[at[at >= 0]]
-        columns = [
-            *rows.select(["key_1", "key_2", "bucket"]).take(pa.array(some[wrong])).columns,
-            pa.array(_VERDICTS).take(pa.array(verdict[wrong])),
-            pa.array(numbers, pa.list_(pa.int32())),
-            taken(column(rows, "change_id"), compared),
-        ]
-        return {COUNTS: counts, WRONG: pa.table(columns, schema=JUDGED)}
+
+def _judged(
+    rows: pa.Table, keys: Numbers, cells: CellHashes, source: _Source, versions: _Versions
+) -> Mapping[str, pa.Table]:
+    size = len(source.rows)
+    of = keys[versions.rows]
+    source_cells, published_cells = cells.take(source.rows[of]), cells.take(versions.rows)
+    bad = _differ(source_cells, published_cells)
+    live = versions.right & versions.alive
+    is_equal = live & (source.rows[of] >= 0) & ~bad.any(axis=1)
+    is_there, has_version = source.rows >= 0, _any(of, size)
+    equal, lived = _any(of[is_equal], size), _any(of[live], size)
+    may_lack = _any(of[(versions.right & ~versions.alive) | versions.fresh], size) | ~has_version
+    in_flight = _any(of[versions.touched], size)
+    fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
+    verdict = np.select(
+        [equal & ~source.repeated, is_there & lived & ~equal, is_there, may_lack],
+        [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
+        _CODES[EXTRA],
+    )
+    unknown = _least((~published_cells.known).sum(axis=1)[is_equal], of[is_equal], size)
+    seen = is_there | has_version
+    counts = _counted(verdict, seen, is_there, unknown)
+    wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
+    at = _newest(rows, of, versions, live, size)[wrong]
+    numbers = [
+        np.flatnonzero(bad[version]).tolist() if code == _CODES[DIFFERS] else None
+        for version, code in zip(at.tolist(), verdict[wrong].tolist(), strict=True)
+    ]
+    some = np.zeros(size, np.int64)
+    some[keys] = np.arange(len(keys))
+    compared = np.full(len(wrong), -1)
+    compared[at >= 0] = versions.rows[at[at >= 0]]
+    columns = [
+        *rows.select(["key_1", "key_2", "bucket"]).take(pa.array(some[wrong])).columns,
+        pa.array(_VERDICTS).take(pa.array(verdict[wrong])),
+        pa.array(numbers, pa.list_(pa.int32())),
+        taken(column(rows, "change_id"), compared),
+    ]
+    return {COUNTS: counts, WRONG: pa.table(columns, schema=JUDGED)}
 
 
 def _worst(cells: CellHashes, keys: Numbers, read: Indices, versions: _Versions, size: int) -> Indices:

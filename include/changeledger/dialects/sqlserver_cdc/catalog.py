@@ -74,8 +74,8 @@ class CdcCatalog:
         self._columns = Table(
             "columns", meta,
             Column("object_id", Integer), Column("name", String), Column("column_id", Integer),
-            Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer), Column("is_nullable", Integer),
-            schema="sys",
+            Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer),
+            Column("is_nullable", Integer), schema="sys",
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:

@@ -161,8 +161,8 @@ def _gaps(
 
     Of large columns: on operation 3 always, of text, ntext and image on operation 1, too; on 4 where the mask
     does not set their bit; on 5, which has no mask and may be an update. A column that cannot be NULL never
-    is: captures have lost a `bit` of deletes (estuary/connectors#2796). One that the source's table has no more
-    is NULL in every row since; only an update with its bit has set it to NULL.
+    is: captures have lost a `bit` of deletes (estuary/connectors#2796). One that the source's table has no
+    more is NULL in every row since; only an update with its bit has set it to NULL.
     """
     before, after = (np.full((rows.size, len(cells)), KNOWN, np.uint8) for _ in range(2))
     for at, (column, cell) in enumerate(zip(plan.writer_schema.columns, cells, strict=True)):
