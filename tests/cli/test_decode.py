@@ -470,6 +470,19 @@ def test_a_cell_with_half_of_a_character_is_no_record() -> None:
 
 
 @pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ('{"id": 1, "name": "a", "name": "b"}', "'name' is there twice"),
+        ('{"id": 1, "name": {"a": 1}}', "a cell is an object or a list"),
+        ('{"id": 1, "name": [1.50]}', "a cell is an object or a list"),
+    ],
+)
+def test_a_cell_that_says_no_one_text_is_no_record(row: str, why: str) -> None:
+    (broken,) = decode("sqlserver_cdc", ['{"table": "dbo_items_CT", "row": ' + row + "}"])
+    assert (broken["reason"], why in broken["detail"]) == ("not_a_record", True)
+
+
+@pytest.mark.parametrize(
     ("timestamp", "committed_at"),
     [
         (1786119900883, "2026-08-07T16:25:00.883Z"),

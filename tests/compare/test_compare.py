@@ -132,6 +132,30 @@ def test_what_tools_write_in_their_own_way_is_expected() -> None:
     assert counts == Counter(not_captured=everything)
 
 
+def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_nothing() -> None:
+    """Of a large value tools have the new one alone: an update that changed no other column is not expected
+    to be missing."""
+    log = simulate(3, 25)
+    table = log.table("dbo.customers")
+    contract = contract_of(table)
+    insert = tables.rows_of(ledger(log, table).slice(0, 1))[0]
+    image = tuple(insert["after"].values())
+    update = {**insert, "operation": "update", "before": image, "after": image, "changed": []}
+    nothing = tables.ledger([], contract)
+
+    def counted(**members: Any) -> Counter[str]:
+        only = tables.ledger([{**update, **members}], contract)
+        counts = compared((only, contract), (nothing, contract)).counts.counts
+        return Counter({word: counts[word] for word in ("missing", "no_op_update") if counts[word]})
+
+    unknown = {"notes": "unavailable"}
+    assert counted() == Counter(no_op_update=1)
+    assert counted(before_unknown_columns=unknown) == Counter(missing=1)
+    # The tool says that the value stayed.
+    both = {"before_unknown_columns": unknown, "after_unknown_columns": unknown}
+    assert counted(**both) == Counter(no_op_update=1)
+
+
 def test_without_lsns_keys_and_their_order_match() -> None:
     log = simulate(5, 30)
     table = log.table("dbo.customers")

@@ -81,6 +81,17 @@ GOLDEN = {
     ("real", "float"): [(0.1, 0.1, SAME)],
     ("float", "int"): [(5.0, 5, LOOKS_OTHER)],
     ("int", "varchar(9)"): [(100, "100", SAME), (100, "1", DIFFERS)],
+    # A day as its midnight: `cast: timestamp` of one feed's `publish:`, or a target's own type.
+    ("date", "datetime2(6)"): [
+        (date(2026, 8, 7), datetime.fromisoformat("2026-08-07"), LOOKS_OTHER),
+        (date(2026, 8, 7), datetime.fromisoformat("2026-08-07 00:00:00.000001"), DIFFERS),
+        (date(2026, 8, 7), datetime.fromisoformat("2026-08-07 00:00:10"), DIFFERS),
+        (date(2026, 8, 7), datetime.fromisoformat("2026-08-08"), DIFFERS),
+    ],
+    ("date", "datetime2(7)"): [
+        (date(2026, 8, 7), "2026-08-07 00:00:00.0000000", LOOKS_OTHER),
+        (date(2026, 8, 7), "2026-08-07 00:00:00.0000001", DIFFERS),
+    ],
     ("date", "varchar(10)"): [(date(2026, 8, 7), "2026-08-07", SAME)],
 }
 

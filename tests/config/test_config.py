@@ -123,6 +123,16 @@ def test_bad_yaml_names_the_file(tmp_path: Path, text: str) -> None:
         load_feed(path)
 
 
+def test_a_member_that_stands_twice_hides_no_rule(tmp_path: Path) -> None:
+    """YAML 1.2, 3.2.1.3: keys of a mapping are unique. The first rule hashed the column."""
+    twice = "    publish: {columns: {email: hash, phone: drop, email: {rename: mail}}}\n"
+    with pytest.raises(ConfigError, match=r"(?s)cannot be read: 'email' is there twice.*line 8"):
+        load_feed(feed_file(tmp_path, GOOD + twice))
+    merged = "    publish: {columns: {email: &mail {hash: true}, phone: {<<: *mail, rename: tel}}}\n"
+    (table,) = load_feed(feed_file(tmp_path, GOOD + merged)).tables
+    assert table.publish.columns["phone"].words == "hash, rename: tel"
+
+
 def test_a_missing_feed_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.yaml cannot be read"):
         load_feed(tmp_path / "nothing.yaml")

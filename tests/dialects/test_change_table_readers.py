@@ -344,17 +344,18 @@ def test_how_far_a_qlik_table_reaches_with_the_time_of_its_change_seq() -> None:
 CDC = """
 CREATE TABLE sys.schemas (schema_id, name);
 CREATE TABLE sys.tables (object_id, name, schema_id);
-CREATE TABLE sys.columns (object_id, name, max_length, precision, scale, is_nullable);
+CREATE TABLE sys.columns (object_id, name, max_length, precision, scale, is_nullable, column_id);
 CREATE TABLE cdc.change_tables (object_id, source_object_id, capture_instance, start_lsn, create_date);
-CREATE TABLE cdc.captured_columns (object_id, column_name, column_type, column_ordinal, is_computed);
+CREATE TABLE cdc.captured_columns
+            (object_id, column_name, column_type, column_ordinal, is_computed, column_id);
 CREATE TABLE cdc.index_columns (object_id, column_name, index_ordinal);
 CREATE TABLE cdc.lsn_time_mapping (start_lsn, tran_end_time, tran_id);
 INSERT INTO sys.schemas VALUES (1, 'dbo');
 INSERT INTO sys.tables VALUES (10, 'orders', 1);
 CREATE TABLE cdc.dbo_orders_CT ("__$start_lsn", "__$operation", id, old);
 CREATE TABLE cdc.dbo_orders_2_CT ("__$start_lsn", "__$operation", id, new);
-INSERT INTO cdc.captured_columns VALUES (20, 'id', 'int', 1, 0), (20, 'old', 'int', 2, 0),
-    (21, 'id', 'int', 1, 0), (21, 'new', 'int', 3, 0);
+INSERT INTO cdc.captured_columns VALUES (20, 'id', 'int', 1, 0, 1), (20, 'old', 'int', 2, 0, 2),
+    (21, 'id', 'int', 1, 0, 1), (21, 'new', 'int', 3, 0, 3);
 INSERT INTO cdc.index_columns VALUES (20, 'id', 1), (21, 'id', 1);
 """
 
@@ -413,6 +414,17 @@ def test_windows_on_either_side_of_the_change(
     assert read(cdc(captured), captured, start, {"dbo.orders": text(to)}, "id") == ids
 
 
+def test_a_column_that_was_dropped_at_the_source_is_captured_as_null(captured: Memory) -> None:
+    """Columns are the same by their `column_id`: one of the old name that was added since is another one."""
+    assert [c.dropped for part in cdc(captured).tables for c in part.writer_schema.columns] == [False] * 4
+    captured.session.executescript("""
+        INSERT INTO sys.columns VALUES (10, 'id', 4, 10, 0, 0, 1), (10, 'new', 4, 10, 0, 1, 3),
+            (10, 'old', 4, 10, 0, 1, 4);
+    """)
+    of_parts = [part.writer_schema.columns for part in cdc(captured).tables]
+    assert [[c.name for c in columns if c.dropped] for columns in of_parts] == [["old"], []]
+
+
 def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
@@ -423,6 +435,17 @@ def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
     reader.check({"dbo.orders": text(5)})
     with pytest.raises(SourceDataLostError, match="dbo_orders_CT begins at 00000000000000000005"):
         reader.check({"dbo.orders": text(4)})
+
+
+def test_a_clean_up_of_the_older_instance_alone_leaves_the_newer_one_to_be_read(captured: Memory) -> None:
+    """`sys.sp_cdc_cleanup_change_table` moves the `start_lsn` of one instance. What the newer one captures in
+    addition must not be lost for it."""
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 20", [lsn(5)])
+    captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
+    reader = cdc(captured)
+    assert [reported.instance for reported in reader.tables] == ["dbo_orders_2"]
+    reader.check({"dbo.orders": text(4)})
+    assert read(reader, captured, {}, {"dbo.orders": text(6)}, "id") == [104, 105, 106]
 
 
 def test_a_clean_up_between_two_looks_is_seen_at_the_second(captured: Memory) -> None:
@@ -555,7 +578,7 @@ def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
     memory.session.executescript("""
         INSERT INTO sys.tables VALUES (11, 'items', 1);
         CREATE TABLE cdc.dbo_items_CT ("__$start_lsn", "__$operation", id);
-        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0);
+        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0, 1);
         INSERT INTO cdc.index_columns VALUES (22, 'id', 1);
     """)
     memory.session.execute(
@@ -666,7 +689,7 @@ def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: M
     captured.session.executescript("""
         INSERT INTO sys.tables VALUES (30, 'Orders', 1);
         CREATE TABLE cdc.upper_CT ("__$start_lsn", "__$operation", id);
-        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0);
+        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0, 1);
         INSERT INTO cdc.index_columns VALUES (22, 'id', 1);
         INSERT INTO cdc.change_tables VALUES (22, 30, 'upper', x'00000000000000000002', '2026-08-07');
     """)

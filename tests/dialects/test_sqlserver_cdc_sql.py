@@ -71,12 +71,16 @@ def test_captured_columns(database: str) -> None:
         "SELECT cdc.captured_columns.object_id, cdc.captured_columns.column_name, "
         "cdc.captured_columns.column_type, cdc.captured_columns.column_ordinal, "
         f"cdc.captured_columns.is_computed, sys.columns.max_length, sys.columns.{precision}, "
-        "sys.columns.scale, sys.columns.is_nullable, cdc.index_columns.index_ordinal "
+        "sys.columns.scale, sys.columns.is_nullable, cdc.index_columns.index_ordinal, "
+        "source.name AS source_name "
         "FROM cdc.captured_columns LEFT OUTER JOIN sys.columns "
         "ON sys.columns.object_id = cdc.captured_columns.object_id "
         "AND sys.columns.name = cdc.captured_columns.column_name LEFT OUTER JOIN cdc.index_columns "
         "ON cdc.index_columns.object_id = cdc.captured_columns.object_id "
-        "AND cdc.index_columns.column_name = cdc.captured_columns.column_name"
+        "AND cdc.index_columns.column_name = cdc.captured_columns.column_name "
+        "LEFT OUTER JOIN cdc.change_tables ON cdc.change_tables.object_id = cdc.captured_columns.object_id "
+        "LEFT OUTER JOIN sys.columns AS source ON source.object_id = cdc.change_tables.source_object_id "
+        "AND source.column_id = cdc.captured_columns.column_id"
     )
 
 
@@ -172,6 +176,7 @@ def captured(name: str, kind: str, at: int, **members: Any) -> dict[str, Any]:
     return {
         "object_id": 7, "column_name": name, "column_type": kind, "column_ordinal": at, "is_computed": False,
         "max_length": None, "precision": None, "scale": None, "is_nullable": True, "index_ordinal": None,
+        "source_name": None,
         **members,
     }  # fmt: skip
 
@@ -197,6 +202,15 @@ def test_the_contract_that_the_metadata_gives() -> None:
         ("at", "datetime2(3)", 6, 0, True, False),
         ("code", "char(5)", 7, 0, True, False),
     ]
+
+
+@pytest.mark.parametrize(("seen", "dropped"), [("id", ["note"]), (None, [])])
+def test_a_column_that_the_source_has_no_more(seen: str | None, dropped: list[str]) -> None:
+    """Its table has no such column; where the login may not see the table, nothing says so."""
+    rows = [captured("id", "int", 1, index_ordinal=1, source_name=seen), captured("note", "int", 2)]
+    contract = contract_of(TableConfig(table="dbo.t"), INSTANCE, rows)
+    assert [c.name for c in contract.columns if c.dropped] == dropped
+    assert Contract.model_validate(contract.model_dump(mode="json")) == contract
 
 
 def test_what_the_feed_states_wins() -> None:

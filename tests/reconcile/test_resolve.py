@@ -73,6 +73,16 @@ def test_delete_and_insert_at_one_position_are_one_update() -> None:
     assert (kept["previous_key"], kept["flags"], kept["changed"]) == (None, ["clock_suspect"], ["a"])
 
 
+def test_an_update_of_a_value_whose_old_one_is_not_known_does_not_say_that_it_changed_nothing() -> None:
+    """Operation 1 has NULL for every `text` (Microsoft's page, "Large object data types")."""
+    rows = [
+        row("d", "delete", (1, 5, None), 1, 1, before_unknown_columns={"note": "unavailable"}),
+        row("i", "insert", (1, 5, "new"), 1, 2),
+    ]
+    (update,) = rows_of(resolved(rows).changes)
+    assert (update["operation"], update["changed"]) == ("update", None)
+
+
 def test_a_flag_is_added_to_those_that_are_there() -> None:
     both = ["clock_suspect", "key_changed"]
     rows = [

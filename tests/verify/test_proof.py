@@ -209,6 +209,28 @@ def test_another_text_of_the_same_value_is_no_drift() -> None:
         assert (found, drifts, first.differing) == (Counter(), [], [])
 
 
+def test_a_key_that_the_source_has_twice_is_not_proven() -> None:
+    """A feed's YAML may state a key that does not distinguish all rows; a proof is of all rows."""
+    log = simulate(13, 30)
+    rows = log.final_rows(CUSTOMERS)
+    first, second = sorted(rows)[:2]
+    other = rows[first] | {"credit": rows[first]["credit"] + 1}
+    for source in (
+        {**rows, ("again",): other, ("twice",): rows[second]},
+        # Whichever is read first.
+        {("again",): other, **rows, ("twice",): rows[second]},
+    ):
+        one = proof(log, CUSTOMERS, source, fence(log, 30, 30))
+        found, drifts, _ = judged(one)
+        assert drifts == [("differs", ("credit",)), ("missing", ())]
+        assert (found["differs"], found["missing"], found["extra"]) == (1, 1, 0)
+        explained = one.explained(one.judged(one.summed())).collected().to_pylist()
+        (cells,) = [row["cells"] for row in explained if row["verdict"] == "differs"]
+        assert [Decimal(cells[0][side]) for side in ("source", "published")] == [
+            other["credit"], rows[first]["credit"],
+        ]  # fmt: skip
+
+
 def test_no_row_is_a_table_too() -> None:
     log = simulate(12, 10)
     _, drifts, first = judged(proof(log, CUSTOMERS, {}, fence(log, 10, 10)))

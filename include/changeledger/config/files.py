@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import (
@@ -23,9 +23,26 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Yaml(yaml.CSafeLoader):
-    """`on`, `off`, `yes` and `no` are text, as in YAML 1.2: settings have such names."""
+    """`on`, `off`, `yes` and `no` are text, as in YAML 1.2: settings have such names.
+
+    A member that stands twice is refused, as YAML 1.2 has it: the last one would hide what the first one
+    says, for example that a column is hashed.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
+                continue
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value!r} is there twice", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
+_MERGE = "tag:yaml.org,2002:merge"
 _BOOLEAN = "tag:yaml.org,2002:bool"
 _Yaml.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
@@ -34,11 +51,16 @@ _Yaml.yaml_implicit_resolvers = {
 _Yaml.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
+def parsed(text: str) -> Any:
+    """What a YAML text says, in plain values. Raises YAMLError."""
+    return _Yaml(text).get_single_data()
+
+
 def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Model:
     """The file as a model. Raises ConfigError that names the file, the setting and what is wrong."""
     remedy = f"correct {path} ({documented} lists the settings)"
     try:
-        return model.model_validate(_Yaml(path.read_text("utf-8")).get_single_data())
+        return model.model_validate(parsed(path.read_text("utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{what} {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:

@@ -26,6 +26,7 @@ _POINT_IN_TIME = (
     r"^(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<clock>[0-9]{2}:[0-9]{2})(?P<second>:[0-9]{2})?"
     r"(?:[.](?P<fraction>[0-9]+))? ?(?P<zone>Z|(?P<hours>[+-][0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)?$"
 )
+_MIDNIGHT = "^([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00:00$"
 # Whole numbers and decimals; floats are compared as they are, or as text.
 _EXACT = ("smallint", "int", "bigint", "decimal")
 
@@ -47,8 +48,9 @@ def form_of(column: Column, other: Column) -> Form:
         return _of_text(column, other) if column.spark_type == "string" else Form()
     if column.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
         return Form(partial(_number, scale=max(_scale(column), _scale(other))))
-    # A point in time as text in one feed and as a timestamp in the other, or anything else.
-    return Form(_printed_without_zeros, display.texts)
+    # A point in time as text in one feed and as a timestamp in the other, a day as its midnight, or anything
+    # else.
+    return Form(_plainly_printed, display.texts)
 
 
 def _of_text(column: Column, other: Column) -> Form:
@@ -89,8 +91,9 @@ def _without_zeros(texts: pa.StringArray) -> pa.StringArray:
     return pc.if_else(pc.match_substring(texts, "."), trimmed, texts)
 
 
-def _printed_without_zeros(cells: pa.Array) -> pa.StringArray:
-    return _without_zeros(display.texts(cells))
+def _plainly_printed(cells: pa.Array) -> pa.StringArray:
+    """Without the zeros that end a fraction, and without midnight."""
+    return pc.replace_substring_regex(_without_zeros(display.texts(cells)), _MIDNIGHT, r"\1")
 
 
 def _scale(column: Column) -> int:

@@ -123,8 +123,24 @@ def differing(before: Image, after: Image) -> Bools:
 
 
 def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
-    """array<string> of the columns that differ, without gaps; NULL if a side is missing."""
-    return named_where(differing(before, after), names, before.present & after.present)
+    """array<string> of the columns that differ, without gaps; NULL if a side is missing.
+
+    NULL, too, if none is seen to differ and a gap may hide one that does.
+    """
+    different, both = differing(before, after), before.present & after.present
+    is_hidden = may_hide(before.states, after.states, len(both)) & ~different.any(axis=1)
+    return named_where(different, names, both & ~is_hidden)
+
+
+def may_hide(before: Bytes | None, after: Bytes | None, rows: int) -> Bools:
+    """n: may a cell have changed of which only the new value is known? By the states of both images.
+
+    A cell that neither image has was not changed, or is not captured.
+    """
+    if before is None:
+        return np.zeros(rows, np.bool_)
+    is_new = before != KNOWN if after is None else (before != KNOWN) & (after == KNOWN)
+    return np.asarray(is_new.any(axis=1))
 
 
 def fitted(image: Image, written: Contract, contract: Contract) -> Image:

@@ -19,6 +19,7 @@ from changeledger.model.table_names import RESERVED
 class Column(Strict):
     """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1.
 
+    `dropped`: the source's table has the column no more, though it is captured still.
     `length_stated`: false if records say only that it has text or bytes; a max type stands for it.
     `publish`: how it is published, None: as it is; `hash_key`: which key hashes it (`kernels.publishing`).
     `origin`: of a published column that is not as in the source, the source's.
@@ -30,6 +31,7 @@ class Column(Strict):
     nullable: bool = True
     key_position: int = Field(default=0, ge=0, description="1-based place in the key, 0 outside it")
     computed: bool = False
+    dropped: bool = Field(default=False, exclude_if=lambda dropped: not dropped)
     length_stated: bool = Field(default=True, exclude_if=bool)
     publish: PublishRule | None = Field(default=None, exclude_if=lambda rule: rule is None)
     hash_key: str | None = Field(default=None, exclude_if=lambda key: key is None)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from changeledger.kernels import images, order
 from changeledger.kernels.arrow import Bools, Indices, column, equal, named_where, valid
+from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.images import differs
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -67,9 +68,11 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
     moved = np.asarray(_differ(old_key, key).any(axis=1))
     before, after = column(old, "before"), column(new, "after")
     differing = _differ(before, after)
-    for gaps in (column(old, "before_unknown_columns"), column(new, "after_unknown_columns")):
-        states = images.states(gaps, contract.names)
-        differing &= True if states is None else states == 0
+    gaps = (column(old, "before_unknown_columns"), column(new, "after_unknown_columns"))
+    sides = [images.states(of_side, contract.names) for of_side in gaps]
+    for states in sides:
+        differing &= True if states is None else states == KNOWN
+    is_hidden = images.may_hide(sides[0], sides[1], len(key)) & ~differing.any(axis=1)
     same = {"operation": change.UPDATE, "window_id": window_id}
     by_name = {
         "previous_key": pc.if_else(pa.array(moved), old_key, pa.scalar(None, key.type)),
@@ -77,7 +80,7 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
         "before_unknown_columns": column(old, "before_unknown_columns"),
         "paired_source_position": column(old, "source_position"),
         "paired_change_id": column(old, "change_id"),
-        "changed": named_where(differing, contract.names, np.ones(len(key), np.bool_)),
+        "changed": named_where(differing, contract.names, ~is_hidden),
         "flags": with_flag(column(new, "flags"), change.KEY_CHANGED, moved),
         **{name: pa.repeat(pa.scalar(text, pa.string()), len(key)) for name, text in same.items()},
     }

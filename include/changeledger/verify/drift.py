@@ -155,8 +155,9 @@ class Explain:
         explained_rows = []
         for wrong in tables[WRONG].select(JUDGED.names).to_pylist():
             key = wrong["key_1"], wrong["key_2"]
-            source_row, version = source.get(key), (*key, wrong["change_id"])
+            version = (*key, wrong["change_id"])
             published = current.get(version) or past.get(version)
+            source_row = _differing(source.get(key, []), published, wrong["numbers"] or ())
             shown = source_row or published
             explained_rows.append(
                 {
@@ -191,15 +192,27 @@ class Explain:
 _Shown = dict[tuple[Any, ...], dict[str, Any]]
 
 
-def _by_key(rows: Sequence[dict[str, Any]]) -> tuple[_Shown, _Shown, _Shown, _Shown]:
+def _differing(
+    rows: Sequence[dict[str, Any]], published: dict[str, Any] | None, numbers: Sequence[int]
+) -> dict[str, Any] | None:
+    """Of the source's rows of a key, of which there may be several, the one that was judged."""
+    differs = (row for row in rows if published and all(
+        row["texts"][at] != published["texts"][at] for at in numbers
+    ))  # fmt: skip
+    return next(differs, rows[0] if rows else None)
+
+
+def _by_key(
+    rows: Sequence[dict[str, Any]],
+) -> tuple[dict[tuple[Any, ...], list[dict[str, Any]]], _Shown, _Shown, _Shown]:
     """Of the source by key; of what is published, and of history, by key and version; the last begun ones."""
-    source: _Shown = {}
+    source: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     versions: dict[int, _Shown] = {CURRENT: {}, HISTORY: {}}
     last: _Shown = {}
     for row in rows:
         key = row["key_1"], row["key_2"]
         if row["part"] == SOURCE:
-            source.setdefault(key, row)
+            source.setdefault(key, []).append(row)
             continue
         versions[row["part"]][*key, row["version"]] = row
         is_last = key not in last or (row["sort_key"] or b"") > (last[key]["sort_key"] or b"")

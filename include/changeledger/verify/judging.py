@@ -62,6 +62,14 @@ class _Versions(NamedTuple):
     touched: Bools
 
 
+class _Source(NamedTuple):
+    """Of each key its row in the source, -1 if there is none; and whether it has several, though nobody has
+    touched it: what is published has one."""
+
+    rows: Indices
+    repeated: Bools
+
+
 @dataclass(frozen=True)
 class Judge:
     """Keys of the `differing` buckets, and those apart, one by one; others may be among the rows."""
@@ -77,52 +85,79 @@ class Judge:
         apart = touched | _any(keys[(part == CURRENT) & flags_of(column(rows, "has_gaps"))], size)
         looked_at = np.isin(column(rows, "bucket").to_numpy(), list(self.differing)) | apart[keys]
         versions = _versions(rows, keys, part, touched, looked_at)
-        source = np.full(size, -1)
-        # The first row of a key.
-        read = np.flatnonzero((part == SOURCE) & looked_at)[::-1]
-        source[keys[read]] = read
-        return self._judged(rows, keys, source, versions)
-
-    def _judged(
-        self, rows: pa.Table, keys: Numbers, source: Indices, versions: _Versions
-    ) -> Mapping[str, pa.Table]:
-        size = len(source)
         cells = CellHashes.of(column(rows, "cells"), len(self.columns.forms))
-        of = keys[versions.rows]
-        source_cells, published_cells = cells.take(source[of]), cells.take(versions.rows)
-        bad = source_cells.known & published_cells.known & (source_cells.numbers != published_cells.numbers)
-        live = versions.right & versions.alive
-        is_equal = live & (source[of] >= 0) & ~bad.any(axis=1)
-        is_there, has_version = source >= 0, _any(of, size)
-        equal, lived = _any(of[is_equal], size), _any(of[live], size)
-        may_lack = _any(of[(versions.right & ~versions.alive) | versions.fresh], size) | ~has_version
-        in_flight = _any(of[versions.touched], size)
-        fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
-        verdict = np.select(
-            [equal, is_there & lived, is_there, may_lack],
-            [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
-            _CODES[EXTRA],
-        )
-        unknown = _least((~published_cells.known).sum(axis=1)[is_equal], of[is_equal], size)
-        seen = is_there | has_version
-        counts = _counted(verdict, seen, is_there, unknown)
-        wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
-        at = _newest(rows, of, versions, live, size)[wrong]
-        numbers = [
-            np.flatnonzero(bad[version]).tolist() if code == _CODES[DIFFERS] else None
-            for version, code in zip(at.tolist(), verdict[wrong].tolist(), strict=True)
-        ]
-        some = np.zeros(size, np.int64)
-        some[keys] = np.arange(len(keys))
-        compared = np.full(len(wrong), -1)
-        compared[at >= 0] = versions.rows[at[at >= 0]]
-        columns = [
-            *rows.select(["key_1", "key_2", "bucket"]).take(pa.array(some[wrong])).columns,
-            pa.array(_VERDICTS).take(pa.array(verdict[wrong])),
-            pa.array(numbers, pa.list_(pa.int32())),
-            taken(column(rows, "change_id"), compared),
-        ]
-        return {COUNTS: counts, WRONG: pa.table(columns, schema=JUDGED)}
+        read = np.flatnonzero((part == SOURCE) & looked_at)
+        repeated = (np.bincount(keys[read], minlength=size) > 1) & ~touched
+        source = _Source(_worst(cells, keys, read, versions, size), repeated)
+        return _judged(rows, keys, cells, source, versions)
+
+
+def _judged(
+    rows: pa.Table, keys: Numbers, cells: CellHashes, source: _Source, versions: _Versions
+) -> Mapping[str, pa.Table]:
+    size = len(source.rows)
+    of = keys[versions.rows]
+    source_cells, published_cells = cells.take(source.rows[of]), cells.take(versions.rows)
+    bad = _differ(source_cells, published_cells)
+    live = versions.right & versions.alive
+    is_equal = live & (source.rows[of] >= 0) & ~bad.any(axis=1)
+    is_there, has_version = source.rows >= 0, _any(of, size)
+    equal, lived = _any(of[is_equal], size), _any(of[live], size)
+    may_lack = _any(of[(versions.right & ~versions.alive) | versions.fresh], size) | ~has_version
+    in_flight = _any(of[versions.touched], size)
+    fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
+    verdict = np.select(
+        [equal & ~source.repeated, is_there & lived & ~equal, is_there, may_lack],
+        [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
+        _CODES[EXTRA],
+    )
+    unknown = _least((~published_cells.known).sum(axis=1)[is_equal], of[is_equal], size)
+    seen = is_there | has_version
+    counts = _counted(verdict, seen, is_there, unknown)
+    wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
+    at = _newest(rows, of, versions, live, size)[wrong]
+    numbers = [
+        np.flatnonzero(bad[version]).tolist() if code == _CODES[DIFFERS] else None
+        for version, code in zip(at.tolist(), verdict[wrong].tolist(), strict=True)
+    ]
+    some = np.zeros(size, np.int64)
+    some[keys] = np.arange(len(keys))
+    compared = np.full(len(wrong), -1)
+    compared[at >= 0] = versions.rows[at[at >= 0]]
+    columns = [
+        *rows.select(["key_1", "key_2", "bucket"]).take(pa.array(some[wrong])).columns,
+        pa.array(_VERDICTS).take(pa.array(verdict[wrong])),
+        pa.array(numbers, pa.list_(pa.int32())),
+        taken(column(rows, "change_id"), compared),
+    ]
+    return {COUNTS: counts, WRONG: pa.table(columns, schema=JUDGED)}
+
+
+def _worst(cells: CellHashes, keys: Numbers, read: Indices, versions: _Versions, size: int) -> Indices:
+    """Of each key its row in the source (-1: none); of several the first that equals no version.
+
+    A stated key may distinguish fewer rows than the source has.
+    """
+    source = np.full(size, -1)
+    source[keys[read[::-1]]] = read[::-1]
+    several = read[np.bincount(keys[read], minlength=size)[keys[read]] > 1]
+    if len(several):
+        live = versions.rows[versions.right & versions.alive]
+        live = live[np.argsort(keys[live], kind="stable")]
+        begins, ends = (np.searchsorted(keys[live], keys[several], side) for side in ("left", "right"))
+        counts = ends - begins
+        at = np.repeat(np.arange(len(several)), counts)
+        version = live[np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[at]]
+        is_equal = ~_differ(cells.take(several[at]), cells.take(version)).any(axis=1)
+        odd = np.delete(several, at[is_equal])[::-1]
+        source[keys[odd]] = odd
+    return source
+
+
+def _differ(cells: CellHashes, other: CellHashes) -> Bools:
+    """n x columns: known on both sides, and not equal."""
+    unequal: Bools = cells.known & other.known & (cells.numbers != other.numbers)
+    return unequal
 
 
 def _any(keys: Numbers, size: int) -> Bools:

@@ -71,6 +71,20 @@ def test_names_that_are_taken_get_their_type() -> None:
     assert stored_names(read, there) == ["id", "Source_Position::int", "a::string", "b"]
 
 
+def test_a_column_whose_own_name_ends_as_a_stored_one_does_is_another_column() -> None:
+    """A name may hold colons (Microsoft's page "Database identifiers"): its cells are nobody else's."""
+    read = pa.schema([("qty", pa.string()), ("Qty::string", pa.string()), ("n::int", pa.int16())])
+    stored = stored_names(read, {})
+    assert stored == ["qty", "Qty::string::string", "n::int::int"]
+    rows = RawRows.of(
+        pa.RecordBatch.from_arrays(
+            [pa.array([None], pa.string()), pa.array(["other"]), pa.array([1], pa.int32())], stored
+        )
+    )
+    assert [rows.text(name)[0].as_py() for name in read.names] == [None, "other", "1"]
+    assert not rows.has("n")
+
+
 def test_a_column_whose_type_changed_is_one() -> None:
     rows = RawRows.of(
         pa.RecordBatch.from_pydict(

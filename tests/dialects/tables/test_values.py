@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -149,6 +150,21 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (7, pa.int64(), "decimal(10,2)", Decimal("7.00")),
     (1e300, pa.float64(), "real", NONE),
     (0.5, pa.float64(), "real", 0.5),
+    # 24 bits of a number (IEEE 754): 2^24 + 1 is none of 32 bits. The shortest text of 0.1 is that of either.
+    (2.0**24, pa.float64(), "real", 2.0**24),
+    (2.0**24 + 1, pa.float64(), "real", NONE),
+    (2**24 + 1, pa.int32(), "real", NONE),
+    (2**62, pa.int64(), "real", 2.0**62),
+    (2**62 + 1, pa.int64(), "real", NONE),
+    (0.1, pa.float64(), "real", float(np.float32(0.1))),
+    (0.12345678901, pa.float64(), "real", NONE),
+    (Decimal("0.1"), pa.decimal128(2, 1), "real", float(np.float32(0.1))),
+    (Decimal("16777216.5"), pa.decimal128(9, 1), "real", NONE),
+    # SQL Server's own types have no such numbers, whatever the target's column holds.
+    (float("nan"), pa.float64(), "float", NONE),
+    (float("-inf"), pa.float32(), "real", NONE),
+    (-1, pa.int16(), "tinyint", NONE),
+    (256, pa.int16(), "tinyint", NONE),
     (3, pa.int32(), "float", 3.0),
     # All else goes by way of its text.
     (1, pa.int32(), "bit", True),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from changeledger.config.files import invalid_settings
+from changeledger.config.files import invalid_settings, parsed
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 
@@ -56,7 +56,7 @@ def rows(lines: Iterable[str | bytes]) -> list[Row | Unreadable]:
 def _read(line: str | bytes, make: Any) -> Any:
     try:
         # Numbers keep their digits: none of them goes through a double.
-        fields = json.loads(line, parse_float=str, parse_int=_whole)
+        fields = json.loads(line, parse_float=str, parse_int=_whole, object_pairs_hook=_members)
         if not isinstance(fields, dict):
             return Unreadable("the line is no JSON object")
         return make(fields)
@@ -64,6 +64,15 @@ def _read(line: str | bytes, make: Any) -> Any:
         return Unreadable(f"the line is no record: there is no {error}")
     except (ValueError, TypeError, RecursionError) as error:
         return Unreadable(f"the line is no record: {error}")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError where a member stands twice: which of its values counts nobody can say."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return members
 
 
 class _Digits(str):
@@ -149,6 +158,8 @@ def _cell(value: Any) -> str | None:
     """A cell as text. Raises ValueError as `_name` does."""
     if value is None:
         return None
+    if isinstance(value, dict | list):
+        raise TypeError("a cell is an object or a list: write it as the text that the column has")
     return _name(value) if isinstance(value, str) else json.dumps(value)
 
 
@@ -201,7 +212,7 @@ def contracts(path: Path) -> dict[str, Contract]:
     """
     remedy = f"correct {path}: `table`, `key`, and `columns` with `name` and `type` (docs/decode.md)"
     try:
-        stored = yaml.safe_load(path.read_text("utf-8"))
+        stored = parsed(path.read_text("utf-8"))
         stated = [
             _Stated.model_validate(entry) for entry in (stored if isinstance(stored, list) else [stored])
         ]

@@ -29,11 +29,15 @@ def _large(writer_schema: Contract) -> Bools:
 def changed(
     before: Image, after: Image, is_update: Bools, mask: Masks, writer_schema: Contract
 ) -> pa.ListArray:
-    """The mask's columns, and the large objects that are seen to differ; without a mask all that differ."""
+    """The mask's columns, and the large objects that are seen to differ; without a mask all that differ.
+
+    Not known where these are none, and the old value of a large object is not: its bit is never set.
+    """
     is_changed = images.differing(before, after)
     by_mask = mask.columns | (is_changed & _large(writer_schema))
     is_changed = np.where(mask.known[:, None], by_mask, is_changed)
-    known = is_update & (mask.known | before.present)
+    is_hidden = images.may_hide(before.states, after.states, len(is_update)) & before.present
+    known = is_update & (mask.known | before.present) & (is_changed.any(axis=1) | ~is_hidden)
     return named_where(is_changed & known[:, None], writer_schema.names, known)
 
 

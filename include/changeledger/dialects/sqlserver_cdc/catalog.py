@@ -54,8 +54,9 @@ class CdcCatalog:
         )  # fmt: skip
         self._captured = Table(
             "captured_columns", meta,
-            Column("object_id", Integer), Column("column_name", String), Column("column_type", String),
-            Column("column_ordinal", Integer), Column("is_computed", Integer), schema=cdc_schema,
+            Column("object_id", Integer), Column("column_name", String), Column("column_id", Integer),
+            Column("column_type", String), Column("column_ordinal", Integer), Column("is_computed", Integer),
+            schema=cdc_schema,
         )  # fmt: skip
         self._index = Table(
             "index_columns", meta,
@@ -72,9 +73,9 @@ class CdcCatalog:
         )
         self._columns = Table(
             "columns", meta,
-            Column("object_id", Integer), Column("name", String), Column("max_length", Integer),
-            Column("precision", Integer), Column("scale", Integer), Column("is_nullable", Integer),
-            schema="sys",
+            Column("object_id", Integer), Column("name", String), Column("column_id", Integer),
+            Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer),
+            Column("is_nullable", Integer), schema="sys",
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
@@ -91,13 +92,17 @@ class CdcCatalog:
         )  # fmt: skip
 
     def captured_columns(self) -> Select[Any]:
-        """Every captured column, with the size of its type (`max_length` is in bytes, -1 for max)."""
+        """Every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
+
+        `source_name`: of the source table's column; NULL if that has it no more, or may not be seen.
+        """
         captured, size, index = self._captured.c, self._columns.c, self._index.c
+        tables, source = self._change_tables.c, self._columns.alias("source")
         return (
             select(
                 captured.object_id, captured.column_name, captured.column_type, captured.column_ordinal,
                 captured.is_computed, size.max_length, size.precision, size.scale, size.is_nullable,
-                index.index_ordinal,
+                index.index_ordinal, source.c.name.label("source_name"),
             )
             .select_from(self._captured)
             .outerjoin(
@@ -106,6 +111,13 @@ class CdcCatalog:
             .outerjoin(
                 self._index,
                 and_(index.object_id == captured.object_id, index.column_name == captured.column_name),
+            )
+            .outerjoin(self._change_tables, tables.object_id == captured.object_id)
+            .outerjoin(
+                source,
+                and_(
+                    source.c.object_id == tables.source_object_id, source.c.column_id == captured.column_id
+                ),
             )
         )  # fmt: skip
 
@@ -168,6 +180,7 @@ def contract_of(
             "grant SELECT on cdc.captured_columns to the feed's login, or enable the capture again",
         )
     stated = {c.name.lower(): c for c in config.stated}
+    sees_source = any(row["source_name"] is not None for row in captured)
     keys = key_positions(config, [row["column_name"] for row in captured])
     columns = []
     for row in captured:
@@ -182,6 +195,7 @@ def contract_of(
                 nullable=override.nullable if override else row["is_nullable"] in (None, True, 1),
                 key_position=position,
                 computed=bool(row["is_computed"]),
+                dropped=sees_source and row["source_name"] is None,
             )
         )
     return Contract(table=config.table, columns=tuple(columns))

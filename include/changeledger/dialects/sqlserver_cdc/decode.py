@@ -161,7 +161,8 @@ def _gaps(
 
     Of large columns: on operation 3 always, of text, ntext and image on operation 1, too; on 4 where the mask
     does not set their bit; on 5, which has no mask and may be an update. A column that cannot be NULL never
-    is: captures have lost a `bit` of deletes (estuary/connectors#2796).
+    is: captures have lost a `bit` of deletes (estuary/connectors#2796). One that the source's table has no
+    more is NULL in every row since; only an update with its bit has set it to NULL.
     """
     before, after = (np.full((rows.size, len(cells)), KNOWN, np.uint8) for _ in range(2))
     for at, (column, cell) in enumerate(zip(plan.writer_schema.columns, cells, strict=True)):
@@ -169,6 +170,9 @@ def _gaps(
             before[:, at] = after[:, at] = NOT_CAPTURED
         elif not column.nullable and not column.computed:
             before[~valid(cell), at] = after[~valid(cell), at] = UNAVAILABLE
+        elif column.dropped and not column.computed:
+            before[~valid(cell), at] = UNAVAILABLE
+            after[~valid(cell) & ((code != _AFTER) | ~flags[:, at]), at] = UNAVAILABLE
         elif column.sql_type.is_large and not column.computed:
             empty = ~valid(cell)
             codes = (_DELETE, _BEFORE) if column.sql_type.is_lob else (_BEFORE,)

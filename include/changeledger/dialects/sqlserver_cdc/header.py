@@ -132,17 +132,36 @@ def _mask(column: Read) -> pa.BinaryArray:
 
 
 def _committed(rows: RawRows, feed: Feed) -> tuple[pa.TimestampArray, Bools]:
-    """The commit times, which are the server's local times without a zone; and which of them are doubtful."""
+    """The commit times, which are the server's local times without a zone; and which of them are doubtful.
+
+    An export may write another offset than zero beside a time: then it counts. A `Z` says nothing, for tools
+    write it beside local times, too. Where either contradicts the feed's zone the time is doubtful.
+    """
     fold, _ = rows.whole(COMMIT_FOLD, otherwise=instants.NO_FOLD)
     is_doubtful = np.zeros(rows.size, np.bool_)
 
     def read(column: Read) -> pa.TimestampArray:
         local, has_time = instants.read(column, in_zone=False)
         utc, doubtful = instants.to_utc(local, feed.time_zone, fold)
+        utc, doubtful = _by_offsets(column, local, utc, doubtful, feed.time_zone)
         np.logical_or(is_doubtful, doubtful & has_time, out=is_doubtful)
         return instants.known(utc, has_time)
 
     return rows.first(COMMIT_TIME, read, INSTANT), is_doubtful
+
+
+def _by_offsets(
+    column: Read, local: instants.Micros, utc: instants.Micros, doubtful: Bools, zone: str
+) -> tuple[instants.Micros, Bools]:
+    """`utc` and `doubtful` by the zones that texts name beside the local times."""
+    stated, names_zone = instants.in_zones(column)
+    if not names_zone.any():
+        return utc, doubtful
+    counts = names_zone & (stated != local)
+    passes = [instants.to_utc(local, zone, np.full(len(local), fold))[0] for fold in (0, 1)]
+    agrees = (stated == passes[0]) | (stated == passes[1])
+    contradicted = names_zone & (utc != stated)
+    return np.where(counts, stated, utc), np.where(counts, ~agrees, doubtful | contradicted)
 
 
 def mask_rules(writer_schema: Contract) -> MaskRules:  # noqa: ARG001 - the same for all

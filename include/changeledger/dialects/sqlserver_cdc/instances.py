@@ -59,8 +59,14 @@ def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureIn
     if not own_instances:
         raise several_alike(table, {f"{i.table} ({i.name})" for i in alike})
     begun = [i for i in own_instances if i.start_lsn is not None]
-    # A clean-up can give both the same start_lsn.
-    return sorted(begun or own_instances, key=lambda i: (i.start_lsn or b"", i.created or datetime.min))
+    in_order = sorted(begun or own_instances, key=lambda i: (i.created or datetime.min, i.start_lsn or b""))
+    # A clean-up of one instance alone can move it behind a newer one, which then has all that it has. One of
+    # all gives them the same start_lsn.
+    return [
+        instance
+        for at, instance in enumerate(in_order)
+        if all((instance.start_lsn or b"") <= (newer.start_lsn or b"") for newer in in_order[at + 1 :])
+    ]
 
 
 def _not_captured(table: str, instances: Iterable[CaptureInstance]) -> ConfigError:

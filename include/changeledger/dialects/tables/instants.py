@@ -63,6 +63,20 @@ def read(column: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
     )
 
 
+def in_zones(column: Read) -> tuple[Micros, Bools]:
+    """The points in time of texts that name their zone, in UTC, and which of the texts do."""
+    micros, names_zone = np.zeros(len(column.values), np.int64), np.zeros(len(column.values), np.bool_)
+    if column.kind == "string":
+        unusual = pc.invert(pc.match_substring_regex(column.values, _USUAL)).fill_null(False)
+        for row in np.flatnonzero(unusual.to_numpy(zero_copy_only=False)):
+            text = column.values[int(row)].as_py()
+            match = _TEXT.match(text.strip())
+            moment = of_text(text, in_zone=True) if match and (match["zone"] or "").strip() else None
+            if moment is not None:
+                micros[row], names_zone[row] = moment, True
+    return micros, names_zone
+
+
 def of_text(text: str, *, in_zone: bool) -> int | None:
     """One time; None if the text is none. A time of day alone is none."""
     match = _TEXT.match(text.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from changeledger.kernels.arrow import Bools, numbers, valid
 
 # The columns of a raw table that are its own.
 OWN = ("window_id", "source_position", "_instance")
+# How the name of a stored column says its type.
+_TYPED = re.compile(r"::[a-z0-9_(),]+\Z")
 _INTS = {"tinyint", "smallint", "int"}
 _INT = (-(2**31), 2**31 - 1)
 _KINDS = {
@@ -44,8 +47,8 @@ def stored_names(read: pa.Schema, spark_types: Mapping[str, str]) -> list[str]:
     """Names in the raw table for the columns that were read.
 
     A source column whose name is taken there, by a column of the raw table itself or by one that had
-    another type before, is stored as `<name>::<type>`: raw rows stay as they were read. `spark_types`
-    are those of the raw table's columns (Spark's names) by lower-case name.
+    another type before, is stored as `<name>::<type>`: raw rows stay as they were read. So is one whose own
+    name ends so. `spark_types` are those of the raw table's columns (Spark's names) by lower-case name.
     """
     kinds = {**spark_types, **dict.fromkeys(OWN, "")}
     names = []
@@ -53,7 +56,7 @@ def stored_names(read: pa.Schema, spark_types: Mapping[str, str]) -> list[str]:
         kind = kind_of(field.type)
         # Iceberg has no whole number narrower than int.
         in_lake = "int" if kind in {"tinyint", "smallint"} else kind
-        is_free = kinds.get(field.name.lower(), kind) in {kind, in_lake}
+        is_free = kinds.get(field.name.lower(), kind) in {kind, in_lake} and not _TYPED.search(field.name)
         names.append(field.name if is_free else f"{field.name}::{in_lake}")
     return names
 

@@ -1,8 +1,9 @@
 """Cells of change tables: what was read, in whatever type, as a value of the contract's type.
 
-A column that has the contract's type already is taken as it is. Texts of times, GUIDs and padded types are
-brought into their canonical form (docs/types.md), however they were read. A number becomes the same number of
-another type, or does not fit; all else goes by way of its text. A batch of texts in the usual form is
+A column that has the contract's type already is taken as it is, but for numbers that SQL Server does not
+have. Texts of times, GUIDs and padded types are brought into their canonical form (docs/types.md), however
+they were read. A number becomes the same number of another type, or does not fit; all else goes by way of its
+text. A batch of texts in the usual form is
 converted as a whole; where one text of it is otherwise, `sql_text` reads each of them.
 """
 
@@ -32,6 +33,8 @@ _DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
 _IN_FORM = {"uniqueidentifier", "char", "nchar", "date", "time", "datetimeoffset", *_DATE_AND_CLOCK}
 # What a floating point number keeps of a decimal, whatever the digits are; one of more was rounded.
 _KEPT_DIGITS = {pa.float32(): 6, pa.float64(): 15}
+# Up to here a 32-bit number has every whole number.
+_WHOLE_IN_FLOAT32 = 2**24
 _MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z")
 
 
@@ -73,7 +76,7 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
         values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
     in_form = sql.base in _IN_FORM
     if read.kind == column.spark_type and not (in_form and read.kind == "string"):
-        return cells.Cells(values)
+        return _checked(values, _in_range(values, sql))
     kind = arrow_type(column.spark_type)
     if not in_form and read.kind.startswith(_NUMBERS) and column.spark_type.startswith(_NUMBERS):
         return _checked(values, _in_range(_of_number(values, kind), sql))
@@ -169,10 +172,20 @@ def _of_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _to_float32(values: pa.Array) -> pa.Array:
-    wide = pc.cast(values, pa.float64())
+    """The 32-bit numbers that are the same, or have the same shortest text: 0.1 is 0.1 in both widths."""
+    wide = numbers(pc.cast(values, pa.float64(), safe=False))
     with np.errstate(over="ignore"):
-        narrow = numbers(wide).astype(np.float32)
-    return pa.array(narrow, pa.float32(), mask=~valid(wide))
+        narrow = wide.astype(np.float32)
+    fits = valid(values) & np.isfinite(narrow)
+    is_exact = narrow.astype(np.float64) == wide
+    if not pa.types.is_floating(values.type):
+        is_exact &= np.abs(wide) <= _WHOLE_IN_FLOAT32
+    for row in np.flatnonzero(fits & ~is_exact):
+        fits[row] = Decimal(str(values[int(row)].as_py())) in {
+            Decimal(float(narrow[row])),
+            Decimal(str(narrow[row])),
+        }
+    return pa.array(narrow, pa.float32(), mask=~fits)
 
 
 def _one_by_one_exactly(values: pa.Array, kind: pa.DataType) -> pa.Array:
