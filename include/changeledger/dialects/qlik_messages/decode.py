@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +64,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     rows = np.array([event.at for event in events], np.int64)
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
     read = _read(events, of_events, plan)
-    bad = _problems(read, values, plan.writer_schema)
+    bad = _problems(read, plan.writer_schema)
     if plan.masks_unreadable is not None:
         closed = Outcome(change.QUARANTINED, "mask_order_contradicted", plan.masks_unreadable[:500])
         masked = [number for number, event in enumerate(events) if event.change_mask]
@@ -114,7 +112,7 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     return Read(events, place, of_changes, of_columns, before, after, key, old)
 
 
-def _problems(read: Read, values: Sequence[bytes | None], writer_schema: Contract) -> dict[int, Outcome]:
+def _problems(read: Read, writer_schema: Contract) -> dict[int, Outcome]:
     """What is wrong with events, by their numbers."""
     place, events = read.place, read.events
     streamed = ~read.are(REFRESH)
@@ -132,8 +130,7 @@ def _problems(read: Read, values: Sequence[bytes | None], writer_schema: Contrac
         doubtful |= ~valid(cells)
     outcomes = {}
     for number in np.flatnonzero(doubtful).tolist():
-        value = values[events[number].at] or b""
-        problem = _problem_of_place(read, number) or _problem_of_images(read, number, value, writer_schema)
+        problem = _problem_of_place(read, number) or _problem_of_images(read, number, writer_schema)
         if problem is not None:
             outcomes[number] = problem.outcome
     return outcomes
@@ -159,18 +156,9 @@ def _problem_of_place(read: Read, number: int) -> Problem | None:
     return None
 
 
-@lru_cache(maxsize=64)
-def _inexact(writer_schema: Contract) -> re.Pattern[str] | None:
-    """A decimal as a JSON number of more digits than a double keeps."""
-    names = "|".join(re.escape(c.name) for c in writer_schema.columns if c.spark_type.startswith("decimal"))
-    # Zeros before the first other digit do not count.
-    member, many = rf'"(?:{names})\\*"\s*:\s*-?', rf"(?:0[.]0*+)?+(?:[.]?[0-9]){{{EXACT_DIGITS + 1},}}"
-    return re.compile(rf"{member}(?=[0-9.]*[.eE]){many}") if names else None
-
-
-def _problem_of_images(read: Read, number: int, value: bytes, writer_schema: Contract) -> Problem | None:
-    event, inexact = read.events[number], _inexact(writer_schema)
-    if inexact is not None and inexact.search(value.decode()):
+def _problem_of_images(read: Read, number: int, writer_schema: Contract) -> Problem | None:
+    event = read.events[number]
+    if read.before.inexact[number] or read.after.inexact[number]:
         what = f"a decimal of more than {EXACT_DIGITS} digits as a JSON number; have it written as text"
         return Problem("inexact_number", what)
     if event.unknown:
