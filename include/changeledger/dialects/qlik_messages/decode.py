@@ -26,9 +26,6 @@ from changeledger.kernels.changes import Changes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
-# A mask of changes names a column of the key, but the message has no old key.
-OLD_KEY_UNKNOWN = "old_key_unknown"
-
 
 class Read(NamedTuple):
     """n events of a table, read as far as they can be. `key`, `old_key`: their cells."""
@@ -223,12 +220,14 @@ def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contra
     is_update, is_refresh = read.are(UPDATE), read.are(REFRESH)
     key_in_mask = read.change_mask.columns[:, columns_of_key(writer_schema)].any(axis=1)
     place = read.place
+    # Both order changes: one that lacks either is before all others that have it.
+    has_position = np.array([bool(event.position) for event in read.events], np.bool_)
     return {
         change.POSITION_UNKNOWN: is_refresh,
         change.BEFORE_UNKNOWN: is_update & ~read.before.image.present,
-        OLD_KEY_UNKNOWN: is_update & key_in_mask & ~knows_old_key,
+        change.OLD_KEY_UNKNOWN: is_update & key_in_mask & ~knows_old_key,
         change.KEY_CHANGED: moved,
-        change.ORDER_AMBIGUOUS: ~is_refresh & ~valid(place.sequence) & ~valid(place.ordinal),
+        change.ORDER_AMBIGUOUS: ~is_refresh & ~(valid(place.sequence) & has_position),
         change.MASK_DISAGREES: mask_disagrees(
             read.before, read.after, [event.operation for event in read.events], read.change_mask,
             read.column_mask, writer_schema,

@@ -74,9 +74,7 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
         gc=False,
     )
     keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
-    return ImageLayout(
-        row, cells, fields, keys, [column.sql_type.is_large for column in writer_schema.columns]
-    )
+    return ImageLayout(row, cells, fields, keys, writer_schema.large)
 
 
 def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:

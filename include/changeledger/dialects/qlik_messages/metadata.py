@@ -116,7 +116,13 @@ def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
         name = column.name.lower()
         place = places.get(name, 0) if places else column.key_position
         columns.append(column.model_copy(update={**types.get(name, {}), "key_position": place}))
-    stated_as = {"table": config.table, "columns": tuple(columns), "source_table": writer_schema.table}
+    large = zip(writer_schema.names, writer_schema.large, strict=True)
+    stated_as = {
+        "table": config.table,
+        "columns": tuple(columns),
+        "source_table": writer_schema.table,
+        "large_objects": frozenset(name for name, is_large in large if is_large),
+    }
     return writer_schema.model_copy(update=stated_as)
 
 
