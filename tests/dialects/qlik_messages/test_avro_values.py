@@ -69,6 +69,9 @@ def annotated(kind: str, logical: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "logicalType": logical, **more}
 
 
+POINT = "datetime2(7)"
+MICROS = annotated("long", "timestamp-micros")
+NANOS = annotated("long", "timestamp-nanos")
 FIXED = {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
 MISFIT = "value_does_not_fit"
 
@@ -101,11 +104,11 @@ MISFIT = "value_does_not_fit"
         ("time(3)", annotated("int", "time-millis"), 86_399_999, "23:59:59.999"),
         ("time(3)", annotated("int", "time-millis"), 86_400_000, MISFIT),
         ("time(3)", annotated("int", "time-millis"), -1, MISFIT),
-        ("datetime2(7)", annotated("long", "timestamp-micros"), -62_135_596_800_000_000, "0001-01-01 00:00:00.0000000"),
-        ("datetime2(7)", annotated("long", "timestamp-micros"), 253_402_300_800_000_000, MISFIT),
-        ("datetime2(7)", annotated("long", "local-timestamp-millis"), -1, "1969-12-31 23:59:59.9990000"),
-        ("datetime2(7)", annotated("long", "timestamp-nanos"), 1_786_119_900_883_333_300, "2026-08-07 16:25:00.8833333"),
-        ("datetime2(7)", annotated("long", "timestamp-nanos"), 1_786_119_900_883_333_333, MISFIT),
+        (POINT, MICROS, -62_135_596_800_000_000, "0001-01-01 00:00:00.0000000"),
+        (POINT, MICROS, 253_402_300_800_000_000, MISFIT),
+        (POINT, annotated("long", "local-timestamp-millis"), -1, "1969-12-31 23:59:59.9990000"),
+        (POINT, NANOS, 1_786_119_900_883_333_300, "2026-08-07 16:25:00.8833333"),
+        (POINT, NANOS, 1_786_119_900_883_333_333, MISFIT),
         ("bigint", "long", 9_007_199_254_740_993, 9_007_199_254_740_993),
     ],
 )  # fmt: skip

@@ -49,7 +49,8 @@ def _in_hex(value: bytes) -> str:
 
 
 def _fraction(value: float, node: Node) -> Any:
-    """JSON has no infinity and no NaN: they become texts. A double has no decimal that a float has rounded."""
+    """JSON has no infinity and no NaN: they become texts. A decimal that a float may have rounded gets all
+    digits of the float, more than a decimal may have as a number."""
     if not math.isfinite(value):
         return str(value)
     if node.kind != "float":

@@ -89,6 +89,11 @@ def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:
     return rows.row(**known), unknown
 
 
+def is_unsaid(before: Any, rows: ImageLayout) -> bool:
+    """Is an image before an update none, for it has no value at all, while a row has a key?"""
+    return before is not None and bool(rows.keys) and is_empty(before, rows)
+
+
 def is_empty(row: Any, rows: ImageLayout) -> bool:
     """Has a row no value at all?"""
     return all(is_null(getattr(row, field)) for field in rows.fields.values())

@@ -19,6 +19,7 @@ from changeledger.dialects.qlik_messages.events import (  # fmt: skip
     UPDATE,
     Event,
     as_row,
+    is_unsaid,
     layout_of,
 )
 from changeledger.dialects.qlik_messages.message import Message
@@ -53,6 +54,8 @@ def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
         raise Problem("no_before_image", "a delete without a row")
     rows = layout_of(writer_schema)
     old, unknown = as_row(before, rows)
+    if operation == UPDATE and not unknown and is_unsaid(old, rows):
+        old = None
     new, others = as_row(after, rows)
     said = {} if operation == REFRESH else data_message.headers
     sequence, time, position, transaction, changes, columns, counter = map(said.get, HEADERS)
