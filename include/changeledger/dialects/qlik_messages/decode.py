@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, no_columns
+from changeledger.dialects.messages.problems import Problem, no_columns, no_value_of
 from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
 from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
@@ -163,8 +163,8 @@ def _problem_of_images(read: Read, number: int, writer_schema: Contract) -> Prob
     for event_side in (read.before, read.after):
         if event_side.unfit[number].any():
             columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
-            bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
-            return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
+            bad = [column for column, is_bad in columns if is_bad]
+            return Problem("value_does_not_fit", no_value_of(bad))
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL")
     return None
