@@ -97,6 +97,10 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
             GOOD + "time_zone: Mars/Olympus\n",
             "time_zone: Value error, 'Mars/Olympus' is not an IANA time zone",
         ),
+        (
+            GOOD.replace("sqlserver_cdc", "qlik_tables") + "time_zone: Europe/Berlin\n",
+            "time_zone: Value error, no qlik_tables has times without a zone that are not UTC: leave it out",
+        ),
         (GOOD + "quarantine_limit: 2\n", "quarantine_limit: Input should be less than or equal to 1"),
         (
             GOOD.replace("tables:\n  - table: dbo.Orders\n", "tables: []\n"),

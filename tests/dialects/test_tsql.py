@@ -76,7 +76,8 @@ def feed_of(dialect: str, key: Sequence[str], **source: Any) -> Feed:
     columns = [{"name": name, "type": kind} for name, kind in kinds]
     return Feed.model_validate(
         {
-            "feed": "f", "dialect": dialect, "database": "shop", "connection": "c", "time_zone": ZONE,
+            "feed": "f", "dialect": dialect, "database": "shop", "connection": "c",
+            "time_zone": ZONE if dialect == "sqlserver_cdc" else "UTC",
             "source": {"partition_rows": 1, **source},
             "tables": [{"table": f"dbo.{TABLE}", "key": list(key), "columns": columns}],
         }

@@ -52,7 +52,8 @@ class Feed(Strict):
     primary: bool = False
     """The reference when several feeds capture one database."""
     time_zone: str = "UTC"
-    """The IANA time zone of times that the source writes without a zone (`cdc.lsn_time_mapping`)."""
+    """The IANA time zone of times that `sqlserver_cdc` writes without a zone (`cdc.lsn_time_mapping`); other
+    dialects write UTC."""
     mask_order: ByteOrder | Literal["auto"] = "auto"
     """The byte order of change masks: which end holds the first columns. `auto`: found for each table from
     its records."""
@@ -110,11 +111,14 @@ class Feed(Strict):
 
     @field_validator("time_zone")
     @classmethod
-    def _is_a_zone(cls, value: str) -> str:
+    def _is_a_zone(cls, value: str, info: ValidationInfo) -> str:
         try:
             ZoneInfo(value)
         except (KeyError, ValueError) as error:
             raise ValueError(f"{value!r} is not an IANA time zone") from error
+        dialect = info.data.get("dialect")
+        if value != "UTC" and dialect in SOURCE_MODELS and dialect != "sqlserver_cdc":
+            raise ValueError(f"no {dialect} has times without a zone that are not UTC: leave it out")
         return value
 
     @field_validator("source", mode="before")

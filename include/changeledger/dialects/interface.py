@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -109,8 +109,9 @@ class TableDialect:
     reader: Callable[[Feed, SourceDatabase], TableReader]
     # The source table of a change table, by the latter's name.
     source_table: Callable[[str], str]
-    # Is a column one of the dialect's own, beside the source's?
-    is_header: Callable[[str, Feed], bool]
+    # Which columns of a change table, in its order, are the dialect's own: their lower-case names. The last
+    # argument has the source's columns that are stated.
+    header_names: Callable[[Sequence[str], Feed, Collection[str]], frozenset[str]]
     # To rows that are all there is of a source, as text: what `reader` would have asked it beside them.
     completed: Callable[[Sequence[Mapping[str, str | None]], Feed], Sequence[Mapping[str, str | None]]] = (
         lambda rows, _: rows

@@ -37,6 +37,8 @@ MASK_DISAGREES: Final = "mask_disagrees"
 POSITION_UNKNOWN: Final = "position_unknown"
 BEFORE_UNKNOWN: Final = "before_unknown"
 KEY_CHANGED: Final = "key_changed"
+# An update whose mask names a column of the key, while no row has the old key: the row under it stays.
+OLD_KEY_UNKNOWN: Final = "old_key_unknown"
 # The source does not have the commit time: another clock stands in.
 CLOCK_SUSPECT: Final = "clock_suspect"
 # From no source: a person had the run correct what a proof had found wrong.

@@ -62,6 +62,8 @@ class Contract(Strict):
     columns: tuple[Column, ...]
     # The table's name as the source writes it; None: not known.
     source_table: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    # The columns that the writer holds as large objects, whatever type the feed states for them.
+    large_objects: frozenset[str] = Field(default=frozenset(), exclude=True)
     # The byte order of the table's change masks; None: not known. Not stored: each window finds it out.
     mask_order: ByteOrder | None = Field(default=None, exclude=True)
 
@@ -72,6 +74,11 @@ class Contract(Strict):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.columns)
+
+    @property
+    def large(self) -> tuple[bool, ...]:
+        """Which columns are large objects, by their type or to their writer."""
+        return tuple(c.sql_type.is_large or c.name in self.large_objects for c in self.columns)
 
     @property
     def computed(self) -> frozenset[str]:

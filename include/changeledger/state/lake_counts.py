@@ -16,7 +16,9 @@ from changeledger.lake import catalog
 from changeledger.model import change
 
 # The flags that warn about a change; the others say what it is.
-WARNINGS: Final = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
+WARNINGS: Final = (
+    change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN, change.OLD_KEY_UNKNOWN,
+)  # fmt: skip
 
 
 def pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:

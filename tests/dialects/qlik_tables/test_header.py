@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.qlik_tables.header import mask_rules, record
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.qlik_tables.header import header_names, mask_rules, record
 from changeledger.dialects.qlik_tables.positions import Sequences, times
+from changeledger.dialects.qlik_tables.reader import writer_schema_of
 from changeledger.kernels.arrow import INSTANT
 from changeledger.model.contract import Column, Contract
 
@@ -89,3 +91,36 @@ def test_the_header_is_what_comes_before_the_first_column() -> None:
     )
     rules = mask_rules(Contract(table="dbo.t", columns=columns))
     assert (rules.delete_sets, rules.header_ordinals) == ("key", tuple(range(1, 8)))
+
+
+OWN = ["header__change_seq", "HEADER__OPERATION"]
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix", "stated", "own"),
+    [
+        ([*OWN, "id", "qty"], "header__", (), OWN),
+        # A column that no page lists, before the source's: their bits are counted from there.
+        ([*OWN, "header__new", "id"], "header__", (), [*OWN, "header__new"]),
+        # Qlik's columns come first, so this one is the source's; or the feed says so.
+        ([*OWN, "id", "header__flag"], "header__", (), OWN),
+        ([*OWN, "Header__Flag", "id"], "header__", ("header__flag", "id"), OWN),
+        ([*OWN, "Header__Flag", "header__x", "id"], "header__", ("header__flag", "id"), OWN),
+        # Rows of exports have their members in any order.
+        (["id", *OWN], "header__", (), OWN),
+        (["change_seq", "operation", "id", "changed"], "", (), ["change_seq", "operation"]),
+        (["change_seq", "id", "header__change_seq"], "", (), ["change_seq"]),
+    ],
+)
+def test_a_column_of_the_source_may_be_named_as_the_headers_are(
+    names: list[str], prefix: str, stated: tuple[str, ...], own: list[str]
+) -> None:
+    assert header_names(names, prefix, stated) == {name.lower() for name in own}
+
+
+def test_a_column_behind_the_header_is_the_sources_and_has_its_bit() -> None:
+    names = [*OWN, "id", "header__flag", "qty"]
+    described = [{"column_name": name, "data_type": "int"} for name in names]
+    config = TableConfig.model_validate({"table": "dbo.t", "key": ["id"]})
+    columns = writer_schema_of(config, "header__", described).columns
+    assert [(c.name, c.ordinal) for c in columns] == [("id", 3), ("header__flag", 4), ("qty", 5)]

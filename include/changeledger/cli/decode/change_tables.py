@@ -107,7 +107,8 @@ def change_tables(
                 names.setdefault(cell.lower(), cell)
         config = config or TableConfig.model_construct(table=table)
         table = config.table if contract is None else contract.table
-        header = frozenset(lower for lower, name in names.items() if dialect.is_header(name, feed))
+        stated = [column.name for column in (config.stated if contract is None else contract.columns)]
+        header = dialect.header_names(list(names.values()), feed, stated)
         row_tables.append(ChangeTable(table, of_table, names, header, contract, config))
     return row_tables, others
 

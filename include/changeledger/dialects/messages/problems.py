@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.model import change
 from changeledger.model.column_names import folded, shown
+from changeledger.model.contract import Column
 
 LONGEST_DETAIL = 500
 LONE_SURROGATE = ("lone_surrogate", "an escape \\ud8.. to \\udf.. is half of a surrogate pair")
@@ -37,6 +38,11 @@ def columns_alike(table: str, names: Iterable[str]) -> Problem:
         "columns_alike",
         f"{what}. The lake cannot distinguish them: leave one out of the capture, or rename it in the source",
     )
+
+
+def no_value_of(columns: Iterable[Column]) -> str:
+    """The detail of values that are none of their columns' types."""
+    return f"no value of {', '.join(f'{column.name} {column.type}' for column in columns)}"
 
 
 def named(name: str, value: object) -> str:

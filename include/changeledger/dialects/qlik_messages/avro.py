@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,8 +17,9 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages import frames
 from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.qlik_messages import avro_values
 from changeledger.dialects.qlik_messages.metadata import MAGIC, is_kept
-from changeledger.kernels import avro, sql_text
+from changeledger.kernels import avro
 from changeledger.kernels.avro import BrokenRecord, Node, NotUtf8, Schema, UnusableSchema
 from changeledger.kernels.json_text import UNREADABLE
 
@@ -47,8 +46,6 @@ _ENVELOPE = Schema(
         }
     )
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MOST_DIGITS = 38
 # Avro schemas by name: a registry's by its id, others as `of_message` calls them.
 Schemas = Mapping[str, str]
 
@@ -125,56 +122,30 @@ def _data(record: Mapping[str, Any], root: Node) -> dict[str, Any]:
     for name in ("schema", "table"):
         members[name] = _plain(record.get(name), root.fields.get(name))
     members["headers"] = _members(record.get("headers"), root.fields.get("headers"), _HEADERS)
-    return members | {name: _members(record.get(name), root.fields.get(name)) for name in _ROWS}
+    return members | {name: _members(record.get(name), root.fields.get(name), in_row=True) for name in _ROWS}
 
 
-def _members(record: Any, node: Node | None, names: Sequence[str] | None = None) -> dict[str, Any] | None:
+def _members(
+    record: Any, node: Node | None, names: Sequence[str] | None = None, *, in_row: bool = False
+) -> dict[str, Any] | None:
     if record is None or node is None or node.kind != "record":
         return None
     known = node.fields if names is None else {name: node.fields.get(name) for name in names}
-    return {name: _plain(record.get(name), inner) for name, inner in known.items()}
+    read = _cell if in_row else _plain
+    return {name: read(record.get(name), inner) for name, inner in known.items()}
 
 
 def _plain(value: Any, node: Node | None) -> Any:
-    """Qlik's JSON writes bytes, masks among them, as hex digits; what Avro counts, as text of its type."""
+    """Qlik's JSON writes masks as hex digits."""
     if value is None or node is None or isinstance(value, str):
         return value
-    logical = node.properties.get("logicalType")
     if isinstance(value, bytes):
-        is_decimal = logical == "decimal" and node.kind == "bytes"
-        return _decimal(value, node) if is_decimal else value.hex().upper()
-    if logical in _COUNTED and isinstance(value, int):
-        return _counted(value, str(logical))
-    if isinstance(value, float):
-        return str(np.float32(value)) if node.kind == "float" else repr(value)
-    if isinstance(value, dict | list):
-        return msgspec.json.encode(value).decode()
-    return value
-
-
-_COUNTED = {"date", "timestamp-millis", "timestamp-micros"}
-
-
-def _counted(value: int, logical: str) -> str:
-    """What is no date or time stays to be seen, and fits no column."""
-    try:
-        if logical == "date":
-            return str(date.fromordinal(value + _EPOCH.toordinal()))
-        micros = value if logical == "timestamp-micros" else value * 1000
-        return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%f")
-    except (ValueError, OverflowError):
-        return str(value)
-
-
-def _decimal(value: bytes, node: Node) -> str:
-    """A decimal; what is no number of that type stays to be seen, and fits no column."""
-    precision, scale = (node.properties.get(name) or 0 for name in ("precision", "scale"))
-    if not 0 < precision <= _MOST_DIGITS:
         return value.hex().upper()
-    number: Decimal | None = None
-    if value:
-        number = sql_text.of_unscaled(int.from_bytes(value, "big", signed=True), precision, scale)
-    return "x" if number is None else f"{number:f}"
+    return avro_values.cell(value, node)
+
+
+def _cell(value: Any, node: Node | None) -> Any:
+    return value if node is None else avro_values.cell(value, node)
 
 
 def schemas_in(values: Iterable[bytes | None]) -> dict[str, str]:

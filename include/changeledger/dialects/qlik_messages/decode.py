@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, no_columns
+from changeledger.dialects.messages.problems import Problem, no_columns, no_value_of
 from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
 from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
@@ -27,9 +25,6 @@ from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
 from changeledger.model.contract import Contract
-
-# A mask of changes names a column of the key, but the message has no old key.
-OLD_KEY_UNKNOWN = "old_key_unknown"
 
 
 class Read(NamedTuple):
@@ -66,7 +61,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     rows = np.array([event.at for event in events], np.int64)
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
     read = _read(events, of_events, plan)
-    bad = _problems(read, values, plan.writer_schema)
+    bad = _problems(read, plan.writer_schema)
     if plan.masks_unreadable is not None:
         closed = Outcome(change.QUARANTINED, "mask_order_contradicted", plan.masks_unreadable[:500])
         masked = [number for number, event in enumerate(events) if event.change_mask]
@@ -114,7 +109,7 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     return Read(events, place, of_changes, of_columns, before, after, key, old)
 
 
-def _problems(read: Read, values: Sequence[bytes | None], writer_schema: Contract) -> dict[int, Outcome]:
+def _problems(read: Read, writer_schema: Contract) -> dict[int, Outcome]:
     """What is wrong with events, by their numbers."""
     place, events = read.place, read.events
     streamed = ~read.are(REFRESH)
@@ -132,8 +127,7 @@ def _problems(read: Read, values: Sequence[bytes | None], writer_schema: Contrac
         doubtful |= ~valid(cells)
     outcomes = {}
     for number in np.flatnonzero(doubtful).tolist():
-        value = values[events[number].at] or b""
-        problem = _problem_of_place(read, number) or _problem_of_images(read, number, value, writer_schema)
+        problem = _problem_of_place(read, number) or _problem_of_images(read, number, writer_schema)
         if problem is not None:
             outcomes[number] = problem.outcome
     return outcomes
@@ -159,18 +153,9 @@ def _problem_of_place(read: Read, number: int) -> Problem | None:
     return None
 
 
-@lru_cache(maxsize=64)
-def _inexact(writer_schema: Contract) -> re.Pattern[str] | None:
-    """A decimal as a JSON number of more digits than a double keeps."""
-    names = "|".join(re.escape(c.name) for c in writer_schema.columns if c.spark_type.startswith("decimal"))
-    # Zeros before the first other digit do not count.
-    member, many = rf'"(?:{names})\\*"\s*:\s*-?', rf"(?:0[.]0*+)?+(?:[.]?[0-9]){{{EXACT_DIGITS + 1},}}"
-    return re.compile(rf"{member}(?=[0-9.]*[.eE]){many}") if names else None
-
-
-def _problem_of_images(read: Read, number: int, value: bytes, writer_schema: Contract) -> Problem | None:
-    event, inexact = read.events[number], _inexact(writer_schema)
-    if inexact is not None and inexact.search(value.decode()):
+def _problem_of_images(read: Read, number: int, writer_schema: Contract) -> Problem | None:
+    event = read.events[number]
+    if read.before.inexact[number] or read.after.inexact[number]:
         what = f"a decimal of more than {EXACT_DIGITS} digits as a JSON number; have it written as text"
         return Problem("inexact_number", what)
     if event.unknown:
@@ -178,8 +163,8 @@ def _problem_of_images(read: Read, number: int, value: bytes, writer_schema: Con
     for event_side in (read.before, read.after):
         if event_side.unfit[number].any():
             columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
-            bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
-            return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
+            bad = [column for column, is_bad in columns if is_bad]
+            return Problem("value_does_not_fit", no_value_of(bad))
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL")
     return None
@@ -235,12 +220,14 @@ def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contra
     is_update, is_refresh = read.are(UPDATE), read.are(REFRESH)
     key_in_mask = read.change_mask.columns[:, columns_of_key(writer_schema)].any(axis=1)
     place = read.place
+    # Both order changes: one that lacks either is before all others that have it.
+    has_position = np.array([bool(event.position) for event in read.events], np.bool_)
     return {
         change.POSITION_UNKNOWN: is_refresh,
         change.BEFORE_UNKNOWN: is_update & ~read.before.image.present,
-        OLD_KEY_UNKNOWN: is_update & key_in_mask & ~knows_old_key,
+        change.OLD_KEY_UNKNOWN: is_update & key_in_mask & ~knows_old_key,
         change.KEY_CHANGED: moved,
-        change.ORDER_AMBIGUOUS: ~is_refresh & ~valid(place.sequence) & ~valid(place.ordinal),
+        change.ORDER_AMBIGUOUS: ~is_refresh & ~(valid(place.sequence) & has_position),
         change.MASK_DISAGREES: mask_disagrees(
             read.before, read.after, [event.operation for event in read.events], read.change_mask,
             read.column_mask, writer_schema,

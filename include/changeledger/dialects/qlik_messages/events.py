@@ -11,9 +11,9 @@ from msgspec import UNSET
 
 from changeledger.dialects.qlik_messages.values import Cell, cell_of, is_null
 from changeledger.kernels import json_text
-from changeledger.kernels.json_text import Members
+from changeledger.kernels.json_text import Members, Token
 from changeledger.model import change
-from changeledger.model.contract import Contract
+from changeledger.model.contract import Column, Contract
 
 Text = str | None
 INSERT, UPDATE, DELETE, REFRESH = "INSERT", "UPDATE", "DELETE", "REFRESH"
@@ -74,9 +74,7 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
         gc=False,
     )
     keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
-    return ImageLayout(
-        row, cells, fields, keys, [column.sql_type.is_large for column in writer_schema.columns]
-    )
+    return ImageLayout(row, cells, fields, keys, writer_schema.large)
 
 
 def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:
@@ -89,6 +87,28 @@ def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:
         if name in image:
             known[field] = image[name] if cell.is_raw else json_text.text(image[name])
     return rows.row(**known), unknown
+
+
+def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
+    """The columns whose member has a JSON type that Qlik never writes for them.
+
+    Nothing says which text an object or an array was, nor whether the digits of a number are hex.
+    """
+    return [
+        column
+        for column in writer_schema.columns
+        if image is not None and column.name in image and _is_misfit(image[column.name], column)
+    ]
+
+
+def _is_misfit(token: Token, column: Column) -> bool:
+    is_nested = bytes(memoryview(token)[:1]) in {b"{", b"["}
+    return is_nested or (column.spark_type == "binary" and json_text.is_unquoted(token))
+
+
+def is_unsaid(before: Any, rows: ImageLayout) -> bool:
+    """Is an image before an update none, for it has no value at all, while a row has a key?"""
+    return before is not None and bool(rows.keys) and is_empty(before, rows)
 
 
 def is_empty(row: Any, rows: ImageLayout) -> bool:

@@ -23,7 +23,7 @@ def columns_of_key(writer_schema: Contract) -> list[int]:
 
 
 def _large(writer_schema: Contract) -> Bools:
-    return np.array([column.sql_type.is_large for column in writer_schema.columns], np.bool_)
+    return np.array(writer_schema.large, np.bool_)
 
 
 def changed(
@@ -68,4 +68,5 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     disagreeing = kernel_masks.disagrees(mask.columns, mask.known, required, allowed & allowed_of_key)
     has_value = ~after.is_null | ~before.is_null
     has_absent_value: Bools = ~is_delete & (absent_columns(columns) & has_value).any(axis=1)
-    return disagreeing | (mask.known & mask.beyond) | has_absent_value
+    beyond = (mask.known & mask.beyond) | (columns.known & columns.beyond)
+    return disagreeing | beyond | has_absent_value

@@ -16,7 +16,8 @@ from changeledger.model.contract import Contract
 
 def mask_rules(writer_schema: Contract) -> MaskRules:
     """Large objects are never in a mask, whatever the lake holds them as."""
-    return MaskRules("key", excluded=frozenset(c.name for c in writer_schema.columns if c.sql_type.is_large))
+    named = zip(writer_schema.names, writer_schema.large, strict=True)
+    return MaskRules("key", excluded=frozenset(name for name, is_large in named if is_large))
 
 
 def _discover(merged_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:

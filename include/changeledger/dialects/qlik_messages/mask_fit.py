@@ -48,12 +48,12 @@ def _expected(contents: Contents, writer_schema: Contract) -> list[bool | None]:
         return [bool(column.key_position) for column in writer_schema.columns]
     if contents.operation == INSERT and after is not None:
         return [
-            False if column.sql_type.is_large else None if is_null(after.get(column.name)) else True
-            for column in writer_schema.columns
+            False if is_large else None if is_null(after.get(name)) else True
+            for name, is_large in zip(writer_schema.names, writer_schema.large, strict=True)
         ]
     if contents.operation == UPDATE and after is not None and before is not None:
         return [
-            not column.sql_type.is_large and after.get(column.name) != before.get(column.name)
-            for column in writer_schema.columns
+            not is_large and after.get(name) != before.get(name)
+            for name, is_large in zip(writer_schema.names, writer_schema.large, strict=True)
         ]
     return [None] * len(writer_schema.columns)

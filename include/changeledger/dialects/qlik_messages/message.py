@@ -20,6 +20,7 @@ DATA = "DT"
 # The page says MD, older releases wrote MT.
 METADATA = ("MD", "MT")
 _OBJECTS = ("headers", "data", "beforeData")
+_MASKS = ("changeMask", "columnMask")
 _BLANKS = b" \t\r\n"
 TOMBSTONE = Outcome(change.TOMBSTONE)
 Texts = Mapping[str, str | None]
@@ -78,7 +79,7 @@ def _object(parent: Members, name: str) -> dict[str, Token] | None:
 
 def _message(outer: Members, inner: Members | None, objects: Mapping[str, Members | None]) -> Message:
     body = outer if inner is None else inner
-    headers = {name: json_text.text(token) for name, token in (objects["headers"] or {}).items()}
+    headers = _headers(objects["headers"] or {})
     kind, magic = json_text.text(outer.get("type")), json_text.text(outer.get("magic"))
     structure = json_text.text(body.get("tableStructure"))
     # The envelope's type decides; without one, what the message holds.
@@ -97,6 +98,14 @@ def _message(outer: Members, inner: Members | None, objects: Mapping[str, Member
         is_enveloped=magic is not None or inner is not None,
         has_message=inner is not None,
     )
+
+
+def _headers(members: Members) -> Texts:
+    """Headers as text. Raises Problem if a mask is a JSON number: nothing says whether its digits are hex."""
+    for name in _MASKS:
+        if name in members and json_text.is_unquoted(members[name]):
+            raise Problem("malformed_mask", f"{name} is no text: {json_text.text(members[name])}")
+    return {name: json_text.text(token) for name, token in members.items()}
 
 
 def check(message: Message) -> None:

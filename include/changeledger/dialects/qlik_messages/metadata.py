@@ -17,6 +17,7 @@ from changeledger.config.tables import TableConfig
 from changeledger.dialects.qlik_messages import instants
 from changeledger.model.column_names import is_name, shown
 from changeledger.model.contract import Column, Contract
+from changeledger.model.sql_type import SqlType
 
 MAGIC = "atMSG"
 
@@ -42,6 +43,7 @@ _SIZED = {"STRING": "varchar", "WSTRING": "nvarchar", "BYTES": "varbinary"}
 _INSTANTS = {"DATETIME", "TIMESTAMP"}
 _LONGEST = 8000
 _LONGEST_ID = 500
+_UNKNOWN = f"nvarchar({_LONGEST})"
 
 
 class Metadata(NamedTuple):
@@ -116,8 +118,33 @@ def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
         name = column.name.lower()
         place = places.get(name, 0) if places else column.key_position
         columns.append(column.model_copy(update={**types.get(name, {}), "key_position": place}))
-    stated_as = {"table": config.table, "columns": tuple(columns), "source_table": writer_schema.table}
+    large = zip(writer_schema.names, writer_schema.large, strict=True)
+    stated_as = {
+        "table": config.table,
+        "columns": tuple(columns),
+        "source_table": writer_schema.table,
+        "large_objects": frozenset(name for name, is_large in large if is_large),
+    }
     return writer_schema.model_copy(update=stated_as)
+
+
+def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
+    """Where the feed states text for what metadata calls bytes, or the other way round; None: nowhere.
+
+    Both are written as text, so that a value of one mostly is one of the other, too.
+    """
+    stated_columns = {c.name.lower(): c for c in config.stated}
+    for column in writer_schema.columns:
+        other = stated_columns.get(column.name.lower())
+        kinds = {column.spark_type, column.spark_type if other is None else SqlType.parse(other.type).spark}
+        # A type that is not known is such a text, too.
+        if kinds == {"binary", "string"} and column.type != _UNKNOWN:
+            what, remedy = ("bytes", "a binary type") if column.spark_type == "binary" else ("text", "text")
+            return (
+                f"metadata has {what} in {shown([column.name])}, and the feed states {other and other.type}: "
+                f"state {remedy} in `columns:`, or leave its type out"
+            )
+    return None
 
 
 def sql_type(kind: str, length: int, precision: int, scale: int) -> str:
@@ -131,7 +158,7 @@ def sql_type(kind: str, length: int, precision: int, scale: int) -> str:
     if kind in _INSTANTS:
         # The scale is the number of digits of a second; without one it is as much as the lake's type keeps.
         return f"datetime2({scale if 0 < scale <= 7 else 6})"
-    return _PLAIN.get(kind, f"nvarchar({_LONGEST})")
+    return _PLAIN.get(kind, _UNKNOWN)
 
 
 def _column(name: str, said: Mapping[str, Any]) -> Column:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.qlik_messages import instants
 from changeledger.dialects.qlik_messages.events import DELETE, INSERT, REFRESH, UPDATE, Event
-from changeledger.kernels import lsn, sql_text
+from changeledger.kernels import clocks, lsn, sql_text
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 from changeledger.kernels.sql_text import MICROS
@@ -26,6 +26,7 @@ _LSN_LENGTH = 22
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
 # The whole change sequence: year to second, hundredths, and a counter of 19 digits.
 _SEQUENCE_DIGITS = 35
+_CLOCK_DIGITS = 16
 _SEQUENCE_BYTES = (_SEQUENCE_DIGITS + 1) // 2
 # SQL Server's own rank at one position; a row of a full load shows the state after everything.
 _RANKS = {DELETE: 1, INSERT: 2, UPDATE: 4, REFRESH: 5}
@@ -38,7 +39,7 @@ class Positions(NamedTuple):
     sequence: pa.StringArray
     ordinal: pa.Int64Array
     committed_at: pa.TimestampArray
-    # Does the source not say the commit time?
+    # Does the source not say the commit time, or its change sequence another one?
     is_suspect: Bools
     # Is a time written that is none?
     bad_time: Bools
@@ -61,9 +62,17 @@ def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions
         sequence,
         _counters([event.counter for event in events]),
         _committed(micros, is_known, sequence, received),
-        streamed & ~is_known,
+        streamed & (~is_known | _is_elsewhere(micros, sequence)),
         stated & ~has_time,
     )
+
+
+def _is_elsewhere(micros: Indices, sequence: pa.StringArray) -> Bools:
+    """Are times in another zone than those in their change sequences?"""
+    in_sequence = pc.cast(pc.utf8_slice_codeunits(sequence, 0, _CLOCK_DIGITS), pa.int64())
+    times, known = clocks.micros(np.where(valid(sequence), numbers(in_sequence), 0))
+    is_elsewhere: Bools = known & clocks.in_another_zone(micros, times)
+    return is_elsewhere
 
 
 def _counters(values: Sequence[str | int | None]) -> pa.Int64Array:

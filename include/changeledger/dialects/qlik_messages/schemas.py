@@ -147,6 +147,9 @@ class WriterSchemas:
         own = self._own_name(config)
         if name != own:
             return NoSchema(TABLES_ALIKE, not_meant(name, config.table, own))
+        for version in table_versions.versions:
+            if (why := metadata.contradiction(version.writer_schema, config)) is not None:
+                return NoSchema(CONTRADICTS, why)
         return table_versions.with_schemas(lambda writer_schema: metadata.with_stated(writer_schema, config))
 
     def _own_name(self, config: TableConfig) -> str | None:

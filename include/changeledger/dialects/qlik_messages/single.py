@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.problems import Problem, no_value_of
 from changeledger.dialects.qlik_messages import message
 from changeledger.dialects.qlik_messages.events import (  # fmt: skip
     DELETE,
@@ -19,7 +19,9 @@ from changeledger.dialects.qlik_messages.events import (  # fmt: skip
     UPDATE,
     Event,
     as_row,
+    is_unsaid,
     layout_of,
+    misfits,
 )
 from changeledger.dialects.qlik_messages.message import Message
 from changeledger.dialects.qlik_messages.plan import TablePlan
@@ -53,6 +55,11 @@ def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
         raise Problem("no_before_image", "a delete without a row")
     rows = layout_of(writer_schema)
     old, unknown = as_row(before, rows)
+    for image in (before, after):
+        if bad := misfits(image, writer_schema):
+            raise Problem("value_does_not_fit", no_value_of(bad))
+    if operation == UPDATE and not unknown and is_unsaid(old, rows):
+        old = None
     new, others = as_row(after, rows)
     said = {} if operation == REFRESH else data_message.headers
     sequence, time, position, transaction, changes, columns, counter = map(said.get, HEADERS)

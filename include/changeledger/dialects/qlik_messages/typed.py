@@ -11,7 +11,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from changeledger.dialects.qlik_messages.events import DELETE, REFRESH, UPDATE, Event, is_empty, layout_of
+from changeledger.dialects.qlik_messages.events import (
+    DELETE,
+    REFRESH,
+    UPDATE,
+    Event,
+    is_empty,
+    is_unsaid,
+    layout_of,
+)
 from changeledger.dialects.qlik_messages.message import DATA
 from changeledger.dialects.qlik_messages.metadata import MAGIC
 from changeledger.kernels.json_text import UNREADABLE
@@ -101,7 +109,7 @@ def _event(at: int, message: Any, rows: Any) -> Event | None:
             return None
     elif after is None:
         return None
-    elif operation != UPDATE:
+    elif operation != UPDATE or is_unsaid(before, rows):
         before = None
     if operation == REFRESH:
         return Event(at, operation, None, None, None, None, None, None, None, before, after)

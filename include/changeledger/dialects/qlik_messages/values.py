@@ -108,13 +108,16 @@ def is_null(value: Any) -> bool:
 
 
 def is_inexact(token: Any) -> bool:
-    """Could a JSON number lose digits as a double? A text is exact."""
+    """Could a decimal have lost digits as a double? A text and a whole number are exact."""
     if token is None or token is UNSET:
         return False
     written = bytes(token)
     if len(written) <= EXACT_DIGITS or written[:1] == b'"':
         return False
-    return any(character in written for character in (b".", b"e", b"E"))
+    mantissa, exponent, _ = written.lower().partition(b"e")
+    if not exponent and b"." not in mantissa:
+        return False
+    return len(mantissa.lstrip(b"-").replace(b".", b"").lstrip(b"0")) > EXACT_DIGITS
 
 
 def reader(sql: SqlType) -> Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
@@ -21,8 +22,8 @@ def source_table(name: str) -> str:
     return re.sub(r"(?i)__ct$", "", name)
 
 
-def is_header(name: str, feed: Feed) -> bool:
-    return header.is_header(name, header.source_of(feed).header_prefix)
+def header_names(names: Sequence[str], feed: Feed, stated: Collection[str]) -> frozenset[str]:
+    return header.header_names(names, header.source_of(feed).header_prefix, stated)
 
 
-QLIK_TABLES = TableDialect(kernel.QLIK_TABLES, reader, source_table, is_header, masks_count_header=True)
+QLIK_TABLES = TableDialect(kernel.QLIK_TABLES, reader, source_table, header_names, masks_count_header=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -40,9 +41,20 @@ _LSN_LENGTH = 22
 _NO_TEXT = pa.scalar(None, pa.string())
 
 
-def is_header(name: str, prefix: str) -> bool:
-    """Is it a column of Qlik's own? Without a prefix only the names that the page lists are."""
-    return name.lower().startswith(prefix.lower()) if prefix else name.lower() in _NAMES
+def header_names(names: Sequence[str], prefix: str, stated: Collection[str] = ()) -> frozenset[str]:
+    """Which columns of a change table are Qlik's own: their lower-case names. `names`: in the table's order.
+
+    Those that the page lists, and others with the prefix, which come before the source's columns: a name
+    behind these, or one that the feed states (`stated`), is of the source, whatever it begins with.
+    """
+    lower, of_source = [name.lower() for name in names], {name.lower() for name in stated}
+    listed = {prefix.lower() + name for name in _NAMES}
+    own = listed.intersection(lower)
+    for name in lower:
+        if name not in listed and (not prefix or name in of_source or not name.startswith(prefix.lower())):
+            break
+        own.add(name)
+    return frozenset(own)
 
 
 def source_of(feed: Feed) -> QlikTablesSource:
@@ -116,6 +128,9 @@ class Header:
         def read(column: Read) -> pa.BinaryArray:
             if column.kind == "binary":
                 return column.values
+            if column.kind != "string":
+                # Nothing says whether the digits of a number are hex.
+                return pa.nulls(len(column.values), pa.binary())
             digits = pc.utf8_trim(as_text(column.values), " ")
             if self.source.empty_is_null:
                 digits = pc.if_else(pc.equal(digits, ""), _NO_TEXT, digits)

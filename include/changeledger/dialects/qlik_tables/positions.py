@@ -5,14 +5,13 @@ Monotone for all tables of a task. The time part runs 0 to 3 s behind the change
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from changeledger.kernels import masks
+from changeledger.kernels import clocks, masks
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, numbers, valid
 
 SEQ_DIGITS = 35
@@ -47,16 +46,8 @@ class Sequences(NamedTuple):
 
     def micros(self) -> tuple[npt.NDArray[np.int64], Bools]:
         """The time, in microseconds from 1970, and which of them are a time."""
-        ends = (0, 4, 6, 8, 10, 12, 14, 16)
-        parts = [_number(self.digits[:, a:b]).astype(np.int64) for a, b in pairwise(ends)]
-        year, month, day, hour, minute, second, hundredths = parts
-        months = ((year - 1970) * 12 + month - 1).astype("M8[M]")
-        days = months.astype("M8[D]").astype(np.int64) + day - 1
-        last = (months + 1).astype("M8[D]").astype(np.int64)
-        known = self.known & (year > 0) & (month >= 1) & (month <= 12) & (day >= 1) & (days < last)
-        known &= (hour < 24) & (minute < 60) & (second < 60)
-        seconds = days * 86_400 + hour * 3600 + minute * 60 + second
-        return seconds * 1_000_000 + hundredths * 10_000, known
+        micros, known = clocks.micros(_number(self.digits[:, :_TIME_DIGITS]).astype(np.int64))
+        return micros, self.known & known
 
 
 def _number(digits: Bytes) -> npt.NDArray[np.uint64]:
@@ -67,7 +58,7 @@ def _number(digits: Bytes) -> npt.NDArray[np.uint64]:
 
 
 class Times(NamedTuple):
-    """When n changes were committed, and whether another clock than the source's says so."""
+    """When n changes were committed, and whether another clock says so, or says otherwise."""
 
     committed_at: pa.TimestampArray
     is_suspect: Bools
@@ -83,4 +74,6 @@ def times(stamp: pa.TimestampArray, sequences: Sequences, is_load: Bools) -> Tim
     in_seq, has_seq = sequences.micros()
     committed_at = np.where(is_known, micros, np.where(has_seq, in_seq, 0))
     has_time = is_known | has_seq | is_load
-    return Times(pa.array(committed_at, pa.int64(), mask=~has_time).view(INSTANT), ~is_load & ~is_known)
+    is_elsewhere = is_known & has_seq & clocks.in_another_zone(micros, in_seq)
+    is_suspect = ~is_load & (~is_known | is_elsewhere)
+    return Times(pa.array(committed_at, pa.int64(), mask=~has_time).view(INSTANT), is_suspect)

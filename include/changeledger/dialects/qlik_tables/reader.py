@@ -34,7 +34,13 @@ from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
-from changeledger.dialects.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP, is_header
+from changeledger.dialects.qlik_tables.header import (
+    CHANGE_OPER,
+    CHANGE_SEQ,
+    OPERATION,
+    TIMESTAMP,
+    header_names,
+)
 from changeledger.dialects.qlik_tables.types import type_text
 from changeledger.dialects.tables.sql import as_read, key_positions, literal_time
 from changeledger.model import contract as contracts
@@ -151,10 +157,11 @@ class ChangeTables:
                 "grant the feed's login SELECT on it",
             )
         prefix = self._source.header_prefix
+        names_of_headers = _names_of_headers(config, prefix, rows)
         headers = {
             row["column_name"].lower()[len(prefix) :]: row["column_name"]
             for row in rows
-            if is_header(row["column_name"], prefix)
+            if row["column_name"].lower() in names_of_headers
         }
         if CHANGE_SEQ not in headers or not {CHANGE_OPER, OPERATION} & set(headers):
             raise ConfigError(
@@ -255,13 +262,18 @@ def columns_of(schema: str, name: str) -> Select[Any]:
     )
 
 
+def _names_of_headers(config: TableConfig, prefix: str, rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    return header_names([row["column_name"] for row in rows], prefix, [c.name for c in config.stated])
+
+
 def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
     """The contract of a change table's data columns, from `columns_of` in the table's order.
 
     An ordinal counts all columns of the table, the header's too: a mask's bits do. Raises ContractError.
     """
     placed = list(enumerate(rows, 1))
-    data = [(at, row) for at, row in placed if not is_header(row["column_name"], prefix)]
+    names_of_headers = _names_of_headers(config, prefix, [row for _, row in placed])
+    data = [(at, row) for at, row in placed if row["column_name"].lower() not in names_of_headers]
     keys = key_positions(config, [row["column_name"] for _, row in data])
     stated = {c.name.lower(): c for c in config.stated}
     columns = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
@@ -26,10 +27,10 @@ def source_table(name: str) -> str:
     return instance if "." in instance else instance.replace("_", ".", 1)
 
 
-def is_header(name: str, _feed: Feed) -> bool:
-    return name.startswith("__$")
+def header_names(names: Sequence[str], _feed: Feed, _stated: Collection[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names if name.startswith("__$"))
 
 
 SQLSERVER_CDC = TableDialect(
-    kernel.SQLSERVER_CDC, reader, source_table, is_header, exports.with_folds, knows_computed=True
+    kernel.SQLSERVER_CDC, reader, source_table, header_names, exports.with_folds, knows_computed=True
 )

@@ -6,7 +6,7 @@ Microseconds from 1970, within the years 1 to 9999, which are all that SQL Serve
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -91,12 +91,19 @@ def of_text(text: str, *, in_zone: bool) -> int | None:
     try:
         moment = datetime(year, month, day, hour, minute, second)
         zone = _zone(match["zone"].strip()) if match["zone"] else UTC
+        offset = _only_offset(moment, zone)
     except (ValueError, KeyError, OSError):
         return None
     micros = (moment - _EPOCH) // timedelta(microseconds=1) + int(f"{match['fraction'] or '':0<6}"[:6])
-    if in_zone and zone is not UTC:
-        micros -= (moment.replace(tzinfo=zone).utcoffset() or timedelta()) // timedelta(microseconds=1)
-    return micros
+    if not in_zone:
+        return micros
+    return None if offset is None else micros - offset // timedelta(microseconds=1)
+
+
+def _only_offset(moment: datetime, zone: tzinfo) -> timedelta | None:
+    """None if the zone's clock shows the time twice, or skips it: then it is no one point in time."""
+    earlier, later = (moment.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    return earlier if earlier == later else None
 
 
 def _zone(text: str) -> timezone | ZoneInfo:

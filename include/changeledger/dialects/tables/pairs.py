@@ -166,6 +166,7 @@ def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
     updates = ledger.changes(batch, before, after, key, moved & paired, old.column("source_position"))
     late = {
         change.BEFORE_UNKNOWN: ~paired,
+        change.OLD_KEY_UNKNOWN: ~paired & _sets_key(updates, plan),
         change.KEY_CHANGED: updates.moved,
         change.MASK_DISAGREES: _masks_differ(old, batch) | _disagrees(updates, paired, plan),
     }
@@ -195,6 +196,12 @@ def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
             if column.sql_type.is_large:
                 is_emptied[:, at] = valid(before.cells[at]) & (after.states[:, at] == UNAVAILABLE)
     return is_emptied
+
+
+def _sets_key(updates: Changes, plan: TablePlan) -> Bools:
+    """Does the mask name a column of the key?"""
+    names = [column.name for column in plan.contract.key]
+    return masks.any_set(ledger.named(updates.changed, names))
 
 
 def _disagrees(updates: Changes, paired: Bools, plan: TablePlan) -> Bools:

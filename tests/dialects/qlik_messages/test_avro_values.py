@@ -1,0 +1,116 @@
+"""Cells of Qlik's messages in Avro: each is what the same message in JSON would say, or refused.
+
+Qlik's page "Kafka target data types" has the logical types that it writes; Avro's specification what they
+count, and that an annotation which is none leaves the plain type.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.model.contract import Column, Contract
+from tests.dialects.qlik_messages.decoding import decoded
+from tests.dialects.qlik_messages.test_schemas import feed
+
+TEXT = ["null", "string"]
+HEADERS = {
+    "operation": "INSERT",
+    "changeSequence": "20260807162500880000000000000000001",
+    "timestamp": "2026-08-07T16:25:00.883",
+    "streamPosition": "0000002A:000003B0:0005",
+}
+ANNOTATIONS = ("logicalType", "precision", "scale")
+
+
+def record(fields: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def written(kind: Any, value: Any) -> tuple[bytes, str]:
+    """A framed insert with a column `v` of an Avro type, and its schema: the value as Avro stores it."""
+
+    def schema(of_value: Any) -> dict[str, Any]:
+        row = record([{"name": "id", "type": "int"}, {"name": "v", "type": ["null", of_value]}], "Row")
+        headers = record([{"name": name, "type": TEXT} for name in HEADERS], "Headers")
+        parts = {"data": row, "headers": headers}
+        return record([{"name": name, "type": part} for name, part in parts.items()], "Message")
+
+    plain = {k: v for k, v in kind.items() if k not in ANNOTATIONS} if isinstance(kind, dict) else kind
+    out = BytesIO()
+    message = {"data": {"id": 1, "v": value}, "headers": HEADERS}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema(plain)), message)
+    return b"\0\0\0\0\7" + out.getvalue(), json.dumps(schema(kind))
+
+
+def read(sql_type: str, kind: Any, value: Any) -> Any:
+    """What becomes of the value in a column of a SQL Server type: the value, or the reason why none."""
+    message, schema = written(kind, value)
+    columns = (
+        Column(name="id", type="int", ordinal=1, key_position=1),
+        Column(name="v", type=sql_type, ordinal=2),
+    )
+    contract = Contract(table="dbo.items", columns=columns)
+    raw = {"topic": "dbo.items", "partition": 0, "offset": 0, "value": message, "headers": []}
+    batch = pa.RecordBatch.from_pylist([raw], MESSAGE)
+    batches = decoded(batch, feed({"table": "dbo.items"}), {"dbo.items": contract}, contract, {"7": schema})
+    (row,) = (row for batch in batches for row in batch.to_pylist())
+    return row["reason"] if row["after"] is None else row["after"]["v"]
+
+
+def annotated(kind: str, logical: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": logical, **more}
+
+
+POINT = "datetime2(7)"
+MICROS = annotated("long", "timestamp-micros")
+NANOS = annotated("long", "timestamp-nanos")
+FIXED = {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+MISFIT = "value_does_not_fit"
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "kind", "value", "expected"),
+    [
+        # 0x123 is 291: digits of hex are no digits of a decimal.
+        ("decimal(18,2)", FIXED, b"\0\0\1\x23", Decimal("2.91")),
+        ("decimal(18,2)", annotated("bytes", "decimal", precision=9, scale=2), b"\1\x23", Decimal("2.91")),
+        ("decimal(38,2)", annotated("bytes", "decimal", precision=39, scale=2), b"\0\0\1\x23", MISFIT),
+        ("decimal(18,2)", annotated("bytes", "decimal", precision=0), b"\0\0\1\x23", MISFIT),
+        ("decimal(18,2)", annotated("bytes", "decimal", precision="9"), b"\0\0\1\x23", MISFIT),
+        ("decimal(18,2)", annotated("bytes", "decimal", precision=3, scale=0), b"\x12\x34", MISFIT),
+        *((number, "bytes", b"\0\0\1\x23", MISFIT) for number in ("decimal(18,2)", "int", "bigint", "float")),
+        ("varbinary(8)", "bytes", b"\0\0\1\x23", b"\0\0\1\x23"),
+        ("varbinary(8)", "bytes", b"", b""),
+        # A double has 15 digits, a float 6.
+        ("decimal(22,4)", "double", 1.2345678901234567e17, "inexact_number"),
+        ("decimal(22,4)", "double", 1234567890.125, Decimal("1234567890.1250")),
+        ("decimal(22,4)", "float", 1234.5678, "inexact_number"),
+        ("decimal(22,4)", "float", 0.1, Decimal("0.1000")),
+        ("float", "double", 1.2345678901234567e17, 1.2345678901234567e17),
+        ("real", "float", 0.1, 0.10000000149011612),
+        ("real", "float", 3.1415927, 3.1415927410125732),
+        ("float", "double", float("nan"), MISFIT),
+        # 16:00:00.123, and the most that a day has.
+        ("time(3)", annotated("int", "time-millis"), 57_600_123, "16:00:00.123"),
+        ("time(7)", annotated("long", "time-micros"), 57_600_123_456, "16:00:00.1234560"),
+        ("time(3)", annotated("int", "time-millis"), 86_399_999, "23:59:59.999"),
+        ("time(3)", annotated("int", "time-millis"), 86_400_000, MISFIT),
+        ("time(3)", annotated("int", "time-millis"), -1, MISFIT),
+        (POINT, MICROS, -62_135_596_800_000_000, "0001-01-01 00:00:00.0000000"),
+        (POINT, MICROS, 253_402_300_800_000_000, MISFIT),
+        (POINT, annotated("long", "local-timestamp-millis"), -1, "1969-12-31 23:59:59.9990000"),
+        (POINT, NANOS, 1_786_119_900_883_333_300, "2026-08-07 16:25:00.8833333"),
+        (POINT, NANOS, 1_786_119_900_883_333_333, MISFIT),
+        ("bigint", "long", 9_007_199_254_740_993, 9_007_199_254_740_993),
+    ],
+)  # fmt: skip
+def test_a_cell_in_avro(sql_type: str, kind: Any, value: Any, expected: Any) -> None:
+    assert read(sql_type, kind, value) == expected
