@@ -29,7 +29,15 @@ class KafkaTopics(Strict):
     """Topics: names, or patterns with `*` for any characters."""
 
 
-class DebeziumSource(KafkaTopics):
+class DatabaseTopics(KafkaTopics):
+    """Topics whose messages name their database."""
+
+    database_name: str | None = Field(default=None, min_length=1)
+    """The database as the messages name it, if they are of several. Without it: the one that is called as
+    `database:`, else the only one."""
+
+
+class DebeziumSource(DatabaseTopics):
     """Topics of Debezium, and how its connector is set up: properties as the connector names them."""
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -61,7 +69,7 @@ class QlikMessagesSource(KafkaTopics):
     """Topics of a Qlik task; its messages have everything else."""
 
 
-class CesSource(KafkaTopics):
+class CesSource(DatabaseTopics):
     """The topic of a change event stream group."""
 
     renamed: ClassVar[Mapping[str, str]] = {"binaries": "binary_encoding"}

@@ -83,4 +83,6 @@ def _source(plan: TablePlan) -> Any:
     ]
     if plan.database is not None:
         members.append(("db", Literal[plan.database] | None, None))
+    elif plan.is_of_several:
+        members.append(("db", None, None))
     return msgspec.defstruct("Source", members, gc=False)
