@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import (
-    Field,
-)
+from pydantic import Field, field_validator
 
 from changeledger.model.base_model import Strict
 
@@ -20,6 +19,11 @@ TimePrecision = Literal[
     "nanoseconds",
     "structured",
 ]
+
+
+# How the connector's placeholder begins where it is bytes, not text.
+_HEX = "hex:"
+_OCTETS = re.compile(r"([0-9A-Fa-f]{2})+")
 
 
 class KafkaTopics(Strict):
@@ -50,7 +54,7 @@ class DebeziumSource(DatabaseTopics):
     unavailable_value_placeholder: str = Field(
         default="__debezium_unavailable_value", min_length=1, alias="unavailable.value.placeholder"
     )
-    """What the connector writes for a large value that it could not read."""
+    """What the connector writes for a large value that it could not read: text, or `hex:` and its bytes."""
     decimal_handling_mode: Literal["precise", "string", "double"] = Field(
         default="precise", alias="decimal.handling.mode"
     )
@@ -63,6 +67,20 @@ class DebeziumSource(DatabaseTopics):
         default="bytes", alias="binary.handling.mode"
     )
     """Bytes: base64 in JSON and bytes in Avro (`bytes`), base64 in one of its alphabets, or hex."""
+
+    @field_validator("unavailable_value_placeholder")
+    @classmethod
+    def _is_text_or_hex(cls, value: str) -> str:
+        digits = value.removeprefix(_HEX)
+        if value.startswith(_HEX) and not _OCTETS.fullmatch(digits):
+            raise ValueError(f"must have two hex digits for each byte behind {_HEX}")
+        return value
+
+    @property
+    def placeholder_bytes(self) -> bytes:
+        """The placeholder as the connector writes it for bytes."""
+        text = self.unavailable_value_placeholder
+        return bytes.fromhex(text.removeprefix(_HEX)) if text.startswith(_HEX) else text.encode()
 
 
 class QlikMessagesSource(KafkaTopics):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium import defaults, keys
+from changeledger.dialects.debezium import altered, defaults, keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
 from changeledger.dialects.debezium.databases import own_database
 from changeledger.dialects.debezium.framed import avro_schema, by_schema
@@ -165,8 +165,7 @@ def discover(
         columns = facts_of.read_by(contracts.get(table))
         fault = keys.fault(columns, _of_table(chosen, topic, name, feed), schemas)
         if fault is None:
-            only = with_table[topic] == 1
-            tables.append(TableRecords(topic, table, name, columns, only, topic in unions))
+            tables.append(TableRecords(topic, table, name, columns, with_table[topic] == 1, topic in unions))
         else:
             faults[topic, name] = fault
     for (topic, schema_id), schema in read.items():
@@ -182,7 +181,8 @@ def discover(
             with_table[topic] += 1
     database, is_of_several = own_database(chosen, read.values(), feed, contracts)
     tables = [replace(records, source_database=database) for records in tables]
-    warnings = [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
+    warnings = [*altered.in_json(chosen, feed), *altered.in_avro(read, schemas)]
+    warnings += [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
     return Discovery(tables, database, is_of_several, schemas, faults, {}, names, warnings)
 
 

@@ -12,7 +12,7 @@ from changeledger.dialects.debezium import sides, unions
 from changeledger.dialects.debezium.control import control_kind
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.sides import Side
-from changeledger.dialects.debezium.structs import FIRST, LAST
+from changeledger.dialects.debezium.structs import FIRST, LAST, SNAPSHOTS
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text, lsn, sql_text
@@ -141,16 +141,18 @@ def _as_it_is(text: str | None) -> str | None:
 def event_of(envelope: Envelope, plan: TablePlan) -> Event:
     """What an event says. Raises Problem."""
     op, source = _operation(envelope, plan)
-    is_snapshot = op == "r" or (op == "c" and (source.get("snapshot") or "false").lower() != "false")
+    snapshot = (source.get("snapshot") or "false").lower()
+    if snapshot not in SNAPSHOTS:
+        raise Problem("unknown_snapshot", f"source.snapshot is {snapshot}")
+    is_snapshot = op == "r" or (op == "c" and snapshot != "false")
     commit, change_lsn, wal = _position(source, is_snapshot)
     ordinal = _ordinal(source.get("event_serial_no"))
     committed = _millis(source.get("ts_ms"))
     if committed is None:
         raise Problem("malformed_time", f"source.ts_ms is {_or(source.get('ts_ms'), 'missing')}")
     before, after = _images(envelope, op, plan)
-    snapshot = source.get("snapshot")
     return Event(
-        op, source.get("connector"), snapshot and snapshot.lower(), committed, _millis(envelope.ts_ms),
+        op, source.get("connector"), snapshot, committed, _millis(envelope.ts_ms),
         commit, change_lsn, wal, ordinal, envelope.transaction, before, after,
     )  # fmt: skip
 
