@@ -53,6 +53,7 @@ class TableRecords(NamedTuple):
     table: str
     source_table: str
     writer_schema: Contract | None
+    source_database: str | None = None
 
 
 class Discovery(NamedTuple):

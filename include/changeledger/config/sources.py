@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import (
-    Field,
-)
+from pydantic import Field, field_validator
 
 from changeledger.model.base_model import Strict
 
@@ -22,6 +21,11 @@ TimePrecision = Literal[
 ]
 
 
+# How the connector's placeholder begins where it is bytes, not text.
+_HEX = "hex:"
+_OCTETS = re.compile(r"([0-9A-Fa-f]{2})+")
+
+
 class KafkaTopics(Strict):
     """Topics to read: names, or patterns with `*` for any run of characters."""
 
@@ -29,7 +33,15 @@ class KafkaTopics(Strict):
     """Topics: names, or patterns with `*` for any characters."""
 
 
-class DebeziumSource(KafkaTopics):
+class DatabaseTopics(KafkaTopics):
+    """Topics whose messages name their database."""
+
+    database_name: str | None = Field(default=None, min_length=1)
+    """The database as the messages name it, if they are of several. Without it: the one that is called as
+    `database:`, else the only one."""
+
+
+class DebeziumSource(DatabaseTopics):
     """Topics of Debezium, and how its connector is set up: properties as the connector names them."""
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -42,7 +54,7 @@ class DebeziumSource(KafkaTopics):
     unavailable_value_placeholder: str = Field(
         default="__debezium_unavailable_value", min_length=1, alias="unavailable.value.placeholder"
     )
-    """What the connector writes for a large value that it could not read."""
+    """What the connector writes for a large value that it could not read: text, or `hex:` and its bytes."""
     decimal_handling_mode: Literal["precise", "string", "double"] = Field(
         default="precise", alias="decimal.handling.mode"
     )
@@ -56,12 +68,26 @@ class DebeziumSource(KafkaTopics):
     )
     """Bytes: base64 in JSON and bytes in Avro (`bytes`), base64 in one of its alphabets, or hex."""
 
+    @field_validator("unavailable_value_placeholder")
+    @classmethod
+    def _is_text_or_hex(cls, value: str) -> str:
+        digits = value.removeprefix(_HEX)
+        if value.startswith(_HEX) and not _OCTETS.fullmatch(digits):
+            raise ValueError(f"must have two hex digits for each byte behind {_HEX}")
+        return value
+
+    @property
+    def placeholder_bytes(self) -> bytes:
+        """The placeholder as the connector writes it for bytes."""
+        text = self.unavailable_value_placeholder
+        return bytes.fromhex(text.removeprefix(_HEX)) if text.startswith(_HEX) else text.encode()
+
 
 class QlikMessagesSource(KafkaTopics):
     """Topics of a Qlik task; its messages have everything else."""
 
 
-class CesSource(KafkaTopics):
+class CesSource(DatabaseTopics):
     """The topic of a change event stream group."""
 
     renamed: ClassVar[Mapping[str, str]] = {"binaries": "binary_encoding"}

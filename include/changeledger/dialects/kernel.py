@@ -44,6 +44,11 @@ class TableRecords(Protocol):
         ...
 
     @property
+    def source_database(self) -> str | None:
+        """The database of which the messages are; None if they do not say it."""
+        ...
+
+    @property
     def writer_schema(self) -> Contract | None:
         """The columns as the messages write them; None: those of the table's contract."""
         ...

@@ -41,6 +41,10 @@ def is_object(token: Token) -> bool:
     return bytes(memoryview(token)[:1]) == b"{"
 
 
+def is_text(token: Token) -> bool:
+    return bytes(memoryview(token)[:1]) == b'"'
+
+
 def text(token: Token | None) -> str | None:
     """A text without its quotes, any other value as it is written; None for null and for nothing."""
     if token is None:

@@ -62,6 +62,8 @@ class Contract(Strict):
     columns: tuple[Column, ...]
     # The table's name as the source writes it; None: not known.
     source_table: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    # The database, likewise.
+    source_database: str | None = Field(default=None, exclude_if=lambda name: name is None)
     # The columns that the writer holds as large objects, whatever type the feed states for them.
     large_objects: frozenset[str] = Field(default=frozenset(), exclude=True)
     # The byte order of the table's change masks; None: not known. Not stored: each window finds it out.
@@ -140,11 +142,11 @@ class Contract(Strict):
         plain = rule.model_copy(update={"expected": False})
         return column.model_copy(update={"publish": plain, "hash_key": hash_key if rule.hash else None})
 
-    def read_as(self, source_table: str | None) -> Contract:
-        """The contract, with the name that the source writes where that is known."""
-        if source_table in {None, self.source_table}:
-            return self
-        return self.model_copy(update={"source_table": source_table})
+    def read_as(self, source_table: str | None, source_database: str | None = None) -> Contract:
+        """The contract, with the names that the source writes where they are known."""
+        names = {"source_table": source_table, "source_database": source_database}
+        known = {field: name for field, name in names.items() if name not in {None, getattr(self, field)}}
+        return self.model_copy(update=known) if known else self
 
     @property
     def names_alike(self) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Tables whose names differ in case only, as a case-sensitive database can have them.
+"""Which database and table of the source a feed means, by their names.
+
+Tables' names may differ in case only, as a case-sensitive database can have them.
 
 A feed names a table in any case. Of tables that differ in nothing else it means one: that which it has read
 so far, else that of the very name, else the only one. The others are never taken for it (ADR 0028).
@@ -11,8 +13,8 @@ from collections.abc import Collection, Iterable
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ConfigError
 
-# The reason of records of another table.
-TABLES_ALIKE = "tables_alike"
+# The reasons of records of another table, and of another database.
+TABLES_ALIKE, DATABASE_MISMATCH = "tables_alike", "database_mismatch"
 
 
 def meant(table: str, known: str | None, written: Collection[str]) -> str | None:
@@ -25,6 +27,36 @@ def meant(table: str, known: str | None, written: Collection[str]) -> str | None
     if table in written:
         return table
     return next(iter(written)) if len(written) == 1 else None
+
+
+def database_meant(
+    stated: str | None, feeds: str, known: Iterable[str | None], written: Collection[str]
+) -> str | None:
+    """Which of the databases that messages name is the feed's; None if none is certain.
+
+    `stated`: what the feed says that they call it; `feeds`: the feed's own name of it; `known`: the one of
+    which each of its tables has been read so far.
+    """
+    if stated is not None:
+        return stated
+    so_far = {name for name in known if name is not None}
+    if len(so_far) == 1:
+        return so_far.pop()
+    own = {name for name in written if same_database(name, feeds)}
+    return next(iter(sorted(own or written))) if len({n.lower() for n in own or written}) == 1 else None
+
+
+def same_database(name: str, other: str | None) -> bool:
+    return other is not None and name.lower() == other.lower()
+
+
+def not_of_database(name: str, own: str | None) -> str:
+    """Why records of the database `name` are refused, and what to do. `own`: the feed's."""
+    others = "the feed's tables have messages of others" if own is None else f"the feed reads {own}"
+    return (
+        f"the database is {name}, and {others}: give each database a feed of its own, and state in its "
+        "`source:` the `database_name:` that messages have, or `topics:` of that database alone"
+    )
 
 
 def several_alike(table: str, names: Iterable[str]) -> ConfigError:

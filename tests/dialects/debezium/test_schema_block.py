@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.databases import databases_of
 from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.schema_block import (
     Sample,
-    database_of,
     named_columns,
     table_facts,
 )
@@ -83,9 +83,9 @@ def test_of_columns_alike_a_schema_block_teaches_the_first(second: str) -> None:
     assert columns(found["s.dbo.t"]["dbo.t"].columns) == [("id", 1)]
 
 
-def test_the_database_is_that_of_most_samples() -> None:
+def test_the_databases_are_those_of_the_feeds_tables() -> None:
     samples = [sample("t", {}, db=db) for db in ("one", "two", "two")]
-    assert database_of([*samples, *(sample("others", {}, db="three") for _ in range(9))], FEED) == "two"
+    assert databases_of([*samples, sample("others", {}, db="three")], FEED) == {"one", "two"}
 
 
 def test_a_field_of_no_lake_type_is_refused() -> None:

@@ -14,6 +14,7 @@ from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.contract import Column, Contract
+from changeledger.model.source_names import not_of_database
 
 CONTRACT = Contract(
     table="dbo.t",
@@ -70,7 +71,7 @@ def changed(**members: Any) -> str:
         (changed(op=None), "no_operation", "the message has no `op`"),
         (changed(op="t"), "unknown_operation", "op is t"),
         (changed(source=SOURCE | {"table": "U"}), "table_mismatch", "dbo.U in the topic of dbo.t"),
-        (changed(source=SOURCE | {"db": "e"}), "database_mismatch", "db is e among changes of d"),
+        (changed(source=SOURCE | {"db": "e"}), "database_mismatch", not_of_database("e", "d")),
         (changed(after=None), "no_after_image", "op is c"),
         (changed(op="d"), "no_before_image", "a delete without `before`"),
         (changed(source=SOURCE | {"change_lsn": "80"}), "malformed_lsn", "change_lsn is 80"),

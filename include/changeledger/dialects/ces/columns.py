@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config.tables import TableConfig
+from changeledger.dialects.ces.stated_types import contradicts
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, columns_alike
 from changeledger.model.column_names import folded, is_name
@@ -36,11 +37,15 @@ class WriterSchema(NamedTuple):
 
     contract: Contract
     variants: Sequence[Variant]
+    # Why they cannot be read by them; None: they can.
+    fault: Outcome | None = None
 
     @property
     def missing(self) -> Outcome | None:
         """Why no record of it can be published; None if nothing is missing."""
         table = self.contract.table
+        if self.fault is not None:
+            return self.fault
         if not self.contract.columns:
             return Problem("no_columns", table).outcome
         if self.contract.names_alike:
@@ -52,6 +57,8 @@ class _Written(NamedTuple):
     name: str
     type: str
     place: int
+    # Does the lake have the type as it is written?
+    is_known: bool = True
 
 
 def writer_schemas(
@@ -66,7 +73,7 @@ def writer_schemas(
     if table.stated:
         stated = [_Written(c.name, c.type, at) for at, c in enumerate(table.stated)]
         key = table.key or _first_key(in_order, {folded(c.name) for c in stated}) or _key_names(known)
-        return [WriterSchema(_contract(table.table, stated, key), in_order)]
+        return list(_by_stated(_contract(table.table, stated, key), in_order))
     columns = {v: _columns(v.cols) for v in in_order}
     apart = _contradicting(columns.values())
     everywhere = _together(columns.values(), leave_out=apart)
@@ -80,6 +87,27 @@ def writer_schemas(
         key = table.key or of_group or _key_names(known)
         result.append(WriterSchema(_contract(table.table, own.values(), key), group))
     return result
+
+
+def _by_stated(contract: Contract, variants: Iterable[Variant]) -> Iterable[WriterSchema]:
+    """The variants that agree with what the feed states of its columns, and each that does not."""
+    agreeing: list[Variant] = []
+    for variant in variants:
+        said = _columns(variant.cols)
+        wrong = [
+            f"{column.name} {column.type}: the message says {written.type}"
+            for column in contract.columns
+            if (written := said.get(folded(column.name))) is not None
+            and written.is_known
+            and contradicts(column.sql_type, SqlType.parse(written.type))
+        ]
+        if wrong:
+            what = f"{'; '.join(wrong)}. State the column's type as the source has it"
+            yield WriterSchema(contract, [variant], Problem("schema_contradicts", what).outcome)
+        else:
+            agreeing.append(variant)
+    if agreeing:
+        yield WriterSchema(contract, agreeing)
 
 
 def _alike(
@@ -116,17 +144,19 @@ def _columns(cols: str | None) -> dict[str, _Written]:
         namesake = columns.get(folded(name))
         # Two names in one message are two columns, to be refused together.
         key = folded(name) if namesake is None or namesake.name == name else name
-        columns[key] = _Written(name, _type(kind), _index(members.get("index"), len(columns)))
+        known_type = _type(kind)
+        place = _index(members.get("index"), len(columns))
+        columns[key] = _Written(name, known_type or "nvarchar(max)", place, known_type is not None)
     return columns
 
 
-def _type(written: object) -> str:
-    """The type as SQL Server writes it; a type that has no counterpart in the lake keeps its text."""
+def _type(written: object) -> str | None:
+    """The type as SQL Server writes it; None: it has no counterpart in the lake, which keeps its text."""
     text = "".join(str(written).lower().split())
     try:
         SqlType.parse(text)
     except ContractError:
-        return "nvarchar(max)"
+        return None
     return text
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.ces import positions, single, split, typed
+from changeledger.dialects.ces import key_beside, positions, single, split, typed
 from changeledger.dialects.ces.events import DELETE, INSERT, UPDATE, Event
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.positions import Positions, Times
@@ -43,6 +43,8 @@ class Read(NamedTuple):
     key: Sequence[pa.Array]
     is_update: Bools
     is_delete: Bools
+    # Whose `pkkey` is in none of their images.
+    is_of_other_key: Bools
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
@@ -104,9 +106,9 @@ def _read(events: Sequence[Event], plan: TablePlan) -> Read:
     of_delete = pa.array(is_delete)
     old, new = (images.key(event_side.image, writer_schema) for event_side in (before, after))
     key = [pc.if_else(of_delete, old_cells, new_cells) for old_cells, new_cells in zip(old, new, strict=True)]
-    return Read(
-        events, positions.positions(events), positions.times(events), before, after, key, is_update, is_delete
-    )
+    place, time = positions.positions(events), positions.times(events)
+    is_of_other_key = key_beside.contradicted(events, before, after, plan)
+    return Read(events, place, time, before, after, key, is_update, is_delete, is_of_other_key)
 
 
 def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
@@ -115,6 +117,7 @@ def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
     doubtful = no_place | ~valid(read.time.committed_at)
     doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
     doubtful |= np.array([bool(event.unknown) for event in read.events], np.bool_)
+    doubtful |= read.is_of_other_key
     for cells in read.key:
         doubtful |= ~valid(cells)
     outcomes = {}
@@ -143,7 +146,9 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
             columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
             bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
             return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
-    return Problem("null_key", "a column of the key is NULL or missing")
+    if not all(cells[number].is_valid for cells in read.key):
+        return Problem("null_key", "a column of the key is NULL or missing")
+    return Problem("key_disagrees", "`pkkey` has another key than the images, so which row it is is open")
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:

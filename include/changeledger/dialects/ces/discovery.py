@@ -7,7 +7,7 @@ together, and `discover` makes of them what routes and decodes the window's mess
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
+from changeledger.config.sources import CesSource
 from changeledger.dialects.ces import avro, envelope, event, typed
 from changeledger.dialects.ces.columns import Variant, writer_schemas
 from changeledger.dialects.ces.envelope import Tombstone
@@ -23,7 +24,15 @@ from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
-from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
+from changeledger.model.source_names import (
+    DATABASE_MISMATCH,
+    TABLES_ALIKE,
+    database_meant,
+    meant,
+    not_meant,
+    not_of_database,
+    same_database,
+)
 
 # In the place of a table's number: the message is a part of a split event (`split.joined`).
 SEGMENT = -1
@@ -36,17 +45,19 @@ FACTS = pa.schema(
         ("key", pa.list_(pa.string())),
         ("first", pa.string()),
         ("segments", pa.int64()),
+        ("database", pa.string()),
     ]
 )
 _PLACE = re.compile(r":([0-9A-Fa-f]{20}:[0-9]+)\Z")
 
 
 class Way(NamedTuple):
-    """How a message writes its table: the name, the text of `cols`, the names in `pkkey`."""
+    """How a message writes its table: the name, the text of `cols`, the names in `pkkey`, the database."""
 
     table: str
     cols: str | None
     key: tuple[str, ...]
+    database: str | None = None
 
 
 class Routed(NamedTuple):
@@ -72,6 +83,7 @@ class TableRecords:
     source_table: str
     writer_schema: Contract
     ways: frozenset[Way]
+    source_database: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,7 @@ def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     for row in pa.Table.from_batches(parts, FACTS).to_pylist():
         segments += row["segments"]
         if row["table"] is not None:
-            way = Way(row["table"], row["cols"], tuple(row["key"]))
+            way = _way(row)
             first_places[way] = _least(first_places.get(way), row["first"])
     return _facts(first_places, segments)
 
@@ -118,11 +130,16 @@ def _least(place: str | None, other: str | None) -> str | None:
 
 def _facts(first_places: Mapping[Way, str | None], segments: int) -> pa.RecordBatch:
     rows = [(first or "", *way, first) for way, first in first_places.items()]
-    rows.sort(key=lambda row: (row[0], row[1], row[2] or "", row[3]))
-    said = [{"table": t, "cols": c, "key": k, "first": f, "segments": 0} for _, t, c, k, f in rows]
+    rows.sort(key=lambda row: (row[0], row[1], row[2] or "", row[3], row[4] or ""))
+    names = ("table", "cols", "key", "database", "first")
+    said: list[dict[str, Any]] = [dict(zip(names, row[1:], strict=True), segments=0) for row in rows]
     if segments:
         said.append({"segments": segments})
     return pa.RecordBatch.from_pylist(said, FACTS)
+
+
+def _way(row: Mapping[str, Any]) -> Way:
+    return Way(row["table"], row["cols"], tuple(row["key"]), row["database"])
 
 
 def has_segments(window_facts: pa.RecordBatch) -> bool:
@@ -131,17 +148,20 @@ def has_segments(window_facts: pa.RecordBatch) -> bool:
 
 def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
     """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
+    ways_of_feed = [
+        (_way(row), row["first"]) for row in window_facts.to_pylist() if _is_of(row["table"], feed)
+    ]
+    database = _database(feed, contracts, {way.database for way, _ in ways_of_feed})
+    missing = {way: why for way, _ in ways_of_feed if (why := _elsewhere(way, database)) is not None}
     tables_written: dict[str, dict[str, dict[Variant, list[Way]]]] = {}
-    for row in window_facts.to_pylist():
-        config = None if row["table"] is None else feed.table(row["table"])
-        if config is None:
+    for way, first in ways_of_feed:
+        config = feed.table(way.table)
+        if config is None or way in missing:
             continue
-        way = Way(row["table"], row["cols"], tuple(row["key"]))
-        way_variant = Variant(row["first"] or "", way.cols, way.key)
+        way_variant = Variant(first or "", way.cols, way.key)
         of_name = tables_written.setdefault(config.table, {}).setdefault(way.table, {})
         of_name.setdefault(way_variant, []).append(way)
     tables: list[TableRecords] = []
-    missing: dict[Way, Outcome] = {}
     for table, by_name in tables_written.items():
         contract, config = contracts.get(table), feed.table(table)
         assert config is not None, "looked up above"
@@ -154,10 +174,28 @@ def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, C
             for schema in writer_schemas(config, variants, contract):
                 ways = frozenset(way for variant in schema.variants for way in variants[variant])
                 if schema.missing is None:
-                    tables.append(TableRecords(table, name, schema.contract, ways))
+                    tables.append(TableRecords(table, name, schema.contract, ways, database))
                 else:
                     missing |= dict.fromkeys(ways, schema.missing)
     return Discovery(tables, missing)
+
+
+def _is_of(table: str | None, feed: Feed) -> bool:
+    return table is not None and feed.table(table) is not None
+
+
+def _database(feed: Feed, contracts: Mapping[str, Contract], written: Iterable[str | None]) -> str | None:
+    assert isinstance(feed.source, CesSource), "config binds a dialect to its source"
+    so_far = (contract.source_database for contract in contracts.values())
+    named = {name for name in written if name is not None}
+    return database_meant(feed.source.database_name, feed.database, so_far, named)
+
+
+def _elsewhere(way: Way, own: str | None) -> Outcome | None:
+    """Why messages that name another database than the feed's are refused."""
+    if way.database is None or same_database(way.database, own):
+        return None
+    return Problem(DATABASE_MISMATCH, not_of_database(way.database, own)).outcome
 
 
 def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
@@ -184,7 +222,7 @@ def route(value: bytes | None) -> Routed | Outcome | None:
         data = event.read(outside.data)
     except (Problem, Tombstone) as problem:
         return problem.outcome
-    way = Way(data.table, data.cols, data.key_names)
+    way = Way(data.table, data.cols, data.key_names, data.database)
     return Routed(way, outside.logicalid, data.transaction.get("commitlsn"))
 
 
@@ -211,7 +249,7 @@ def _usual(value: bytes | None) -> Routed | None:
             return None
         keys = tuple(key.columnname for key in source.pkkey or ())
         commitlsn = None if source.transaction is None else source.transaction.commitlsn
-        way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys)
+        way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys, source.db)
     except UNREADABLE:
         return None
     return Routed(way, outside.logicalid, commitlsn)

@@ -24,6 +24,7 @@ class EventData(NamedTuple):
     """What `data` says; images as the texts of their objects, None if there is none."""
 
     table: str
+    database: str | None
     # As JSON; None if the message does not say them.
     cols: str | None
     # Of the key each column's name and the text of its value.
@@ -60,6 +61,7 @@ def read(data: str | bytes) -> EventData:
     transaction = _object(source.get("transaction")) or {}
     return EventData(
         f"{table['schema']}.{table['tbl']}",
+        json_text.text(source.get("db")),
         json_text.text(source.get("cols")),
         _key(source.get("pkkey")),
         {name: json_text.text(token) for name, token in transaction.items()},

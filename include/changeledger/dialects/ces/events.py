@@ -42,6 +42,8 @@ class Event(msgspec.Struct, gc=False):
     has_current: bool
     # Members that the table has no column for.
     unknown: Sequence[str] = ()
+    # `pkkey` as a row, where its texts are not those of the event's own image.
+    key_beside: Any = None
 
 
 class ImageLayout(NamedTuple):

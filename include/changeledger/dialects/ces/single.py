@@ -21,6 +21,7 @@ from changeledger.dialects.ces.events import (
     image_before,
     layout_of,
 )
+from changeledger.dialects.ces.key_beside import doubtful
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, columns_alike, named
@@ -62,11 +63,12 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
     operation, key = operation.upper(), dict(data.key)
     before, unknown = as_row(image_before(operation, old, key, rows), rows)
     after, others = as_row(image_after(operation, current, key, rows), rows)
+    own = before if operation == DELETE else after
     place = data.transaction
     return Event(
         at, operation, kind, outside.logicalid, outside.time,
         place.get("commitlsn"), place.get("sequencenumber"), place.get("committime"),
-        before, after, bool(old), bool(current), unknown or others,
+        before, after, bool(old), bool(current), unknown or others, doubtful(key, own, rows),
     )  # fmt: skip
 
 

@@ -20,12 +20,14 @@ from changeledger.dialects.ces.events import (  # fmt: skip
     INSERT,
     UPDATE,
     Event,
+    ImageLayout,
     as_row,
     image_after,
     image_before,
     layout_of,
     members,
 )
+from changeledger.dialects.ces.key_beside import doubtful
 from changeledger.dialects.ces.single import is_known
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
@@ -78,6 +80,8 @@ class _OfRows(NamedTuple):
     lacks_key: Callable[[Any], bool]
     # The row with the key that stands beside it, and the names of columns that stay unknown.
     with_key: Callable[..., tuple[Any, list[str]]]
+    # As `doubtful`, of a row and `pkkey`.
+    key_beside: Callable[[Any, Sequence[Key] | None], Any]
 
 
 def _of_rows(rows: Any) -> _OfRows:
@@ -103,7 +107,19 @@ def _of_rows(rows: Any) -> _OfRows:
             make(operation, image, {column.columnname: column.value for column in key or ()}, rows), rows
         )
 
-    return _OfRows(row_of, lacks_key, with_key)
+    return _OfRows(row_of, lacks_key, with_key, _key_beside(rows))
+
+
+def _key_beside(rows: ImageLayout) -> Callable[[Any, Sequence[Key] | None], Any]:
+    spelled = dict(zip(rows.fields, rows.names, strict=True))
+    keys = [(spelled[field], attrgetter(field)) for field in rows.key_fields]
+
+    def beside(row: Any, key: Sequence[Key] | None) -> Any:
+        if not key or [(c.columnname, c.value) for c in key] == [(name, own(row)) for name, own in keys]:
+            return None
+        return doubtful({column.columnname: column.value for column in key}, row, rows)
+
+    return beside
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +129,7 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     envelopes, data_type = envelope_of(rows.row)
     of_envelope: Decode = msgspec.json.Decoder(envelopes).decode
     of_data: Decode = msgspec.json.Decoder(data_type).decode
-    (row_of, lacks_key, with_key), single_key = _of_rows(rows), len(rows.key) == 1
+    (row_of, lacks_key, with_key, key_beside), single_key = _of_rows(rows), len(rows.key) == 1
 
     def read(at: int, value: bytes) -> Event | None:
         envelope = of_envelope(value)
@@ -123,9 +139,8 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
             return None
         if isinstance(data, str):
             data = of_data(data)
-        source, images = data.eventsource, data.eventrow
+        source, images, unknown = data.eventsource, data.eventrow, list[str]()
         before, after = old, current = row_of(images.old), row_of(images.current)
-        unknown: list[str] = []
         if operation == DELETE:
             after = None
             if old is None or lacks_key(old):
@@ -144,6 +159,7 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
             at, operation, kind, envelope.logicalid, envelope.time,
             at_source.commitlsn, at_source.sequencenumber, at_source.committime,
             before, after, old is not None, current is not None, unknown,
+            key_beside(before if after is None else after, source.pkkey),
         )  # fmt: skip
 
     return read

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium import defaults, keys
+from changeledger.dialects.debezium import altered, defaults, keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
+from changeledger.dialects.debezium.databases import own_database
 from changeledger.dialects.debezium.framed import avro_schema, by_schema
+from changeledger.dialects.debezium.named_table import table_in
 from changeledger.dialects.debezium.names import names_of, of_feed, table_called
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
-    database_of,
     table_facts,
     union_topics,
 )
@@ -32,32 +32,12 @@ from changeledger.dialects.messages.frames import with_id_header
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
-from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
 # A connector has one schema block at a time.
 _MOST_BLOCKS = 20
 # Groups are a schema block and a table, apart by a character that no name has.
 _BETWEEN = "\n"
-
-
-class _Source(msgspec.Struct, gc=False):
-    schema: str | None = None
-    table: str | None = None
-
-
-class _Payload(msgspec.Struct, gc=False):
-    source: _Source | None = None
-
-
-class _Routed(msgspec.Struct, gc=False):
-    """No more of a message than names its table."""
-
-    payload: _Payload | None = None
-    source: _Source | None = None
-
-
-_ROUTED = msgspec.json.Decoder(_Routed)
 
 
 @dataclass(frozen=True)
@@ -77,6 +57,7 @@ class TableRecords:
     unions: bool = False
     schema_id: str | None = None
     unframed: bool = True
+    source_database: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,9 +65,10 @@ class Discovery:
     """Every message of a window is of one of `tables`, or of none."""
 
     tables: Sequence[TableRecords]
-    # The database that all JSON messages should be of, and all Avro ones.
+    # The database that all messages should be of; None: no message names one, or `is_of_several`.
     database: str | None
-    avro_database: str | None = None
+    # May each of several databases be the feed's?
+    is_of_several: bool = False
     # The Avro schemas that the messages name, as JSON, by id.
     schemas: Mapping[str, str] = field(default_factory=dict)
     # Why messages cannot be read, by topic and schema id, or table as they call it.
@@ -162,20 +144,6 @@ def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
     return name
 
 
-def table_in(value: bytes | None) -> str | None:
-    """`schema.table`, as `source` has it; None if it does not."""
-    if value is None:
-        return None
-    try:
-        message = _ROUTED.decode(value)
-    except UNREADABLE:
-        return None
-    source = (message.payload and message.payload.source) or message.source
-    if source is None or source.schema is None or source.table is None:
-        return None
-    return f"{source.schema}.{source.table}"
-
-
 def discover(
     messages: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract], schemas: Mapping[str, str]
 ) -> Discovery:
@@ -197,8 +165,7 @@ def discover(
         columns = facts_of.read_by(contracts.get(table))
         fault = keys.fault(columns, _of_table(chosen, topic, name, feed), schemas)
         if fault is None:
-            only = with_table[topic] == 1
-            tables.append(TableRecords(topic, table, name, columns, only, topic in unions))
+            tables.append(TableRecords(topic, table, name, columns, with_table[topic] == 1, topic in unions))
         else:
             faults[topic, name] = fault
     for (topic, schema_id), schema in read.items():
@@ -212,9 +179,11 @@ def discover(
             only = topic not in with_table
             tables.append(TableRecords(topic, own_table, name, columns, True, False, schema_id, only))
             with_table[topic] += 1
-    database = next((writer.database for writer in read.values() if writer.database is not None), None)
-    warnings = [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
-    return Discovery(tables, database_of(chosen, feed), database, schemas, faults, {}, names, warnings)
+    database, is_of_several = own_database(chosen, read.values(), feed, contracts)
+    tables = [replace(records, source_database=database) for records in tables]
+    warnings = [*altered.in_json(chosen, feed), *altered.in_avro(read, schemas)]
+    warnings += [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
+    return Discovery(tables, database, is_of_several, schemas, faults, {}, names, warnings)
 
 
 def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:

@@ -78,7 +78,7 @@ def is_of_any_length(field: Mapping[str, Any]) -> bool:
 
 def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:
     """The source's own type, where the lake holds it as `in_lake`."""
-    stated = _source_type(parameters)
+    stated = source_type(parameters)
     try:
         return stated if stated is not None and SqlType.parse(stated).spark == in_lake else None
     except ContractError:
@@ -94,7 +94,8 @@ def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
     return _SEMANTIC.get(str(name)) or _PLAIN.get(kind, "nvarchar(max)")
 
 
-def _source_type(parameters: Mapping[str, Any]) -> str | None:
+def source_type(parameters: Mapping[str, Any]) -> str | None:
+    """The column's type in the source, as the connector writes it; None: it does not."""
     kind = parameters.get(f"{_SOURCE_COLUMN}.type")
     if kind is None:
         return None

@@ -74,6 +74,11 @@ class Field(NamedTuple):
         return _MEANINGS.get(self.name or "")
 
     @property
+    def is_single(self) -> bool:
+        """Is it a number of 32 bits, whose text has no more digits than such a number needs?"""
+        return self.kind in _SINGLE
+
+    @property
     def is_structured(self) -> bool:
         return self.kind == "struct" and self.meaning is not None
 
@@ -106,12 +111,12 @@ def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
     Each field says what it says, whatever is wrong with those of other columns.
     """
     of_row = [field for field in row_fields(block) if isinstance(field, dict)]
-    named = {str(field.get("field")): _field(field) for field in of_row}
+    named = {str(field.get("field")): read_field(field) for field in of_row}
     fields = tuple(named.get(name) for name in columns)
     return fields if any(fields) else None
 
 
-def _field(field: Mapping[str, Any]) -> Field:
+def read_field(field: Mapping[str, Any]) -> Field:
     kind, name, parameters = (field.get(member) for member in ("type", "name", "parameters"))
     scale = parameters.get("scale") if name == DECIMAL and isinstance(parameters, dict) else None
     return Field(
@@ -157,8 +162,9 @@ def contradiction(sql: SqlType, source: DebeziumSource, field: Field | None) -> 
     return None if fits else _other_type(field)
 
 
-# Values without one text of their own: a fraction has several, bytes have none.
-_WITHOUT_TEXT = frozenset({*_SINGLE, *_DOUBLE, "bytes"})
+# Values without one text of their own: a fraction has several, bytes have none, and a bit is `true` here and
+# 1 in SQL Server.
+_WITHOUT_TEXT = frozenset({*_SINGLE, *_DOUBLE, "boolean", "bytes"})
 # What has the text of a whole number, or else none of the type's.
 _WHOLE_NUMBERS = frozenset({*_WHOLE, *_SINGLE, *_DOUBLE, "boolean", "string"})
 # Numbers that a floating point column holds without rounding.

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from changeledger.dialects.debezium.avro import DIALECT, block, schema_fault
+from changeledger.dialects.debezium.key_columns import lacking, names_in
+from changeledger.dialects.debezium.plain import json_object
 from changeledger.dialects.messages import frames
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
 from changeledger.kernels.avro import UnusableSchema
+from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 
 
@@ -38,8 +41,16 @@ def fault(columns: Contract | None, samples: Iterable[Sample], schemas: Mapping[
     """Why a table's messages are not read: nothing says its key, and their own keys cannot be read."""
     if columns is None or columns.key:
         return None
-    reasons = (_unread(sample.key, schemas) for sample in samples)
+    reasons = (_unread(sample.key, schemas) or _not_in_images(sample.key, columns) for sample in samples)
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def _not_in_images(key: bytes | None, columns: Contract) -> Outcome | None:
+    lacks = lacking(names_in(json_object(key)), columns.names)
+    if not lacks:
+        return None
+    what = f"the key of {columns.table} has {shown(lacks)}, which its images lack: the rest mixes rows up"
+    return Problem("no_key", f"{what}. Take it off column.exclude.list, or state `key:` of the table").outcome
 
 
 def _unread(key: bytes | None, schemas: Mapping[str, str]) -> Outcome | None:

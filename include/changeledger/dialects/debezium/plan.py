@@ -25,7 +25,7 @@ class TablePlan:
     writer_schema: Contract
     # The table's contract in the lake; it has all columns of the writer schema, in the same or wider types.
     contract: Contract
-    # The database that all messages are of; None if none says which.
+    # The database that all messages are of; None if none says which, or several do.
     database: str | None
     window_id: str
     # Are the messages Avro's own JSON, whose values are wrapped in the names of their types?
@@ -34,6 +34,8 @@ class TablePlan:
     avro_schema: str | None = None
     # What the schema block of the messages says of each column; None: they have none, or each its own.
     fields: Fields | None = None
+    # May each of several databases be the feed's?
+    is_of_several: bool = False
 
     @property
     def source(self) -> DebeziumSource:
@@ -72,7 +74,6 @@ def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
 ) -> TablePlan:
     """The plan for one of a discovery's tables."""
     table = discovery.tables[number]
-    is_avro = table.schema_id is not None
     avro_schema = discovery.schemas[table.schema_id] if table.schema_id is not None else None
     columns = resolved.writer_schema.names
     block = None if avro_schema is None else avro_tables.block(avro.schema(avro_schema).root)
@@ -80,7 +81,8 @@ def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
         feed=feed,
         writer_schema=resolved.writer_schema.read_as(table.source_table),
         contract=contract,
-        database=discovery.avro_database if is_avro else discovery.database,
+        database=discovery.database,
+        is_of_several=discovery.is_of_several,
         window_id=window_id,
         unions=table.unions,
         avro_schema=avro_schema,

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium.discovery import Discovery, is_framed, table_in
+from changeledger.dialects.debezium.discovery import Discovery, is_framed
+from changeledger.dialects.debezium.named_table import table_in
 from changeledger.kernels import avro
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium.field_types import column_type, is_of_any_length
 from changeledger.dialects.debezium.fields import Fields, fields_of, row_fields
+from changeledger.dialects.debezium.key_columns import names_in, places
 from changeledger.dialects.debezium.plain import json_object, payload_of
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
 from changeledger.dialects.messages.samples import Sample
@@ -69,16 +69,6 @@ def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Ta
     return topics
 
 
-def database_of(samples: Sequence[Sample], feed: Feed) -> str | None:
-    """The database of the samples' tables; of several the one with most samples."""
-    named: Counter[str] = Counter()
-    for sample in samples:
-        payload = payload_of(json_object(sample.value))
-        if table_of(payload, sample.topic, feed) is not None and isinstance(payload["source"].get("db"), str):
-            named[payload["source"]["db"]] += 1
-    return next((name for name, _ in named.most_common(1)), None)
-
-
 def union_topics(samples: Sequence[Sample]) -> set[str]:
     """The topics whose messages are Avro's own JSON (`debezium_unions`)."""
     return {sample.topic for sample in samples if is_wrapped(payload_of(json_object(sample.value)))}
@@ -104,11 +94,11 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
     key: dict[str, None] = {}
     for sample in samples:
         names = _members(payload_of(json_object(sample.value)), names)
-        key |= dict.fromkeys(folded(name) for name in payload_of(json_object(sample.key)))
+        key |= dict.fromkeys(names_in(json_object(sample.key)))
     columns = {folded(name): name for name in unlike([name for name in names if is_name(name)])}
     if not columns:
         return None
-    place = {name: at for at, name in enumerate((n for n in key if n in columns), 1)}
+    place = places(tuple(key), tuple(columns.values()))
     return Contract(
         table=table,
         columns=tuple(
@@ -116,10 +106,10 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
                 name=name,
                 type="nvarchar(max)",
                 ordinal=at,
-                key_position=place.get(same, 0),
+                key_position=place.get(name.lower(), 0),
                 length_stated=False,
             )
-            for at, (same, name) in enumerate(columns.items(), 1)
+            for at, name in enumerate(columns.values(), 1)
         ),
     )
 
@@ -148,9 +138,13 @@ def _keyed_as(columns_of: Contract, other: Contract) -> Contract:
     """A message without a key says nothing of its table's key: what another one says holds."""
     if columns_of.key:
         return columns_of
-    places = {c.name.lower(): c.key_position for c in other.columns}
+    return _keyed(columns_of, [c.name for c in other.key])
+
+
+def _keyed(columns_of: Contract, names: Sequence[str]) -> Contract:
+    place = places(names, columns_of.names)
     columns = (
-        c.model_copy(update={"key_position": places.get(c.name.lower(), 0)}) for c in columns_of.columns
+        c.model_copy(update={"key_position": place.get(c.name.lower(), 0)}) for c in columns_of.columns
     )
     return columns_of.model_copy(update={"columns": tuple(columns)})
 
@@ -177,12 +171,7 @@ def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[st
         columns = _block_columns(message)
     if not columns:
         return None
-    names = config.key or _block_names(key) or tuple(payload_of(key))
-    place = {name.lower(): at for at, name in enumerate(unlike(names), 1)}
-    return Contract(
-        table=config.table,
-        columns=tuple(c.model_copy(update={"key_position": place.get(c.name.lower(), 0)}) for c in columns),
-    )
+    return _keyed(Contract(table=config.table, columns=tuple(columns)), config.key or names_in(key))
 
 
 def _block_columns(message: Mapping[str, Any]) -> list[Column]:
@@ -215,11 +204,3 @@ def written_fields(block: object, columns: Sequence[str]) -> Fields | None:
         return fields_of(block, columns)
     except BROKEN:
         return None
-
-
-def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names in the schema block of a key, likewise."""
-    try:
-        return tuple(str(f["field"]) for f in key["schema"]["fields"])
-    except BROKEN:
-        return ()

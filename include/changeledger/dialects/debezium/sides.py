@@ -28,11 +28,28 @@ class Side(NamedTuple):
     states: bytes
 
 
+class _Column(NamedTuple):
+    name: str
+    type: str
+    # How it is written in each branch of a union; "": in none.
+    cells: Mapping[str, Cell]
+    # Does a connector set up as the feed says write it as bytes?
+    in_bytes: bool
+
+
 @lru_cache(maxsize=64)
-def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Mapping[str, Cell]]]:
-    """Of each column its name, its type, and how it is written in each branch of a union; "": in none."""
+def _columns(plan: TablePlan) -> Sequence[_Column]:
     cells = [(column, {"": cell_of(column, plan.source, field)}) for column, field in plan.written_columns]
-    return [(c.name, c.type, cell | (_of_branches(c, plan) if plan.unions else {})) for c, cell in cells]
+    return [
+        _Column(c.name, c.type, cell | (_of_branches(c, plan) if plan.unions else {}), _in_bytes(c, plan))
+        for c, cell in cells
+    ]
+
+
+def _in_bytes(column: Column, plan: TablePlan) -> bool:
+    if column.spark_type.startswith("decimal"):
+        return plan.source.decimal_handling_mode == "precise"
+    return column.spark_type == "binary" and plan.source.binary_handling_mode == "bytes"
 
 
 def _of_branches(column: Column, plan: TablePlan) -> dict[str, Cell]:
@@ -44,15 +61,17 @@ def _of_branches(column: Column, plan: TablePlan) -> dict[str, Cell]:
     return {branch: cell_of(column, plan.source, field) for branch, field in fields.items()}
 
 
-def images(before: Members | None, after: Members | None, plan: TablePlan) -> tuple[Side | None, Side | None]:
-    """Raises Problem."""
+def images(
+    before: Members | None, after: Members | None, plan: TablePlan, in_unions: bool
+) -> tuple[Side | None, Side | None]:
+    """`in_unions`: are the cells wrapped in the names of their types? Raises Problem."""
     names = set(plan.writer_schema.names)
     for image in (before, after):
         unknown = [name for name in image or {} if name not in names]
         if unknown:
             raise no_columns(plan.writer_schema.table, unknown, plan.writer_schema.names)
     faults: dict[str, list[str]] = {}
-    sides = [None if image is None else _side(image, plan, faults) for image in (before, after)]
+    sides = [None if image is None else _side(image, plan, in_unions, faults) for image in (before, after)]
     for reason in (_CONTRADICTS, _INEXACT):
         if reason in faults:
             raise Problem(reason, "; ".join(dict.fromkeys(faults[reason])))
@@ -61,13 +80,12 @@ def images(before: Members | None, after: Members | None, plan: TablePlan) -> tu
     return sides[0], sides[1]
 
 
-def _side(image: Members, plan: TablePlan, faults: dict[str, list[str]]) -> Side:
+def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, list[str]]) -> Side:
     """`faults`: by reason, what is wrong with columns, to which those of this image are added."""
     values, states = [], bytearray()
-    for name, kind, cells in _cells(plan):
-        token = image.get(name)
-        text, is_unquoted = _text(name, token, plan)
-        cell = cells[unions.branch_of(token) if plan.unions else ""]
+    for name, kind, cells, in_bytes in _columns(plan):
+        text, branch, is_unquoted = _text(image.get(name), in_unions, in_bytes)
+        cell = cells[branch]
         value, state = None, KNOWN
         if text is None:
             state = KNOWN if name in image else NOT_CAPTURED
@@ -94,11 +112,13 @@ def _inexact(name: str, kind: str, text: str) -> str:
     )
 
 
-def _text(name: str, token: Token | None, plan: TablePlan) -> tuple[str | None, bool]:
-    """The text of a cell, and whether it has no quotes: that of `1200` or `true` could be base64 as well."""
+def _text(token: Token | None, in_unions: bool, in_bytes: bool) -> tuple[str | None, str, bool]:
+    """The text of a cell, the branch of a union that it is in, and whether it has no quotes.
+
+    The text of `1200` or `true` could be base64 as well.
+    """
     if token is None:
-        return None, False
-    text = json_text.text(token)
-    if not plan.unions:
-        return text, json_text.is_unquoted(token)
-    return unions.cell(name, text, plan.writer_schema), json_text.is_unquoted(unions.inside(token))
+        return None, "", False
+    if in_unions:
+        return unions.cell(token, in_bytes=in_bytes)
+    return json_text.text(token), "", json_text.is_unquoted(token)

@@ -12,14 +12,20 @@ from changeledger.dialects.debezium import sides, unions
 from changeledger.dialects.debezium.control import control_kind
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.sides import Side
-from changeledger.dialects.debezium.structs import FIRST, LAST
+from changeledger.dialects.debezium.structs import FIRST, LAST, SNAPSHOTS
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text, lsn, sql_text
 from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model import change
 from changeledger.model.column_names import shown
-from changeledger.model.source_names import TABLES_ALIKE, not_meant
+from changeledger.model.source_names import (
+    DATABASE_MISMATCH,
+    TABLES_ALIKE,
+    not_meant,
+    not_of_database,
+    same_database,
+)
 
 OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
 _NOT_UTF8 = "the message is not UTF-8"
@@ -55,6 +61,8 @@ class Envelope(NamedTuple):
     transaction: str | None
     before: Members | None
     after: Members | None
+    # Are the cells of its images wrapped in the names of their types?
+    unions: bool = False
 
 
 def read(value: bytes | None, plan: TablePlan, topic: str = "", key: bytes | None = None) -> Event | Outcome:
@@ -114,13 +122,15 @@ def _envelope(message: Members, value: bytes, plan: TablePlan) -> Envelope:
     source, transaction = outer["source"], outer["transaction"] or {}
     plain = unions.branch if plan.unions else _as_it_is
     before, after = (outer[side] for side in ("before", "after"))
+    rows = (unions.row(before), unions.row(after)) if plan.unions else (None, None)
     return Envelope(
         json_text.text(message.get("op")),
         plain(json_text.text(message.get("ts_ms"))),
         None if source is None else {name: plain(json_text.text(token)) for name, token in source.items()},
         json_text.text(transaction.get("id")),
-        unions.row(before) if plan.unions and before is not None else before,
-        unions.row(after) if plan.unions and after is not None else after,
+        before if rows[0] is None else rows[0],
+        after if rows[1] is None else rows[1],
+        rows != (None, None),
     )
 
 
@@ -131,16 +141,18 @@ def _as_it_is(text: str | None) -> str | None:
 def event_of(envelope: Envelope, plan: TablePlan) -> Event:
     """What an event says. Raises Problem."""
     op, source = _operation(envelope, plan)
-    is_snapshot = op == "r" or (op == "c" and (source.get("snapshot") or "false").lower() != "false")
+    snapshot = (source.get("snapshot") or "false").lower()
+    if snapshot not in SNAPSHOTS:
+        raise Problem("unknown_snapshot", f"source.snapshot is {snapshot}")
+    is_snapshot = op == "r" or (op == "c" and snapshot != "false")
     commit, change_lsn, wal = _position(source, is_snapshot)
     ordinal = _ordinal(source.get("event_serial_no"))
     committed = _millis(source.get("ts_ms"))
     if committed is None:
         raise Problem("malformed_time", f"source.ts_ms is {_or(source.get('ts_ms'), 'missing')}")
     before, after = _images(envelope, op, plan)
-    snapshot = source.get("snapshot")
     return Event(
-        op, source.get("connector"), snapshot and snapshot.lower(), committed, _millis(envelope.ts_ms),
+        op, source.get("connector"), snapshot, committed, _millis(envelope.ts_ms),
         commit, change_lsn, wal, ordinal, envelope.transaction, before, after,
     )  # fmt: skip
 
@@ -156,13 +168,17 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
     _check_table(source.get("schema"), source.get("table"), plan)
     # Tables of two databases can share their names, and even positions.
     database = source.get("db")
-    if None not in (database, plan.database) and str(database).lower() != str(plan.database).lower():
-        raise Problem("database_mismatch", f"db is {database} among changes of {plan.database}")
+    if database is not None and (plan.is_of_several or not _is_of(database, plan)):
+        raise Problem(DATABASE_MISMATCH, not_of_database(database, plan.database))
     if op != "d" and envelope.after is None:
         raise Problem("no_after_image", f"op is {op}")
     if op == "d" and envelope.before is None:
         raise Problem("no_before_image", "a delete without `before`")
     return op, source
+
+
+def _is_of(database: str, plan: TablePlan) -> bool:
+    return plan.database is None or same_database(database, plan.database)
 
 
 def _check_table(schema: str | None, name: str | None, plan: TablePlan) -> None:
@@ -203,7 +219,7 @@ def _millis(text: str | None) -> int | None:
 
 
 def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, Side | None]:
-    before, after = sides.images(envelope.before, envelope.after, plan)
+    before, after = sides.images(envelope.before, envelope.after, plan, envelope.unions)
     own = before if op == "d" else after
     assert own is not None, "_operation has seen to it"
     keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]

@@ -19,6 +19,10 @@ from changeledger.kernels.arrow import arrow_type
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
 _Instant = Annotated[int, Meta(ge=FIRST, le=LAST)]
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+# What `source.snapshot` says, in lower case (Debezium's `SnapshotRecord`).
+SNAPSHOTS = frozenset(
+    {"true", "first", "first_in_data_collection", "last_in_data_collection", "last", "false", "incremental"}
+)
 _OPERATION = Literal["c", "u", "d", "r"]
 
 
@@ -83,4 +87,6 @@ def _source(plan: TablePlan) -> Any:
     ]
     if plan.database is not None:
         members.append(("db", Literal[plan.database] | None, None))
+    elif plan.is_of_several:
+        members.append(("db", None, None))
     return msgspec.defstruct("Source", members, gc=False)

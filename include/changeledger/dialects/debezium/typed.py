@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from changeledger.dialects.debezium import events
 from changeledger.dialects.debezium.columns import image
 from changeledger.dialects.debezium.plan import TablePlan
-from changeledger.dialects.debezium.structs import Typed, typed
+from changeledger.dialects.debezium.structs import SNAPSHOTS, Typed, typed
 from changeledger.dialects.debezium.values import UNUSUAL
 from changeledger.kernels import lsn, sql_text
 from changeledger.kernels.arrow import Bools, empty, valid
@@ -119,12 +119,15 @@ def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.Recor
     times = pa.array(said["ts_ms"], pa.int64())
     wal = of_others(connector, pa.array(said["lsn"], pa.int64()))
     ordinal, doubtful = _ordinals(said["event_serial_no"])
+    snapshots = _snapshots(said["snapshot"])
+    is_known = pc.fill_null(pc.is_in(snapshots, pa.array(sorted(SNAPSHOTS))), fill_value=False)
+    doubtful |= valid(snapshots) & ~is_known.to_numpy(zero_copy_only=False)
     doubtful |= _misplaced(texts, lsns) | ~valid(times) | ~(lsns[0].known | valid(wal))
     columns = [
         pa.array(gathered.rows, pa.int64()),
         op,
         connector,
-        _snapshots(said["snapshot"]),
+        snapshots,
         times,
         pa.array(said["sent_ms"], pa.int64()),
         *(column_lsns.array() for column_lsns in lsns),

@@ -1,19 +1,18 @@
 """Events as Avro's own JSON: printed by a console consumer, or by a sink that kept the unions.
 
 A value of an optional field is wrapped in the name of its branch: `{"long": 5}`, and the row in that of its
-record: `{"server1.dbo.t.Value": {...}}`. Bytes are text of one character a byte.
+record: `{"server1.dbo.t.Value": {...}}`. Bytes are text of one character a byte. Its row
+tells such an event: other events of the topic are plain JSON.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from changeledger.kernels import json_text
 from changeledger.kernels.json_text import Members, NotJson, Token
-from changeledger.model.contract import Contract
 
 _ROW = ".Value"
 # Branches, and their types as a schema block has them.
@@ -40,31 +39,25 @@ def is_wrapped(payload: Mapping[str, Any]) -> bool:
     return any(row_of(payload.get(side)) is not None for side in ("before", "after"))
 
 
-def row(image: Members) -> Members:
-    """As `row_of`, of an image by its tokens; the image itself where it is not wrapped."""
-    if len(image) != 1:
-        return image
+def row(image: Members | None) -> Members | None:
+    """As `row_of`, of an image by its tokens."""
+    if image is None or len(image) != 1:
+        return None
     ((name, inner),) = image.items()
-    return json_text.members(inner) if name.endswith(_ROW) and json_text.is_object(inner) else image
+    return json_text.members(inner) if name.endswith(_ROW) and json_text.is_object(inner) else None
 
 
-def cell(name: str, text: str | None, contract: Contract) -> str | None:
-    """A cell without the name of its branch, bytes as base64.
+def cell(token: Token, *, in_bytes: bool) -> tuple[str | None, str, bool]:
+    """The text of a cell, bytes as base64; the branch that wraps it, and whether it has no quotes.
 
-    The text in a column that cannot be NULL is not parsed: it is not wrapped, whatever it looks like.
+    A value in a column that cannot be NULL is not wrapped, and a text is no wrapper, whatever it looks like.
+    `in_bytes`: is a text without a wrapper bytes?
     """
-    plain, binary = _required(contract)
-    if text is None or name not in plain:
-        return branch(text)
-    return _in_base64(text) if name in binary else text
-
-
-@lru_cache(maxsize=64)
-def _required(contract: Contract) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that cannot be NULL, and those of them that are bytes."""
-    required = [c for c in contract.columns if not c.nullable or c.key_position]
-    in_bytes = [c for c in required if c.spark_type == "binary" or c.spark_type.startswith("decimal")]
-    return frozenset(c.name for c in required), frozenset(c.name for c in in_bytes)
+    name = branch_of(token)
+    inside = json_text.members(token)[name] if name else token
+    text, is_unquoted = json_text.text(inside), json_text.is_unquoted(inside)
+    is_bytes = name == "bytes" or (in_bytes and not name and json_text.is_text(inside))
+    return (_in_base64(text) if is_bytes and text is not None else text), name, is_unquoted
 
 
 def branch(text: str | None) -> str | None:
@@ -82,12 +75,6 @@ def branch(text: str | None) -> str | None:
     if inside is None:
         return text
     return _in_base64(inside) if name == "bytes" else inside
-
-
-def inside(token: Token) -> Token:
-    """As `branch`, of a token."""
-    name = branch_of(token)
-    return json_text.members(token)[name] if name else token
 
 
 def branch_of(token: Token | None) -> str:

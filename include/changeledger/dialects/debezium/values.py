@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium import decimals, fields, times
@@ -70,7 +71,11 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     if sql.spark == "string":
         of_texts = cells.from_texts(sql, read)
         return Cell(str, lambda values: of_texts(_texts(values)), read, placeholders, is_text=True)
-    return Cell(_wire_of_number(sql), _numbers(sql), read, placeholders, is_text=False)
+    is_widened = sql.spark == "double" and field is not None and field.is_single
+    convert = _widened if is_widened else _numbers(sql)
+    # The column was a real: 1.1 of 32 bits is 1.10000002384185791.
+    read = sql_text.real if is_widened else read
+    return Cell(_wire_of_number(sql), convert, read, placeholders, is_text=False)
 
 
 def _of_time(
@@ -115,10 +120,11 @@ def _is_hex(source: DebeziumSource, field: Field | None) -> bool:
 
 
 def _placeholders(sql: SqlType, source: DebeziumSource, field: Field | None) -> tuple[str, ...]:
-    plain = source.unavailable_value_placeholder
+    raw = source.placeholder_bytes
+    # As Java makes text of bytes that are none.
+    plain = raw.decode(errors="replace")
     if sql.spark == "string":
         return (plain,)
-    raw = plain.encode()
     if _is_hex(source, field):
         return plain, raw.hex(), raw.hex().upper()
     return tuple(dict.fromkeys((plain, b64encode(raw).decode(), urlsafe_b64encode(raw).decode())))
@@ -158,6 +164,12 @@ def _numbers(sql: SqlType) -> Callable[[Sequence[Any]], Cells]:
         return cells.reals
     kind = arrow_type(sql.spark)
     return lambda values: Cells(pa.array(values, kind))
+
+
+def _widened(values: Sequence[Any]) -> Cells:
+    """32-bit numbers as 64-bit ones."""
+    narrow = cells.reals(values)
+    return narrow._replace(values=pc.cast(narrow.values, pa.float64()))
 
 
 def _base64_of_either_alphabet(text: str) -> bytes | None:

@@ -51,6 +51,10 @@ class TableRecords(NamedTuple):
     def source_table(self) -> str:
         return self.writer_schema.source_table or self.table
 
+    @property
+    def source_database(self) -> None:
+        """Qlik's messages do not say it."""
+
 
 class Route(NamedTuple):
     """Where messages of one label go: the number of the table for each version."""

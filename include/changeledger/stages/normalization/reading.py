@@ -67,8 +67,9 @@ class Records:
     # The same of records that the contract rules out, with the reason (`UNCHANGED`).
     refuse: Callable[[Rows, str], Rows]
     mask_rules: MaskRules | None = None
-    # The table's name as the source writes it; None: the records do not say.
+    # The table's and the database's name as the source writes it; None: the records do not say.
     source_table: str | None = None
+    source_database: str | None = None
 
     def decoded(self, resolved: ResolvedSchema, contract: Contract) -> Rows:
         return together([self.decode(raw, resolved, contract) for raw in self.raw])
@@ -177,9 +178,8 @@ class _OfMessages:
             return raw.through(partial(self.decode, plan), message_rows.decoded_schema(contract))
 
         rules, refuse = self.kernel.mask_rules, _refuse_messages
-        return Records(
-            self.feed, table.table, table.writer_schema, raws, decode, refuse, rules, table.source_table
-        )
+        names = table.source_table, table.source_database
+        return Records(self.feed, table.table, table.writer_schema, raws, decode, refuse, rules, *names)
 
     def routed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         """The messages with their number among the discovery's tables, see `MessageKernel.routes`."""
@@ -266,7 +266,7 @@ def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> I
                 contract = known.borrowed(table)
             writer_schema = part.writer_schema and part.writer_schema.with_computed(computed)
             contract = _agreed(table, contract, writer_schema).with_computed(computed)
-            contract = contract.read_as(part.source_table)
+            contract = contract.read_as(part.source_table, part.source_database)
             fitting.append((part, writer_schema))
         except ContractError as error:
             refused_rows.append(part.refused(f"{error.message}; {error.remedy}"[:_LONGEST]))

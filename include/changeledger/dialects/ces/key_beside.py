@@ -1,0 +1,51 @@
+"""The key that a message names beside its images (`pkkey`), where these say another one.
+
+A row's key stands in `pkkey` as well, as the image before an update has it or the one behind. A key that
+neither has leaves open which row changed. Texts of one value may differ, so values are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET
+
+from changeledger.dialects.ces.events import Event, ImageLayout, Text, as_row
+from changeledger.dialects.ces.plan import TablePlan
+from changeledger.dialects.ces.sides import Side, side
+from changeledger.kernels import images
+from changeledger.kernels.arrow import Bools, valid
+from changeledger.kernels.cells import KNOWN
+
+
+def doubtful(key: Mapping[str, Text], row: Any, rows: ImageLayout) -> Any:
+    """The key as a row (`ImageLayout.row`), where its texts are not those of the image; else None."""
+    beside, _ = as_row(key, rows)
+    texts = ((getattr(beside, field), getattr(row, field)) for field in rows.fields)
+    is_same = all(UNSET in {text, own} or text == own for text, own in texts)
+    return None if is_same else beside
+
+
+def contradicted(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -> Bools:
+    """Of which events the key beside the images is in none of them. A value that is none says nothing."""
+    contradicts = np.zeros(len(events), np.bool_)
+    if all(event.key_beside is None for event in events):
+        return contradicts
+    beside = side([event.key_beside for event in events], plan)
+    contradicts |= beside.image.present
+    for image in (before, after):
+        contradicts &= ~image.image.present | _differs(beside, image)
+    return contradicts
+
+
+def _differs(beside: Side, image: Side) -> Bools:
+    """Of which rows a column that both have differs."""
+    in_both = (beside.states == KNOWN) & (image.states == KNOWN) & ~beside.unfit & ~image.unfit
+    differs = np.zeros(len(in_both), np.bool_)
+    for at, (key_cells, cells) in enumerate(zip(beside.image.cells, image.image.cells, strict=True)):
+        known = in_both[:, at] & valid(key_cells)
+        if known.any():
+            differs |= known & images.differs(key_cells, cells)
+    return differs

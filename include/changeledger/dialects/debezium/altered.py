@@ -1,0 +1,94 @@
+"""Columns whose values a connector is set to alter: what its schema blocks say of that.
+
+The lake has such values as they are sent, so people are told. Sources: Debezium's `MaskStrings` and
+`TruncateColumn` (parameters `masked` and `truncateLength`), and its page on SQL Server: with
+`decimal.handling.mode: double` and with times of fewer digits than the column has, values may lose digits,
+which the source's type shows (`column.propagate.source.type`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.avro import block
+from changeledger.dialects.debezium.field_types import source_type
+from changeledger.dialects.debezium.fields import read_field, row_fields
+from changeledger.dialects.debezium.framed import AvroSchema
+from changeledger.dialects.debezium.plain import json_object, payload_of
+from changeledger.dialects.debezium.schema_block import BROKEN, source_name, table_of
+from changeledger.dialects.messages.samples import Sample
+from changeledger.kernels import avro
+from changeledger.model.column_names import shown
+from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import SqlType
+
+_DOUBLES = {"double", "float64"}
+# How many digits of a second a count has, by its unit.
+_UNITS = {3: "milliseconds", 6: "microseconds"}
+
+# By table, what is said of its columns.
+_Seen = dict[str, dict[str, str]]
+
+
+def in_json(samples: Iterable[Sample], feed: Feed) -> list[str]:
+    """A warning for each table."""
+    seen: _Seen = {}
+    for sample in samples:
+        message = json_object(sample.value)
+        payload = payload_of(message)
+        name = source_name(payload, sample.topic)
+        if name is not None and table_of(payload, sample.topic, feed) is not None:
+            _see(seen, name, message.get("schema"))
+    return _warnings(seen)
+
+
+def in_avro(read: Mapping[tuple[str, str], AvroSchema], schemas: Mapping[str, str]) -> list[str]:
+    """The same of framed messages, which are by topic and schema id."""
+    seen: _Seen = {}
+    for (_, schema_id), schema in read.items():
+        if schema.table is not None:
+            _see(seen, schema.source_table, block(avro.schema(schemas[schema_id]).root))
+    return _warnings(seen)
+
+
+def _see(seen: _Seen, table: str, schema_block: object) -> None:
+    try:
+        altered = {str(f["field"]): how for f in row_fields(schema_block) if (how := _how(f)) is not None}
+    except BROKEN:
+        return
+    if altered:
+        seen.setdefault(table, {}).update(altered)
+
+
+def _how(field: Mapping[str, Any]) -> str | None:
+    """What the connector does with the values of a column; None: nothing that the block says."""
+    parameters = field.get("parameters") or {}
+    if str(parameters.get("masked")).lower() == "true":
+        return "is masked (column.mask.*)"
+    length = parameters.get("truncateLength")
+    if length is not None:
+        return f"is cut to {str(length)[:20]} characters (column.truncate.to.*.chars)"
+    return _lost_digits(field, parameters)
+
+
+def _lost_digits(field: Mapping[str, Any], parameters: Mapping[str, Any]) -> str | None:
+    written = read_field(field)
+    try:
+        source = SqlType.parse(source_type(parameters) or "")
+    except ContractError:
+        return None
+    if source.spark.startswith("decimal") and written.kind in _DOUBLES:
+        return "keeps 15 digits of a decimal (decimal.handling.mode)"
+    unit = written.meaning and written.meaning[1]
+    is_shorter = source.base in {"time", "datetime2"} and unit in _UNITS and source.fraction_digits > unit
+    return f"is counted in {_UNITS[unit or 0]} (time.precision.mode)" if is_shorter else None
+
+
+def _warnings(seen: _Seen) -> list[str]:
+    return [
+        f"{table}: values are not as in the source, as the connector is set to alter them: "
+        + ", ".join(f"{shown([name])} {how}" for name, how in altered.items())
+        for table, altered in seen.items()
+    ]

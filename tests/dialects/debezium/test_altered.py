@@ -1,0 +1,84 @@
+"""People are told of columns whose values a connector alters, by what its schemas say of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium import altered
+from changeledger.dialects.debezium.framed import AvroSchema
+from changeledger.dialects.messages.samples import Sample
+
+FEED = Feed.model_validate(
+    {
+        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
+        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+BEGINS = "dbo.t: values are not as in the source, as the connector is set to alter them: "
+
+
+def source(kind: str, **more: str) -> dict[str, str]:
+    """The parameters of `column.propagate.source.type`."""
+    return {f"__debezium.source.column.{name}": text for name, text in {"type": kind, **more}.items()}
+
+
+def sample(fields: list[dict[str, Any]], table: str = "t") -> Sample:
+    block = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]}
+    payload = {"op": "c", "source": {"schema": "dbo", "table": table}, "after": {}}
+    return Sample("s.dbo.t", None, json.dumps({"schema": block, "payload": payload}).encode())
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"type": "string", "parameters": {"masked": "true"}}, "is masked (column.mask.*)"),
+        (
+            {"type": "string", "parameters": {"truncateLength": "5"}},
+            "is cut to 5 characters (column.truncate.to.*.chars)",
+        ),
+        (
+            {"type": "double", "parameters": source("MONEY", length="19", scale="4")},
+            "keeps 15 digits of a decimal (decimal.handling.mode)",
+        ),
+        (
+            {
+                "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp",
+                "parameters": source("DATETIME2", scale="7"),
+            },
+            "is counted in milliseconds (time.precision.mode)",
+        ),
+        (
+            {
+                "type": "int64", "name": "io.debezium.time.MicroTime",
+                "parameters": source("TIME", scale="7"),
+            },
+            "is counted in microseconds (time.precision.mode)",
+        ),
+        (
+            {
+                "type": "int64", "name": "io.debezium.time.MicroTimestamp",
+                "parameters": source("DATETIME2", scale="6"),
+            },
+            None,
+        ),
+        ({"type": "double", "parameters": source("FLOAT")}, None),
+        ({"type": "double"}, None),
+        ({"type": "string", "parameters": {"masked": "false"}}, None),
+    ],
+)  # fmt: skip
+def test_a_block_says_what_becomes_of_values(field: dict[str, Any], said: str | None) -> None:
+    samples = [sample([{"field": "c", **field}]), sample([{"field": "c", **field}], "other")]
+    assert altered.in_json(samples, FEED) == ([] if said is None else [f"{BEGINS}c {said}"])
+
+
+def test_a_writers_schema_says_it_too() -> None:
+    masked = {"type": "string", "connect.parameters": {"masked": "true"}}
+    row = {"type": "record", "name": "Value", "fields": [{"name": "c", "type": masked}]}
+    schema = {"type": "record", "name": "Envelope", "fields": [{"name": "after", "type": ["null", row]}]}
+    read = {("s", "1"): AvroSchema("dbo.t", "dbo.t"), ("s", "2"): AvroSchema()}
+    schemas = {"1": json.dumps(schema), "2": json.dumps(schema)}
+    assert altered.in_avro(read, schemas) == [f"{BEGINS}c is masked (column.mask.*)"]
