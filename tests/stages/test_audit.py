@@ -79,6 +79,14 @@ def test_feed_rules(limit: float, over: int) -> None:
     assert quarantined.why == "28 bad_json, 1 before_without_after"
 
 
+def test_what_a_replay_cannot_read_does_not_hold_back_the_rest() -> None:
+    balances = [Balance("t", 4, {"quarantined": 3, "change": 1})]
+    rules = feed_rules(feed(0.1), balances, {}, {"unparseable_json": 3}, is_replay=True)
+    limit = next(rule for rule in rules if rule.name == "quarantine_limit")
+    assert [part.wrong for part in limit.sums or ()] == [0]
+    assert "no limit in a replay" in limit.says
+
+
 def incomplete(
     promised: dict[str, int | None], reads: list[SourceRead], came: dict[str, int]
 ) -> list[tuple[str, str]]:

@@ -10,13 +10,14 @@ from fastapi.responses import HTMLResponse
 
 from changeledger.airflow_ui import charts, filters
 from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
+from changeledger.airflow_ui.offending import offending
 from changeledger.airflow_ui.rendering import render
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.model import change
 from changeledger.model.window import STAGES
 from changeledger.state import overview, quarantine
-from changeledger.state.audit_rows import has_data_docs, offending_rows
+from changeledger.state.audit_rows import has_data_docs
 from changeledger.state.tables import columns_of, table_states
 from changeledger.state.windows import RELEASED, WindowState, stage_seconds, window_states
 
@@ -41,7 +42,8 @@ def feed_overview(
     latest = windows[0] if windows else None
     failed = [rule for rule in rows.failed if latest is not None and rule.window_id == latest.id]
     states, of_all = table_states(control, feed, rows.tables, tables, _TABLES)
-    address = f"{request.scope.get('root_path', '')}/feeds/{filters.part(feed.feed)}/windows/"
+    root = _root(request)
+    address = f"{root}/feeds/{filters.part(feed.feed)}/windows/"
     return render(
         request,
         "feed.html.j2",
@@ -55,7 +57,7 @@ def feed_overview(
         ),
         latest=latest,
         failed=sorted(failed, key=lambda rule: not rule.stops),
-        offending={} if latest is None else offending_rows(settings, feed.feed, latest.id),
+        offending={} if latest is None else offending(control, root, feed.feed, latest.id),
         has_docs=latest is not None and has_data_docs(settings, feed.feed, latest.id),
         quarantine=quarantine.summary(feed, quarantine.MOST),
         tables=states,
@@ -64,6 +66,10 @@ def feed_overview(
         may_trigger=may_trigger,
         settings=_settings(feed),
     )
+
+
+def _root(request: Request) -> str:
+    return str(request.scope.get("root_path", ""))
 
 
 @router.get("/windows/{window_id}")
@@ -90,7 +96,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
         failed=sorted(() if state is None else state.failed, key=lambda rule: not rule.stops),
         judged=0 if state is None else state.judged.get(window_id, 0),
         dispositions=() if state is None or not state.releases else state.releases[0].dispositions or (),
-        offending={} if shown is None else offending_rows(settings, feed.feed, window_id),
+        offending={} if shown is None else offending(control, _root(request), feed.feed, window_id),
         has_docs=shown is not None and has_data_docs(settings, feed.feed, window_id),
         shades=_DISPOSITIONS,
     )

@@ -21,7 +21,9 @@ from changeledger.airflow_ui.access import (
 from changeledger.airflow_ui.actions import Triggering
 from changeledger.airflow_ui.quarantined import shown
 from changeledger.airflow_ui.rendering import render
+from changeledger.audit.remedies import REASONS
 from changeledger.state import quarantine
+from changeledger.state.windows import window_states
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 # In Airflow's audit log.
@@ -42,6 +44,8 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
 ) -> HTMLResponse:
     chosen = quarantine.Chosen(table, reason, run)
     rows = quarantine.records(feed, chosen, _ON_A_PAGE)
+    of_last = control.rows_of(feed.feed, 1)
+    latest = next(iter(window_states(of_last)), None)
     return render(
         request,
         "quarantine.html.j2",
@@ -49,6 +53,9 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
         chosen=chosen,
         quarantine=quarantine.summary(feed, quarantine.MOST),
         records=shown(feed, control, rows),
+        reasons=REASONS,
+        latest=latest,
+        failed=of_last.failed,
         most=_ON_A_PAGE,
         may_trigger=may_trigger,
         waits=control.resets.pending(feed.feed) is not None,

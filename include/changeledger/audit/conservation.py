@@ -174,8 +174,13 @@ def feed_rules(
     balances: Sequence[Balance],
     faults: Mapping[str, Faulty],
     quarantined: Mapping[str, int],
+    *,
+    is_replay: bool = False,
 ) -> list[Rule]:
-    """Rules for the run's records as a whole. `quarantined`: how many records, by reason."""
+    """Rules for the run's records as a whole. `quarantined`: how many records, by reason.
+
+    `is_replay`: they were in quarantine before, so that those which stay there must not hold back the others.
+    """
     return [
         Rule(
             "conservation",
@@ -184,7 +189,7 @@ def feed_rules(
             "critical",
             tuple(_balanced(balance, faults.get(balance.source)) for balance in balances),
         ),
-        *_quarantine_rules(feed, balances, quarantined),
+        *_quarantine_rules(feed, balances, quarantined, is_replay),
         Rule(
             "shapes_fit_contracts",
             "reason",
@@ -205,16 +210,20 @@ def _balanced(balance: Balance, faulty: Faulty | None) -> Sum:
     return Sum(balance.source, balance.lost + balance.doubled, str(balance).split(": ", 1)[1] + records)
 
 
-def _quarantine_rules(feed: Feed, balances: Sequence[Balance], quarantined: Mapping[str, int]) -> list[Rule]:
+def _quarantine_rules(
+    feed: Feed, balances: Sequence[Balance], quarantined: Mapping[str, int], is_replay: bool
+) -> list[Rule]:
     records = sum(b.raw for b in balances)
-    count, allowed = sum(quarantined.values()), _allowed(feed, records)
+    count = sum(quarantined.values())
+    allowed = records if is_replay else _allowed(feed, records)
+    limit = "no limit in a replay" if is_replay else f"limit {feed.quarantine_limit:g}"
     nothing_read = _nothing_read(balances, quarantined)
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(quarantined.items()))
     return [
         Rule(
             "quarantine_limit",
             "disposition",
-            f"At most {allowed:,} of {records:,} records are quarantined (limit {feed.quarantine_limit:g}); "
+            f"At most {allowed:,} of {records:,} records are quarantined ({limit}); "
             f"{count:,} are.{nothing_read}",
             sums=(Sum(feed.feed, max(0, count - allowed), reasons or "none is quarantined"),),
         ),

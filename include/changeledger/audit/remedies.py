@@ -8,21 +8,24 @@ from typing import Final
 # By severity.
 TOLERATING: Final[Mapping[str, str]] = {
     "critical": "It cannot be tolerated: records or changes would be lost.",
-    "error": "To publish all the same, trigger the DAG for this window with `tolerate: error` and a reason.",
+    "error": (
+        "To publish all the same, trigger the DAG with `Tolerate failed rules` set to errors, and a "
+        "reason: that run reads this window's records again."
+    ),
     "warning": "It does not stop the run.",
 }
 _OWN_TABLES: Final = (
     "The tables are not as changeledger writes them. Clear the failed task `normalize` with what "
     "follows it; if the rule fails again, report it as a fault of changeledger."
 )
-_AT_THE_SOURCE: Final = (
-    "Look at the rows below in the source. Correct them there, or correct the setting by which they "
-    "are read; the next run reads this window's records again."
+_OWN_EXPECTATION: Final = (
+    "An expectation of the feed's YAML. Correct the rows below in the source, so that the next run reads the "
+    "correction, too; or correct the expectation, and clear all tasks of the failed run."
 )
 REMEDIES: Final[Mapping[str, str]] = {
     "mask_agrees_with_images": (
-        "Look at the rows in the source: if the images are right, run the window again and tolerate "
-        "the rule, with the reason. If they are wrong, let the source send the rows again."
+        "Look at the rows in the source: if the images are right, tolerate the rule, with the reason. If "
+        "they are wrong, let the source send the rows again, and clear all tasks of the failed run."
     ),
     "operation_has_its_images": (
         "Look at the record in its topic or change table: it was cut short or read wrongly. Correct "
@@ -53,8 +56,9 @@ REMEDIES: Final[Mapping[str, str]] = {
     ),
     "conservation": "Clear the task `extract` with what follows it; if the rule fails again, report it.",
     "quarantine_limit": (
-        "Where so many records cannot be read, a setting is wrong rather than a record. The window "
-        "page's records say the reasons: correct the setting, and clear the failed run."
+        "Where so many records cannot be read, a setting is wrong rather than a record. The rows below say "
+        "the reasons: correct the setting in the feed's YAML, and clear all tasks of the failed run (not "
+        "only the failed ones)."
     ),
     "no_quarantined_records": (
         "Published rows lack what these records say: look at the reasons on the view Quarantine, "
@@ -92,7 +96,45 @@ REMEDIES: Final[Mapping[str, str]] = {
     ),
 }
 
+_DAMAGED: Final = (
+    "The record itself is damaged: no setting reads it. Let the source send the row again (a snapshot of the "
+    "table, or a change of the row); the next run reads that. The record stays here and holds nothing back."
+)
+_ANOTHER_FORM: Final = (
+    "The message has another form than the feed's dialect. Correct what writes it, as its detail says, and "
+    "let the source send its rows again (a snapshot); these records stay here."
+)
+# By the reason of quarantine; details of records say more.
+REASONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("not_json", "unparseable_json", "not_utf8", "malformed_envelope", "malformed_lsn", "malformed_avro"),
+        _DAMAGED,
+    ),
+    **dict.fromkeys(
+        ("flattened_event", "cloudevent", "debezium_event", "ces_event", "qlik_message"), _ANOTHER_FORM
+    ),
+    "mask_order_contradicted": (
+        "The setting `mask_order` of the feed's YAML names the wrong end of the masks: take it out (`auto` "
+        "finds the order from the records), or state the order that the detail has the records for."
+    ),
+    "unknown_schema": (
+        "If the messages are Avro of a registry: add `schema.registry.url` to the extra of the Kafka "
+        "connection, or correct it, then replay. Else something that is no message of this feed was "
+        "written to the topic: it stays here and holds nothing back."
+    ),
+    "no_key": "State `key:` of the table in the feed's YAML, then replay.",
+    "null_key": "No key came: let the connector send it, or state `key:` of the table, then replay.",
+    "value_does_not_fit": (
+        "A value does not fit the type of its column: correct the type under `columns:` of the table in the "
+        "feed's YAML, then replay; if the source's type changed, a new feed is needed."
+    ),
+    "before_without_after": (
+        "One of the two rows of an update is not there: look at the change table around the position; replay "
+        "when both are."
+    ),
+}
+
 
 def remedy(rule: str) -> str:
     """Of a rule of changeledger's own, or of an expectation that a user has added."""
-    return REMEDIES.get(rule, _AT_THE_SOURCE)
+    return REMEDIES.get(rule, _OWN_EXPECTATION)

@@ -42,7 +42,7 @@ def params(feed: Feed) -> dict[str, Param]:
         "tolerate": Param(
             "nothing",
             type="string",
-            title="failed rules that do not stop the run",
+            title="Tolerate failed rules",
             enum=list(_TOLERATE),
             values_display=_TOLERATE,
             description="Critical rules always stop it: records or changes would be lost.",
@@ -51,7 +51,7 @@ def params(feed: Feed) -> dict[str, Param]:
             None,
             type=["null", "string"],
             title="Reason",
-            description="Why errors may pass. Kept with the release, and shown by `changeledger status`.",
+            description="Why they may pass. Kept with the release, and shown on the page Ledger.",
         ),
     }
 

@@ -167,7 +167,7 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
         *conservation.source_rules(_reads(ctx, accounting), late),
         conservation.whole_tables(joined),
         *resetting.rules_of(ctx),
-        *feed_rules(feed, judging, accounting),
+        *feed_rules(feed, judging, accounting, is_replay=ctx.window.request.mode == "replay"),
     )
 
 

@@ -28,6 +28,9 @@ GOOD: Final = "ok"
 IDLE: Final = "idle"
 LEVELS: Final = (BAD, STALE, WARNED, RUNS, GOOD, IDLE)
 
+# How the audit calls what it judges beside tables: the records of a feed's run.
+OF_RECORDS: Final = "feed "
+
 # Windows of the strip.
 LAST: Final = 28
 # Windows that an audit has stopped, each with its reason.
@@ -201,8 +204,11 @@ def _failures(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason
 
 def _stopped(rules: Sequence[FailedRule]) -> str:
     first, more = rules[0], len(rules) - 1
-    what = "could not be checked" if first.error else f"is violated by {counted(first.violations, 'row')}"
     others = f", and {counted(more, 'other rule')}" if more else ""
+    if first.table.startswith(OF_RECORDS) and first.says and not first.error:
+        # Of the run's records as a whole: its numbers are in its words.
+        return f"The audit has stopped a window by {first.rule}{others}. {shortened(first.says)}"
+    what = "could not be checked" if first.error else f"is violated by {counted(first.violations, 'row')}"
     return f"The audit has stopped a window: {first.rule} of {first.table} {what}{others}."
 
 

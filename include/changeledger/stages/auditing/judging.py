@@ -253,5 +253,7 @@ def _among(parts: Mapping[str, Rows], name: str, hashes: Known) -> dict[str, Par
     return {part: Part(rows.through(Among(key, hashes), rows.schema), key) for part, rows in parts.items()}
 
 
-def feed_rules(feed: Feed, judging: Judging, of_run: Accounting) -> list[Rule]:
-    return conservation.feed_rules(feed, of_run.balances, of_run.faults, judging.quarantined())
+def feed_rules(feed: Feed, judging: Judging, of_run: Accounting, *, is_replay: bool) -> list[Rule]:
+    return conservation.feed_rules(
+        feed, of_run.balances, of_run.faults, judging.quarantined(), is_replay=is_replay
+    )

@@ -1,0 +1,78 @@
+"""A failed audit on the pages: why, by which rows, and what is to be done, without a terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from changeledger.audit import page
+from changeledger.audit.gate import RuleResult, shown
+from changeledger.config.settings import Settings
+from changeledger.control import AuditResult, BuiltSnapshots
+from changeledger.model.contract import Contract
+from changeledger.model.window import Window
+from tests.airflow_ui.pages import Installation
+from tests.released import DAY, release
+
+BASE = "/changeledger/feeds/shop"
+LIMIT, TABLE = "quarantine_limit", "dbo.t"
+WINDOW = Window(start=DAY.end, end=DAY.end.replace(minute=30))
+CONTRACT = Contract.model_validate(
+    {
+        "table": TABLE,
+        "columns": [
+            {"ordinal": 1, "name": "id", "type": "int", "nullable": False, "key_position": 1},
+            {"ordinal": 2, "name": "credit", "type": "int"},
+        ],
+    }
+)  # fmt: skip
+
+
+def fail(ledger: Installation, table: str, rule: str, *rows: dict[str, Any], says: str = "A rule.") -> None:
+    """The second window of the feed `shop` is stopped by the rule, with these rows."""
+    ledger.add_feed("shop")
+    release(ledger.control, "shop", [CONTRACT], DAY, {}, {"records": 1}, {"lsn": "0" * 20})
+    detail = {"says": says, "severity": "error", "stops": True, "tolerated": None, "error": None}
+    ledger.control.open_window("shop", WINDOW, None, {"lsn": "1" * 20})
+    verdict = AuditResult(table, rule, False, len(rows), detail)
+    warning = AuditResult(table, "no_quarantined_records", False, 1, {**detail, "stops": False})
+    verdicts = [verdict, *([warning] if rule == LIMIT else [])]
+    ledger.control.save_audit("shop", WINDOW, verdicts, BuiltSnapshots("b", {}))
+    ledger.control.save_failure(
+        "shop", WINDOW, "audit", "AuditFailed: it failed\n  Remedy: look\nSELECT * FROM t"
+    )
+    result = RuleResult(table, rule, says, len(rows), 9, False, False, "error", False, None, rows)
+    audit = page.Audit("shop", WINDOW, "branch", [result], {table: ["SELECT 1"]})
+    page.write(Settings().data_docs / "shop" / WINDOW.id, audit, shown)
+
+
+def test_rows_lead_to_their_lives_by_key(ledger: Installation) -> None:
+    of_change = {"key": json.dumps({"id": 487}), "why": "the mask contradicts the images"}
+    fail(ledger, TABLE, "mask_agrees_with_images", of_change, {"id": 7, "credit": 11})
+    for path in (BASE, f"{BASE}/windows/{WINDOW.id}"):
+        text = ledger.client.get(path).text
+        for key in (487, 7):
+            assert f'href="{BASE}/rows?table=dbo.t&amp;key.id={key}"' in text
+        # Columns that the first row does not have are shown, too.
+        assert "<th>credit</th>" in text
+        assert text.index("nothing was published") < text.index("SELECT * FROM t")
+
+
+def test_hidden_keys_lead_nowhere(ledger: Installation, monkeypatch: Any) -> None:
+    fail(ledger, TABLE, "mask_agrees_with_images", {"key": "***"}, {"key": '{"id": 4'}, {"id": 7})
+    assert "rows?table" in ledger.client.get(BASE).text
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
+    assert "rows?table" not in ledger.client.get(BASE).text
+
+
+def test_a_wrong_setting_is_named_with_its_remedy(ledger: Installation) -> None:
+    says = "At most 9 of 910 records are quarantined (limit 0.01); 910 are."
+    why = "dbo.t: mask_order_contradicted: the feed states little"
+    fail(ledger, "feed shop", LIMIT, {"why": "910 mask_order_contradicted"}, {"why": why}, says=says)
+    text = ledger.client.get("/changeledger/").text
+    assert f"The audit has stopped a window by {LIMIT}. {says}" in text
+    text = ledger.client.get(BASE).text
+    assert "2 records" in text
+    assert "The setting <code>mask_order</code> of the feed&#39;s YAML names the wrong end" in text
+    text = ledger.client.get(f"{BASE}/quarantine").text
+    assert f'<a href="{BASE}/windows/{WINDOW.id}">the last window</a>' in text
