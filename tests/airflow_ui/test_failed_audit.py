@@ -33,12 +33,12 @@ def fail(ledger: Installation, table: str, rule: str, *rows: dict[str, Any], say
     ledger.add_feed("shop")
     release(ledger.control, "shop", [CONTRACT], DAY, {}, {"records": 1}, {"lsn": "0" * 20})
     detail = {"says": says, "severity": "error", "stops": True, "tolerated": None, "error": None}
-    ledger.control.open_window("shop", WINDOW, None, {"lsn": "1" * 20})
+    ledger.control.windows.open("shop", WINDOW, None, {"lsn": "1" * 20})
     verdict = AuditResult(table, rule, False, len(rows), detail)
     warning = AuditResult(table, "no_quarantined_records", False, 1, {**detail, "stops": False})
     verdicts = [verdict, *([warning] if rule == LIMIT else [])]
-    ledger.control.save_audit("shop", WINDOW, verdicts, BuiltSnapshots("b", {}))
-    ledger.control.save_failure(
+    ledger.control.audits.save("shop", WINDOW, verdicts, BuiltSnapshots("b", {}))
+    ledger.control.failures.save(
         "shop", WINDOW, "audit", "AuditFailed: it failed\n  Remedy: look\nSELECT * FROM t"
     )
     result = RuleResult(table, rule, says, len(rows), 9, False, False, "error", False, None, rows)

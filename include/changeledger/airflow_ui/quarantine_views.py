@@ -44,7 +44,7 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
 ) -> HTMLResponse:
     chosen = quarantine.Chosen(table, reason, run)
     rows = quarantine.records(feed, chosen, _ON_A_PAGE)
-    of_last = control.rows_of(feed.feed, 1)
+    of_last = control.overview.rows_of(feed.feed, 1)
     latest = next(iter(window_states(of_last)), None)
     return render(
         request,
