@@ -70,7 +70,8 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     read = sql_text.reader(sql)
     if sql.spark == "string":
         of_texts = cells.from_texts(sql, read)
-        return Cell(str, lambda values: of_texts(_texts(values)), read, placeholders, is_text=True)
+        unquoted = _number(read) if column.length_stated else None
+        return Cell(str, lambda values: of_texts(_texts(values)), read, placeholders, True, unquoted)
     is_widened = sql.spark == "double" and field is not None and field.is_single
     convert = _widened if is_widened else _numbers(sql)
     # The column was a real: 1.1 of 32 bits is 1.10000002384185791.
@@ -108,6 +109,11 @@ def _of_decimal(
         return Cell(str, decimals.of_bytes(sql, form), read, placeholders, True, read_number, is_inexact)
     convert = decimals.of_tokens(sql, form)
     return Cell(msgspec.Raw, convert, read, placeholders, False, read_number, is_inexact)
+
+
+def _number(read: Reader) -> Reader:
+    """A number keeps its digits; the text of a bit is 1 in SQL Server, not `true`."""
+    return lambda text: None if text in {"true", "false"} else read(text)
 
 
 def _no_value(_text: str) -> None:

@@ -35,6 +35,10 @@ _QLIK_OBJECTS = ("message", "headers", "data", "beforeData", "lineage", "tableSt
 _CES = "com.microsoft.sql.ces."
 # An Avro record that begins with the text 1.0: the first attribute of the page's schema is `specversion`.
 _CES_IN_AVRO = b"\x061.0"
+_CES_DATA = (
+    "the data of an event of change event streaming without its envelope, so without operation and "
+    "position: let whole CloudEvents through (structured mode, not binary mode with attributes in headers)"
+)
 _QLIK_MAGIC = "atMSG"
 _FLATTENED = (
     "a row without its envelope, so without operation, position and old values. Switch off what took it out: "
@@ -108,6 +112,8 @@ def _of_members(members: Members, dialect: str) -> Problem | None:
     if _is_cloudevent(members):
         attributes = _lower(members)
         return _cloudevent(json_text.text(attributes["type"]), attributes)
+    if "eventsource" in _lower(members) and _lower(members).keys() & {"eventrow", "eventdata"}:
+        return Problem("ces_data_alone", _CES_DATA)
     return Problem("flattened_event", f"{_FLATTENED}. Its members: {shown(members)}")
 
 
