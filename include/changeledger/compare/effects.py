@@ -153,8 +153,10 @@ def _no_op(rows: pa.RecordBatch) -> Bools:
     It does not say so of a cell of which it has the new value alone: a large value, mostly.
     """
     names = [field.name for field in rows.schema.field("after").type]
-    sides = (images.states(rows.column(f"{side}_unknown_columns"), names) for side in ("before", "after"))
-    is_hidden = images.may_hide(*sides, rows.num_rows)
+    before, after = (
+        images.states(rows.column(f"{side}_unknown_columns"), names) for side in ("before", "after")
+    )
+    is_hidden = images.may_hide(before, after, rows.num_rows)
     is_empty = flags_of(pc.equal(pc.list_value_length(rows.column("changed")), 0))
     no_ops: Bools = is_empty & ~is_hidden & flags_of(pc.equal(rows.column("operation"), change.UPDATE))
     return no_ops
