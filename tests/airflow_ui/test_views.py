@@ -205,6 +205,10 @@ def test_releases_with_counts_against_the_one_before_and_who_took_back(ledger: I
     assert "by ann: a load of test rows was published" in text
     assert text.count(">taken back<") == 2
     assert text.count("Go forward to this release") == 2
+    # Nor is there a way to the release that main is.
+    newest = ledger.control.latest_release("shop")
+    assert newest is not None
+    assert f"Make release {newest.rolled_back_to} main" not in text
 
 
 def test_a_reset_says_since_when_by_whom_why_and_how_far(ledger: Installation) -> None:
@@ -255,12 +259,35 @@ def test_tabs_of_airflow_lead_to_the_right_place(ledger: Installation) -> None:
         "compare_shop": "/changeledger/agreement/shop",
         "shop/runs/manual__1": f"/changeledger/feeds/shop/windows/{window.id}",
         "shop/runs/manual__1/tasks/audit": f"/changeledger/feeds/shop/windows/{window.id}",
-        "shop/runs/manual__2": "/changeledger/feeds/shop",
+        "shop/runs/manual__2": "/changeledger/feeds/shop?run=manual__2",
     }
     for path, place in places.items():
         answer = ledger.client.get(f"/changeledger/dags/{path}")
         assert (answer.status_code, answer.headers["Location"]) == (307, place)
     assert ledger.client.get("/changeledger/dags/other").status_code == 404
+    begun = "is in Airflow, and has read nothing yet"
+    assert begun in ledger.client.get(places["shop/runs/manual__2"]).text
+    assert begun not in ledger.client.get("/changeledger/feeds/shop?run=manual__1").text
+
+
+@pytest.mark.parametrize("section", ["agreement", "cutover"])
+def test_the_only_database_needs_no_list(ledger: Installation, section: str) -> None:
+    fill_in(ledger, FilledFeed("a", windows=2, database="seen"), FilledFeed("z", windows=2, database="seen"))
+    answer = ledger.client.get(f"/changeledger/{section}")
+    assert (answer.status_code, answer.headers["Location"]) == (307, f"/changeledger/{section}/seen")
+    assert ledger.client.get(f"/changeledger/{section}/seen").status_code == 200
+    ledger.add_feed("other", database="other")
+    assert ledger.client.get(f"/changeledger/{section}").text.count("<li>") == 2
+
+
+def test_cutover_begins_with_the_primary_feed_and_another_one(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("a", windows=2, database="seen"))
+    ledger.add_feed("z", database="seen", primary=True)
+    text = ledger.client.get("/changeledger/cutover/seen").text
+    assert "Choose the feed of the capture tool in use" in text
+    old, new = text.split("successor <select", 1)
+    assert "<option selected>z" in old
+    assert "<option selected>a" in new
 
 
 def test_nothing_has_run_and_nothing_is_made(ledger: Installation) -> None:

@@ -466,3 +466,9 @@ def test_a_job_gets_the_secrets_of_its_own_source_alone(
     secrets = {name for name, value in job.env.items() if "s3cr3t" in value}
     assert secrets == {"AIRFLOW_CONN_SHOP_SQLSERVER", "CHANGELEDGER_CATALOG"}
     assert not [name for name in job.env if name.startswith("AIRFLOW__")]
+
+
+def test_a_task_ends_with_the_remedys_first_line() -> None:
+    error = "AuditFailed: a rule\n  - detail\n  Remedy: look at the rows:\n    SELECT * FROM t"
+    assert Failed(error).code == "Remedy: look at the rows:"
+    assert Failed("it died\nwith code 9").code == "with code 9"

@@ -12,6 +12,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.model.contract import Column, Contract
+from changeledger.model.window import Window
 from tests.released import DAY, release
 
 CUSTOMERS = Contract(
@@ -51,7 +52,9 @@ def life_of_one() -> list[dict[str, Any]]:
     ]
 
 
-def publish(control: ControlStore, feed: str, rows: list[dict[str, Any]] | None = None) -> None:
+def publish(
+    control: ControlStore, feed: str, rows: list[dict[str, Any]] | None = None, window: Window = DAY
+) -> None:
     """Ledger, history of the alive rows, and a release."""
     catalog = load_catalog("lake", **Settings().catalog, schema_version="v1")
     catalog.create_namespace(feed)
@@ -62,4 +65,4 @@ def publish(control: ControlStore, feed: str, rows: list[dict[str, Any]] | None 
     intervals = [{**one["after"], "_valid_from": one["committed_at"]} for one in known if one.get("after")]
     table = catalog.create_table(f"{feed}.dbo_customers_history", history)
     table.append(pa.Table.from_pylist(intervals, history))
-    release(control, feed, [CUSTOMERS])
+    release(control, feed, [CUSTOMERS], window)

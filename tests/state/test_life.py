@@ -9,6 +9,7 @@ import pytest
 
 from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
+from changeledger.model.window import Window
 from changeledger.state.beside import beside
 from changeledger.state.life import life, placed
 from changeledger.state.search import search
@@ -74,6 +75,18 @@ def test_what_disagrees_and_what_is_missing(control: ControlStore) -> None:
     assert found.missing_at(own.changes[1].position.commit_lsn) == ["shop_ces"]
     assert found.missing_at(own.changes[0].position.commit_lsn) == []
     assert "no table" in found.problems["shop_none"]
+
+
+@pytest.mark.parametrize(("end", "is_behind"), [(2, True), (3, False)])
+def test_a_feed_that_is_not_read_so_far_does_not_disagree(
+    control: ControlStore, end: int, is_behind: bool
+) -> None:
+    publish(control, FEED)
+    publish(control, "shop_ces", life_of_one()[:1], Window(start=hour(0), end=hour(end)))
+    own = life(placed(control, FEED, TABLE), {"id": "1"})
+    of_two = beside(control, own, ["shop_ces"], hour(2))
+    assert of_two.behind == ({"shop_ces": hour(end)} if is_behind else {})
+    assert [column.column for column in of_two.columns if column.disagrees] == ([] if is_behind else ["name"])
 
 
 def test_rows_by_a_value(control: ControlStore) -> None:

@@ -92,6 +92,14 @@ def test_an_audit_that_stops_says_by_which_rule(store: ControlStore) -> None:
     assert only.windows[0].outcome == FAILED
 
 
+def test_the_last_audit_stays_while_the_next_window_is_read(store: ControlStore) -> None:
+    failing_audit(store, ago(1))
+    assert line(store).is_stopped
+    store.open_window("shop", ago(0), None, {"lsn": f"{99:020X}"})
+    only = line(store)
+    assert (only.judged, only.violated, only.is_stopped) == (2, 1, True)
+
+
 def test_a_later_release_settles_a_failed_audit(store: ControlStore) -> None:
     failing_audit(store, ago(2))
     released(store, 0)
@@ -184,6 +192,8 @@ def test_taken_back(store: ControlStore) -> None:
     only = line(store)
     assert [window.outcome for window in only.windows] == [TAKEN_BACK, TAKEN_BACK, RELEASED]
     assert any(reason.text == "Taken back to release 1 by ann: wrong rows" for reason in only.reasons)
+    store.commit_rollback("shop", 3, {}, Asked("they were right", "ann"))
+    assert line(store).reasons == []
 
 
 def compared(feed: str, table: str, outcome: str, at: datetime) -> ComparisonRow:

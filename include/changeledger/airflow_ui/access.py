@@ -50,7 +50,10 @@ def the_feed(dag_id: str) -> Feed:
     """The feed of a route below /feeds/{dag_id}. `MAY_SEE` of the route asks whether it may be seen."""
     feed = feeds_of(Settings().feeds).feeds.get(dag_id)
     if feed is None:
-        raise HTTPException(404, f"{dag_id} is no feed, or its file cannot be read")
+        raise HTTPException(
+            404,
+            f"{dag_id} is no feed, or its file cannot be read; the list of all feeds says which, and why",
+        )
     return feed
 
 

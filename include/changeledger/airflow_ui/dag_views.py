@@ -35,7 +35,9 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
 def run(request: Request, dag_id: str, run_id: str, control: Control) -> RedirectResponse:
     """The window of the run; the feed, where it has none yet."""
     window = control.overview.window_of_run(dag_id, run_id)
-    if window is None:
-        return dag(request, dag_id)
     root = request.scope.get("root_path", "")
+    if window is None:
+        if dag_id in feeds_of(Settings().feeds).feeds:
+            return RedirectResponse(f"{root}/feeds/{dag_id}?run={quote(run_id, safe='')}")
+        return dag(request, dag_id)
     return RedirectResponse(f"{root}/feeds/{dag_id}/windows/{window}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, HTTPException, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from changeledger.airflow_ui import charts, row_links
 from changeledger.airflow_ui.access import Control, VisibleFeeds
@@ -17,6 +18,7 @@ from changeledger.config.database import Database, named_database
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.comparisons import Day
+from changeledger.control.outcomes import worst_comparison
 from changeledger.model.errors import ConfigError
 from changeledger.reports import cutover as report
 from changeledger.state import agreement as of_agreement
@@ -47,12 +49,14 @@ def _database(name: str, visible: VisibleFeeds) -> tuple[Database, list[str]]:
     return named_database(Settings(), feeds_of(Settings().feeds).feeds, name), names
 
 
-@router.get("/agreement")
-@router.get("/cutover")
-def databases(request: Request, visible: VisibleFeeds) -> HTMLResponse:
-    """The databases that several feeds capture."""
+@router.get("/agreement", response_model=None)
+@router.get("/cutover", response_model=None)
+def databases(request: Request, visible: VisibleFeeds) -> Response:
+    """The databases of feeds; where there is one, its view."""
     section = request.url.path.rpartition("/")[2]
     names = sorted({feed.database for feed in visible.values()})
+    if len(names) == 1:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/{section}/{quote(names[0], safe='')}")
     return render(request, "databases.html.j2", section=section, databases=names)
 
 
@@ -93,6 +97,7 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
         faults=verdicts.FAULTS,
         verdicts=verdicts.VERDICTS,
         most_tables=_TABLES,
+        worst=worst_comparison,
     )
 
 
@@ -153,6 +158,9 @@ def cutover(  # noqa: PLR0913, PLR0917 - what an address says
             body = report.body(facts, verdict)
         except ConfigError as error:
             problem = error
+    # To begin with, the feed that the others are compared with, and one of the others.
+    old = old or next((name for name in names if name == of.reference or visible[name].primary), names[0])
+    new = new or next((name for name in names if name != old), old)
     asked = {"old": old, "new": new, "days": days, "events": events}
     return render(request, "cutover.html.j2", database=database, names=names, body=body, problem=problem,
                   asked=asked)  # fmt: skip

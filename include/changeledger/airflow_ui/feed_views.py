@@ -34,9 +34,15 @@ _STAGES = dict(zip(STAGES, ("c1", "c2", "c3", "c4", "c5"), strict=True))
 
 
 @router.get("")
-def feed_overview(
-    request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, tables: str = ""
+def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
+    request: Request,
+    feed: TheFeed,
+    control: Control,
+    may_trigger: MayTrigger,
+    tables: str = "",
+    run: str = "",
 ) -> HTMLResponse:
+    """`run`: Airflow's, whose window somebody looks for: it may have none yet."""
     settings, rows = Settings(), control.overview.rows_of(feed.feed, _WINDOWS)
     windows = window_states(rows)
     latest = windows[0] if windows else None
@@ -63,6 +69,7 @@ def feed_overview(
         tables=states,
         of_all=of_all,
         wanted=tables,
+        begun=run if run and control.window_of_run(feed.feed, run) is None else "",
         may_trigger=may_trigger,
         settings=_settings(feed),
     )

@@ -55,7 +55,7 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
         records=shown(feed, control, rows),
         reasons=REASONS,
         latest=latest,
-        failed=of_last.failed,
+        failed=[rule for rule in of_last.failed if latest is not None and rule.window_id == latest.id],
         most=_ON_A_PAGE,
         may_trigger=may_trigger,
         waits=control.resets.pending(feed.feed) is not None,

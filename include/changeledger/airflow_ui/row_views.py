@@ -114,7 +114,7 @@ def _page(
     asked: _Asked,
     problem: ConfigError | None = None,
 ) -> HTMLResponse:
-    known: dict[str, Any] = {"place": None, "hits": None, "row": None, "problem": problem}
+    known: dict[str, Any] = {"place": None, "hits": None, "row": None, "as_of": None, "problem": problem}
     redact, feed = Settings().redact_values, viewer.feed
     page = RowPage(request.scope.get("root_path", ""), feed.feed, asked.table)
     try:
@@ -125,6 +125,7 @@ def _page(
             if asked.value and redact:
                 raise _NOT_BY_VALUE
             if asked.key:
+                known["as_of"] = _moment(asked.as_of)
                 known["row"] = _row(viewer, place, asked)
             elif asked.value:
                 known["hits"] = search(place, asked.value)

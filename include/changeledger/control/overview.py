@@ -171,8 +171,9 @@ def _few_rows(session: Session, feeds: Sequence[str]) -> _FewRows:
 
 def _whole(session: Session, feed: str, last: int, few: _FewRows) -> FeedRows:
     windows = _windows(session, feed, last, few.open_windows.get(feed, ()))
-    judged = [row.window_id for row in windows[:1]]
-    judged += [row.window_id for row in windows[1:] if row.status == "open"]
+    # The last audit is that of the window before, while a run works on the newest one.
+    judged = [row.window_id for row in windows[:2]]
+    judged += [row.window_id for row in windows[2:] if row.status == "open"]
     rows = _rows(session, feed, windows, judged, few)
     return replace(rows, releases=_releases(session, feed, last), tables=_newest_tables(session, feed))
 

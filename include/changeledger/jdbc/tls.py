@@ -69,4 +69,4 @@ def _is_loopback(host: str | None) -> bool:
 
 
 def _line(said: str, match: re.Match[str]) -> str:
-    return said[said.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip()[:300]
+    return said[said.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip(" :")[:300]

@@ -19,8 +19,9 @@ class Failed(SystemExit):
 
     def __init__(self, error: str, *, final: bool = True) -> None:
         self.error, self.final = error, final
-        # Airflow shows it as `exit_code` in the last line: the remedy, where there is one.
-        super().__init__(error.splitlines()[-1].strip())
+        # Airflow shows it as `exit_code` in the last line: the remedy's first line, where there is one.
+        lines = [line.strip() for line in error.splitlines()]
+        super().__init__(next((line for line in lines if line.startswith("Remedy: ")), lines[-1]))
 
     def __str__(self) -> str:
         return self.error

@@ -242,7 +242,8 @@ def _connection(conn_id: str, what: str) -> Connection:
     except AirflowNotFoundException:
         raise Failed(
             f"the Airflow connection {conn_id!r} does not exist\n"
-            f"  Remedy: create it under Admin > Connections or with `airflow connections add`, {what}",
+            f"  Remedy: create it under Admin > Connections or with `airflow connections add`, {what}; "
+            "or name another one in the feed's YAML. Then clear the failed task",
         ) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,17 +23,20 @@ class ColumnBeside:
 
 @dataclass(frozen=True)
 class Beside:
-    """The row in each feed. `problems`: by feed, why nothing could be looked up there."""
+    """The row in each feed. `problems`: by feed, why nothing could be looked up there; `behind`: feeds that
+    are released to this time only, before the last change that is shown of the row: they cannot disagree."""
 
     lives: Mapping[str, RowLife]
     states: Mapping[str, RowState]
     columns: Sequence[ColumnBeside]
     problems: Mapping[str, str]
+    behind: Mapping[str, datetime]
 
     @property
     def lives_differ(self) -> bool:
         """Has one feed the row, and another one not?"""
-        return len({state.is_alive for state in self.states.values()}) > 1
+        alive = {state.is_alive for feed, state in self.states.items() if feed not in self.behind}
+        return len(alive) > 1
 
     def missing_at(self, lsn: str | None) -> list[str]:
         """Feeds that lack the commit, though they have others of the row before and after it.
@@ -67,19 +70,41 @@ def beside(
         except ConfigError as error:
             problems[feed] = error.message
     states = {feed: row_life.at(moment) for feed, row_life in lives.items()}
+    behind = _behind(control, states)
     names = {
         c.name.lower(): c.name
         for row_life in lives.values()
         for c in reversed(row_life.place.contract.columns)
     }
-    columns = [_column(lives, states, name) for name in dict.fromkeys(
+    columns = [_column(lives, states, behind, name) for name in dict.fromkeys(
         [*own.place.contract.names, *(n for low, n in names.items()
                                       if low not in {c.lower() for c in own.place.contract.names})]
     )]  # fmt: skip
-    return Beside(lives, states, columns, problems)
+    return Beside(lives, states, columns, problems, behind)
 
 
-def _column(lives: Mapping[str, RowLife], states: Mapping[str, RowState], name: str) -> ColumnBeside:
+def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, datetime]:
+    """Feeds whose windows end before the last change that another one has of the row."""
+    times = [state.last.committed_at for state in states.values() if state.last and state.last.committed_at]
+    newest = max(times, default=None)
+    if newest is None:
+        return {}
+    ends = {feed: control.reached(feed) for feed in states}
+    return {
+        feed: end
+        for feed, end in ends.items()
+        # A run by hand may have read on from there.
+        if end is not None and end <= newest and not _has(states[feed], newest)
+    }
+
+
+def _has(state: RowState, committed: datetime) -> bool:
+    return state.last is not None and state.last.committed_at == committed
+
+
+def _column(
+    lives: Mapping[str, RowLife], states: Mapping[str, RowState], behind: Collection[str], name: str
+) -> ColumnBeside:
     known = {
         feed: next((c for c in row_life.place.contract.columns if c.name.lower() == name.lower()), None)
         for feed, row_life in lives.items()
@@ -88,7 +113,7 @@ def _column(lives: Mapping[str, RowLife], states: Mapping[str, RowState], name: 
         feed: NO_CELL if column is None else states[feed].cells.get(column.name, NO_CELL)
         for feed, column in known.items()
     }
-    present = [feed for feed, column in known.items() if column is not None]
+    present = [feed for feed, column in known.items() if column is not None and feed not in behind]
     disagrees = any(
         differ(cells[feed_name], cells[other], (a, b))
         for at, feed_name in enumerate(present)

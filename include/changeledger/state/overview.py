@@ -13,9 +13,9 @@ from changeledger.control.comparisons import PairOutcome
 from changeledger.control.outcomes import worst_comparison, worst_proof
 from changeledger.control.overview import FailedRule, FeedRows
 from changeledger.control.tables.results import DIFFER, WARN
-from changeledger.model.source_state import SourceState
 from changeledger.model.wording import counted, shortened
 from changeledger.state.proofs import proofs_by_feed
+from changeledger.state.reach import Reach, reach_of
 from changeledger.state.resets import ResetState, reset_state
 from changeledger.state.windows import FAILED, RELEASED, RUNNING, WindowState, reached_of, window_states
 
@@ -50,16 +50,6 @@ class Reason(NamedTuple):
     argument: str = ""
 
 
-class Reach(NamedTuple):
-    """How far a source is read: positions as text, records between them, and how long the oldest waits."""
-
-    read: str
-    end: str
-    behind: int | None
-    late: timedelta | None
-    at: datetime
-
-
 @dataclass(frozen=True)
 class FeedLine:
     """One feed. Times are UTC; None is what is not known."""
@@ -82,6 +72,8 @@ class FeedLine:
     # Rules that the last audit judged, and those that it found violated.
     judged: int = 0
     violated: int = 0
+    # Has one of these stopped the run?
+    is_stopped: bool = False
     compared: str | None = None
     proven: str | None = None
     # One that waits.
@@ -90,6 +82,11 @@ class FeedLine:
     @property
     def why(self) -> Reason | None:
         return self.reasons[0] if self.reasons else None
+
+    @property
+    def is_late(self) -> bool:
+        """Does something wait at the source for longer than the feed allows?"""
+        return any(reason.level == BAD and reason.place == FEED for reason in self.reasons)
 
 
 def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
@@ -142,7 +139,6 @@ def _line(  # noqa: PLR0913, PLR0917 - what is known of one
     windows = window_states(rows)
     compared = [outcome for pair in pairs for outcome in pair.outcomes]
     newest = rows.releases[0] if rows.releases else None
-    latest = windows[0].id if windows else None
     reasons = sorted(
         (
             *_failures(rows, windows),
@@ -165,12 +161,19 @@ def _line(  # noqa: PLR0913, PLR0917 - what is known of one
         windows[:LAST],
         sum(counts.get("current", 0) for counts in rows.tables.values()) if newest is not None else None,
         _quarantined(windows),
-        rows.judged.get(latest or "", 0),
-        sum(rule.window_id == latest for rule in rows.failed),
+        *_last_audit(rows, windows),
         worst_comparison(compared) if compared else None,
         worst_proof(proofs) if proofs else None,
         reset,
     )
+
+
+def _last_audit(rows: FeedRows, windows: Sequence[WindowState]) -> tuple[int, int, bool]:
+    """How many rules it has judged, how many failed, and whether one of these has stopped the run. While the
+    newest window runs it is that of the one before."""
+    audited = next((window.id for window in windows[:2] if window.id in rows.judged), "")
+    violated = [rule for rule in rows.failed if rule.window_id == audited]
+    return rows.judged.get(audited, 0), len(violated), any(rule.stops for rule in violated)
 
 
 def _level(reasons: Sequence[Reason], windows: Sequence[WindowState]) -> str:
@@ -248,7 +251,9 @@ def _remarks(rows: FeedRows, reset: ResetState | None, windows: Sequence[WindowS
         yield Reason(
             WARNED, f"Tolerated: {rule} of {table} ({count:,}), because: {shortened(reason)}", RELEASES
         )
-    if newest is not None and newest.rolled_back_to is not None:
+    published = max((release.id for release in rows.releases if release.rolled_back_to is None), default=None)
+    # Who went forward again has the newest one.
+    if newest is not None and newest.rolled_back_to not in {None, published}:
         why = shortened(newest.reason or "")
         text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {why}"
         yield Reason(WARNED, text, RELEASES)
@@ -265,32 +270,3 @@ def _quarantined(windows: Sequence[WindowState]) -> int:
         if window.mode == "replay" and window.outcome == RELEASED and not window.tables:
             break
     return count
-
-
-def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
-    """Of all sources of a feed together: offsets are added, of LSNs the least that is read counts."""
-    states = list(states)
-    if not states:
-        return None
-    behind = [state.behind for state in states if state.behind is not None]
-    since = [state.since for state in states if state.since is not None]
-    read, end = ([getattr(state, name) for state in states] for name in ("read", "end"))
-    if all(text.isdecimal() and len(text) < _LSN for text in (*read, *end)):
-        texts = f"{sum(map(int, read)):,}", f"{sum(map(int, end)):,}"
-    else:
-        texts = _lsn(min(read)), _lsn(max(end))
-    return Reach(
-        *texts,
-        sum(behind) if behind else None,
-        now - min(since) if since else None,
-        min(state.at for state in states),
-    )
-
-
-# Hex digits of one.
-_LSN = 20
-
-
-def _lsn(text: str) -> str:
-    """As SQL Server writes it: `00000027:000001c8:0003`."""
-    return f"{text[:8]}:{text[8:16]}:{text[16:]}".lower() if len(text) == _LSN else text

@@ -1,0 +1,48 @@
+"""How far a feed's sources are read, all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from changeledger.model.source_state import SourceState
+
+
+class Reach(NamedTuple):
+    """How far a source is read: positions as text, records between them, and how long the oldest waits."""
+
+    read: str
+    end: str
+    behind: int | None
+    late: timedelta | None
+    at: datetime
+
+
+def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
+    """Of all sources of a feed together: offsets are added, of LSNs the least that is read counts."""
+    states = list(states)
+    if not states:
+        return None
+    behind = [state.behind for state in states if state.behind is not None]
+    since = [state.since for state in states if state.since is not None]
+    read, end = ([getattr(state, name) for state in states] for name in ("read", "end"))
+    if all(text.isdecimal() and len(text) < _LSN for text in (*read, *end)):
+        texts = f"{sum(map(int, read)):,}", f"{sum(map(int, end)):,}"
+    else:
+        texts = _lsn(min(read)), _lsn(max(end))
+    return Reach(
+        *texts,
+        sum(behind) if behind else None,
+        now - min(since) if since else None,
+        min(state.at for state in states),
+    )
+
+
+# Hex digits of one.
+_LSN = 20
+
+
+def _lsn(text: str) -> str:
+    """As SQL Server writes it: `00000027:000001c8:0003`."""
+    return f"{text[:8]}:{text[8:16]}:{text[16:]}".lower() if len(text) == _LSN else text
