@@ -206,7 +206,7 @@ def test_releases_with_counts_against_the_one_before_and_who_took_back(ledger: I
     assert text.count(">taken back<") == 2
     assert text.count("Go forward to this release") == 2
     # Nor is there a way to the release that main is.
-    newest = ledger.control.latest_release("shop")
+    newest = ledger.control.releases.latest("shop")
     assert newest is not None
     assert f"Make release {newest.rolled_back_to} main" not in text
 

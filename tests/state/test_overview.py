@@ -95,7 +95,7 @@ def test_an_audit_that_stops_says_by_which_rule(store: ControlStore) -> None:
 def test_the_last_audit_stays_while_the_next_window_is_read(store: ControlStore) -> None:
     failing_audit(store, ago(1))
     assert line(store).is_stopped
-    store.open_window("shop", ago(0), None, {"lsn": f"{99:020X}"})
+    store.windows.open("shop", ago(0), None, {"lsn": f"{99:020X}"})
     only = line(store)
     assert (only.judged, only.violated, only.is_stopped) == (2, 1, True)
 
@@ -192,7 +192,7 @@ def test_taken_back(store: ControlStore) -> None:
     only = line(store)
     assert [window.outcome for window in only.windows] == [TAKEN_BACK, TAKEN_BACK, RELEASED]
     assert any(reason.text == "Taken back to release 1 by ann: wrong rows" for reason in only.reasons)
-    store.commit_rollback("shop", 3, {}, Asked("they were right", "ann"))
+    store.rollbacks.commit("shop", 3, {}, Asked("they were right", "ann"))
     assert line(store).reasons == []
 
 

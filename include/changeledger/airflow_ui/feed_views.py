@@ -69,7 +69,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
         tables=states,
         of_all=of_all,
         wanted=tables,
-        begun=run if run and control.window_of_run(feed.feed, run) is None else "",
+        begun=run if run and control.overview.window_of_run(feed.feed, run) is None else "",
         may_trigger=may_trigger,
         settings=_settings(feed),
     )

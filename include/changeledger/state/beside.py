@@ -89,7 +89,7 @@ def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, 
     newest = max(times, default=None)
     if newest is None:
         return {}
-    ends = {feed: control.reached(feed) for feed in states}
+    ends = {feed: control.windows.reached(feed) for feed in states}
     return {
         feed: end
         for feed, end in ends.items()
