@@ -101,6 +101,13 @@ def test_of_two_databases_of_other_names_none_is_read(dialect: str) -> None:
 
 
 @dialects
+def test_a_few_damaged_messages_hold_back_no_others(dialect: str) -> None:
+    outcomes, known = window(dialect, "shop", ["sales"] * 10 + ["s\x05les"], {})
+    assert outcomes == ["sales"] * 10 + [MISMATCH]
+    assert window(dialect, "shop", ["s\x05les"] * 2 + ["sales"], known)[0] == [MISMATCH] * 2 + ["sales"]
+
+
+@dialects
 def test_the_only_database_has_any_name_and_no_other_is_read_later(dialect: str) -> None:
     outcomes, known = window(dialect, "shop", ["sales", None], {})
     assert outcomes == ["sales", None]

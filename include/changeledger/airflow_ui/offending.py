@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from changeledger.airflow_ui.row_links import RowPage, by_key
-from changeledger.audit.remedies import REASONS
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.model.contract import Contract
 from changeledger.state.audit_rows import Row, offending_rows
 from changeledger.state.cells import key_texts_of_json
+from changeledger.state.reasons import REASONS
 
 # What the audit's own rules call the key of a change, as JSON.
 _KEY = "key"

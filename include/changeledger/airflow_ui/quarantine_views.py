@@ -21,8 +21,8 @@ from changeledger.airflow_ui.access import (
 from changeledger.airflow_ui.actions import Triggering
 from changeledger.airflow_ui.quarantined import shown
 from changeledger.airflow_ui.rendering import render
-from changeledger.audit.remedies import REASONS
 from changeledger.state import quarantine
+from changeledger.state.reasons import REASONS
 from changeledger.state.windows import window_states
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])

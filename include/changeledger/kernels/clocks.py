@@ -1,4 +1,4 @@
-"""Times in Qlik's change sequences, and whether a timestamp beside one is in another zone.
+"""Times that change sequences begin with, and whether a timestamp beside one is in another zone.
 
 A sequence begins with year to second and hundredths, in UTC; it runs up to 3 seconds behind the timestamp.
 """

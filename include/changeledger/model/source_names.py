@@ -8,12 +8,14 @@ so far, else that of the very name, else the only one. The others are never take
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ConfigError
 
 # The reasons of records of another table, and of another database.
+_NEARLY_ALL = 0.9
 TABLES_ALIKE, DATABASE_MISMATCH = "tables_alike", "database_mismatch"
 
 
@@ -30,20 +32,26 @@ def meant(table: str, known: str | None, written: Collection[str]) -> str | None
 
 
 def database_meant(
-    stated: str | None, feeds: str, known: Iterable[str | None], written: Collection[str]
+    stated: str | None, feeds: str, known: Iterable[str | None], written: Mapping[str, int]
 ) -> str | None:
     """Which of the databases that messages name is the feed's; None if none is certain.
 
     `stated`: what the feed says that they call it; `feeds`: the feed's own name of it; `known`: the one of
-    which each of its tables has been read so far.
+    which each of its tables has been read so far; `written`: how many messages name each.
     """
     if stated is not None:
         return stated
     so_far = {name for name in known if name is not None}
     if len(so_far) == 1:
         return so_far.pop()
-    own = {name for name in written if same_database(name, feeds)}
-    return next(iter(sorted(own or written))) if len({n.lower() for n in own or written}) == 1 else None
+    own = {name: count for name, count in written.items() if same_database(name, feeds)} or written
+    counts: Counter[str] = Counter()
+    for name, count in own.items():
+        counts[name.lower()] += count
+    ((most, count),) = counts.most_common(1) or [("", 0)]
+    # A few damaged messages say nothing of the others.
+    is_certain = count and count >= _NEARLY_ALL * counts.total()
+    return min(name for name in own if name.lower() == most) if is_certain else None
 
 
 def same_database(name: str, other: str | None) -> bool:

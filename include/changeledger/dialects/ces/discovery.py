@@ -7,6 +7,7 @@ together, and `discover` makes of them what routes and decodes the window's mess
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,6 +47,7 @@ FACTS = pa.schema(
         ("first", pa.string()),
         ("segments", pa.int64()),
         ("database", pa.string()),
+        ("events", pa.int64()),
     ]
 )
 _PLACE = re.compile(r":([0-9A-Fa-f]{20}:[0-9]+)\Z")
@@ -58,6 +60,17 @@ class Way(NamedTuple):
     cols: str | None
     key: tuple[str, ...]
     database: str | None = None
+
+
+class Written(NamedTuple):
+    """The place of a way's first event, as comparable text, and how many events it has."""
+
+    first: str | None = None
+    events: int = 0
+
+    def also(self, place: str | None, events: int) -> Written:
+        first = min((text for text in (self.first, place) if text is not None), default=None)
+        return Written(first, self.events + events)
 
 
 class Routed(NamedTuple):
@@ -101,37 +114,33 @@ class Discovery:
 
 def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
     """The ways in which the messages of a batch write their tables (`FACTS`)."""
-    first_places: dict[Way, str | None] = {}
+    written: dict[Way, Written] = {}
     segments = 0
     for value in raw.column("value").to_pylist():
         routed = route(value)
         if routed is None:
             segments += 1
         elif isinstance(routed, Routed):
-            first_places[routed.way] = _least(first_places.get(routed.way), routed.place)
-    return _facts(first_places, segments)
+            written[routed.way] = written.get(routed.way, Written()).also(routed.place, 1)
+    return _facts(written, segments)
 
 
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The facts of all parts of a window together; they do not depend on how it was cut."""
-    first_places: dict[Way, str | None] = {}
+    written: dict[Way, Written] = {}
     segments = 0
     for row in pa.Table.from_batches(parts, FACTS).to_pylist():
         segments += row["segments"]
         if row["table"] is not None:
             way = _way(row)
-            first_places[way] = _least(first_places.get(way), row["first"])
-    return _facts(first_places, segments)
+            written[way] = written.get(way, Written()).also(row["first"], row["events"])
+    return _facts(written, segments)
 
 
-def _least(place: str | None, other: str | None) -> str | None:
-    return min((text for text in (place, other) if text is not None), default=None)
-
-
-def _facts(first_places: Mapping[Way, str | None], segments: int) -> pa.RecordBatch:
-    rows = [(first or "", *way, first) for way, first in first_places.items()]
+def _facts(written: Mapping[Way, Written], segments: int) -> pa.RecordBatch:
+    rows = [(of_way.first or "", *way, *of_way) for way, of_way in written.items()]
     rows.sort(key=lambda row: (row[0], row[1], row[2] or "", row[3], row[4] or ""))
-    names = ("table", "cols", "key", "database", "first")
+    names = ("table", "cols", "key", "database", "first", "events")
     said: list[dict[str, Any]] = [dict(zip(names, row[1:], strict=True), segments=0) for row in rows]
     if segments:
         said.append({"segments": segments})
@@ -148,10 +157,9 @@ def has_segments(window_facts: pa.RecordBatch) -> bool:
 
 def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
     """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
-    ways_of_feed = [
-        (_way(row), row["first"]) for row in window_facts.to_pylist() if _is_of(row["table"], feed)
-    ]
-    database = _database(feed, contracts, {way.database for way, _ in ways_of_feed})
+    of_feed = [row for row in window_facts.to_pylist() if _is_of(row["table"], feed)]
+    ways_of_feed = [(_way(row), row["first"]) for row in of_feed]
+    database = _database(feed, contracts, of_feed)
     missing = {way: why for way, _ in ways_of_feed if (why := _elsewhere(way, database)) is not None}
     tables_written: dict[str, dict[str, dict[Variant, list[Way]]]] = {}
     for way, first in ways_of_feed:
@@ -184,10 +192,15 @@ def _is_of(table: str | None, feed: Feed) -> bool:
     return table is not None and feed.table(table) is not None
 
 
-def _database(feed: Feed, contracts: Mapping[str, Contract], written: Iterable[str | None]) -> str | None:
+def _database(
+    feed: Feed, contracts: Mapping[str, Contract], of_feed: Iterable[Mapping[str, Any]]
+) -> str | None:
     assert isinstance(feed.source, CesSource), "config binds a dialect to its source"
     so_far = (contract.source_database for contract in contracts.values())
-    named = {name for name in written if name is not None}
+    named: Counter[str] = Counter()
+    for row in of_feed:
+        if row["database"] is not None:
+            named[row["database"]] += row["events"]
     return database_meant(feed.source.database_name, feed.database, so_far, named)
 
 

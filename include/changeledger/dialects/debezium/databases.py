@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from changeledger.config.feed import Feed
@@ -22,16 +23,15 @@ def own_database(
 ) -> tuple[str | None, bool]:
     """The feed's database, and whether several may be; None and false: no message names one."""
     assert isinstance(feed.source, DebeziumSource), "config binds a dialect to its source"
-    named = databases_of(samples, feed) | {
-        writer.database for writer in in_avro if writer.database is not None
-    }
+    named = databases_of(samples, feed)
+    named.update(writer.database for writer in in_avro if writer.database is not None)
     so_far = (contract.source_database for contract in contracts.values())
     database = database_meant(feed.source.database_name, feed.database, so_far, named)
     return database, database is None and bool(named)
 
 
-def databases_of(samples: Sequence[Sample], feed: Feed) -> set[str]:
-    """The databases of the samples' tables."""
+def databases_of(samples: Sequence[Sample], feed: Feed) -> Counter[str]:
+    """The databases of the samples' tables, and how many samples name each."""
     payloads = ((payload_of(json_object(sample.value)), sample.topic) for sample in samples)
     sources = (payload["source"] for payload, topic in payloads if table_of(payload, topic, feed) is not None)
-    return {name for source in sources if isinstance(name := source.get("db"), str)}
+    return Counter(name for source in sources if isinstance(name := source.get("db"), str))
