@@ -171,7 +171,7 @@ def _quarantined(feed: Feed, window: Window, audits: Sequence[AuditRow], context
         "since": window.start,
         "records": count,
         "first": _first(rules),
-        "look": f"changeledger quarantine {feed.feed}",
+        "look": f"changeledger quarantine list {feed.feed}",
         "link": getattr(context.get("ti"), "log_url", None),
     }
     alert(notify, "quarantined", feed.feed, told, context)

@@ -109,7 +109,7 @@ def _successor(facts: CutoverFacts) -> Iterator[Reason]:
             f"{counted(new.in_quarantine, 'record')} of {new.records:,} of {new.feed} are in quarantine: "
             f"more than its limit of {new.quarantine_limit:.1%}"
         )
-        yield Reason(NO_GO, "quarantine", text, f"see `changeledger quarantine {new.feed}`, then replay them")
+        yield Reason(NO_GO, "quarantine", text, f"see `changeledger quarantine list {new.feed}`, then replay them")
 
 
 def _coverage(facts: CutoverFacts, least_events: int) -> Iterator[Reason]:
@@ -210,7 +210,7 @@ def _notes_of(feed: FeedFacts) -> Iterator[Reason]:
         text = (
             f"{counted(waiting, 'record')} of {feed.feed} are in quarantine: not compared, and not published"
         )
-        yield Reason(NOTE, "in_quarantine", text, f"see `changeledger quarantine {feed.feed}`")
+        yield Reason(NOTE, "in_quarantine", text, f"see `changeledger quarantine list {feed.feed}`")
     if feed.masks.unproved:
         text = f"{feed.feed}: the order of change masks is not proved in {_named(feed.masks.unproved)}"
         yield Reason(NOTE, "masks", text, "values were compared; which columns a mask names was not")
