@@ -109,7 +109,9 @@ def _successor(facts: CutoverFacts) -> Iterator[Reason]:
             f"{counted(new.in_quarantine, 'record')} of {new.records:,} of {new.feed} are in quarantine: "
             f"more than its limit of {new.quarantine_limit:.1%}"
         )
-        yield Reason(NO_GO, "quarantine", text, f"see `changeledger quarantine list {new.feed}`, then replay them")
+        yield Reason(
+            NO_GO, "quarantine", text, f"see `changeledger quarantine list {new.feed}`, then replay them"
+        )
 
 
 def _coverage(facts: CutoverFacts, least_events: int) -> Iterator[Reason]:

@@ -54,9 +54,8 @@ class CdcCatalog:
         )  # fmt: skip
         self._captured = Table(
             "captured_columns", meta,
-            Column("object_id", Integer), Column("column_name", String), Column("column_id", Integer),
-            Column("column_type", String), Column("column_ordinal", Integer), Column("is_computed", Integer),
-            schema=cdc_schema,
+            Column("object_id", Integer), Column("column_name", String), Column("column_type", String),
+            Column("column_ordinal", Integer), Column("is_computed", Integer), schema=cdc_schema,
         )  # fmt: skip
         self._index = Table(
             "index_columns", meta,
@@ -73,9 +72,9 @@ class CdcCatalog:
         )
         self._columns = Table(
             "columns", meta,
-            Column("object_id", Integer), Column("name", String), Column("column_id", Integer),
-            Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer),
-            Column("is_nullable", Integer), schema="sys",
+            Column("object_id", Integer), Column("name", String), Column("max_length", Integer),
+            Column("precision", Integer), Column("scale", Integer), Column("is_nullable", Integer),
+            schema="sys",
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
@@ -116,7 +115,7 @@ class CdcCatalog:
             .outerjoin(
                 source,
                 and_(
-                    source.c.object_id == tables.source_object_id, source.c.column_id == captured.column_id
+                    source.c.object_id == tables.source_object_id, source.c.name == captured.column_name
                 ),
             )
         )  # fmt: skip
