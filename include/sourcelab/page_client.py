@@ -27,7 +27,7 @@ def page_client() -> TestClient:
         module.get_auth_manager = _Everybody  # type: ignore[attr-defined]
     app.dependency_overrides |= {
         get_user: _Everybody,
-        access.may_trigger: lambda: True,
+        access.triggering: lambda: lambda _feed: True,
         access.MAY_SEE.dependency: lambda: None,
     }
     return TestClient(app, root_path=PREFIX, follow_redirects=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -57,14 +57,22 @@ def the_feed(dag_id: str) -> Feed:
     return feed
 
 
-def may_trigger(user: GetUserDep, dag_id: str) -> bool:
-    """Whether to show what `MAY_TRIGGER` allows."""
-    return get_auth_manager().is_authorized_dag(
-        method="POST",
-        access_entity=DagAccessEntity.RUN,
-        details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
-        user=user,
-    )
+def triggering(user: GetUserDep) -> Callable[[str], bool]:
+    """Whether to show what `MAY_TRIGGER` allows, of any feed."""
+
+    def is_allowed(dag_id: str) -> bool:
+        return get_auth_manager().is_authorized_dag(
+            method="POST",
+            access_entity=DagAccessEntity.RUN,
+            details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
+            user=user,
+        )
+
+    return is_allowed
+
+
+def may_trigger(may_trigger_feed: Annotated[Callable[[str], bool], Depends(triggering)], dag_id: str) -> bool:
+    return may_trigger_feed(dag_id)
 
 
 def user_name(user: GetUserDep) -> str:
@@ -88,3 +96,4 @@ VisibleFeeds = Annotated[Mapping[str, Feed], Depends(visible_feeds)]
 TheFeed = Annotated[Feed, Depends(the_feed)]
 UserName = Annotated[str, Depends(user_name)]
 MayTrigger = Annotated[bool, Depends(may_trigger)]
+MayTriggerFeed = Annotated[Callable[[str], bool], Depends(triggering)]

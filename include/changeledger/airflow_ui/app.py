@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from changeledger.airflow_ui import (
+    accepting,
     dag_views,
     database_views,
     feed_list,
@@ -26,7 +27,17 @@ _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None)
 # Each module of views has a router; its addresses begin below PREFIX.
-for views in (feed_list, feed_views, quarantine_views, release_views, row_views, database_views, dag_views):
+_VIEWS = (
+    feed_list,
+    feed_views,
+    quarantine_views,
+    release_views,
+    row_views,
+    database_views,
+    accepting,
+    dag_views,
+)
+for views in _VIEWS:
     app.include_router(views.router)
 
 

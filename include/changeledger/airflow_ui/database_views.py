@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from changeledger.airflow_ui import charts, row_links
-from changeledger.airflow_ui.access import Control, VisibleFeeds
+from changeledger.airflow_ui.access import Control, MayTriggerFeed, VisibleFeeds
 from changeledger.airflow_ui.rendering import render
 from changeledger.compare import verdicts
 from changeledger.config.database import Database, named_database
@@ -66,6 +66,7 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
     database: str,
     control: Control,
     visible: VisibleFeeds,
+    may_trigger: MayTriggerFeed,
     reference: str = "",
     feed: str = "",
     comparison: str = "",
@@ -98,6 +99,7 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
         verdicts=verdicts.VERDICTS,
         most_tables=_TABLES,
         worst=worst_comparison,
+        may_accept=known.shown is not None and may_trigger(known.shown.feed),
     )
 
 

@@ -1,0 +1,61 @@
+"""Accepting on the page Agreement that feeds disagree: by whom, why, and for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.airflow_ui import accepting
+from changeledger.airflow_ui.app import app
+from sourcelab.filled_store import FilledFeed
+from tests.airflow_ui.pages import SAME_ORIGIN, Installation
+from tests.airflow_ui.test_views import fill_in
+
+PAGE = "/agreement/shop?reference=shop_cdc&feed=shop_ces"
+FORM = "/feeds/shop_ces/accept"
+TABLES = ("dbo.customers", "dbo.orders")
+
+
+@pytest.fixture
+def shop(ledger: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """The feed disagrees with the reference in its first table. Airflow's log is its database."""
+    monkeypatch.setitem(app.dependency_overrides, accepting.LOGGED, lambda: None)
+    reference = FilledFeed("shop_cdc", tables=TABLES, windows=2)
+    other = FilledFeed("shop_ces", tables=TABLES, windows=2, trouble="differ", reference="shop_cdc")
+    fill_in(ledger, reference, other)
+    return ledger
+
+
+def test_what_disagrees_is_accepted_for_a_table_with_user_and_reason(shop: Installation) -> None:
+    asks = shop.client.get(PAGE).text
+    assert f'action="/changeledger{FORM}"' in asks
+    assert "<option>dbo.customers</option>" in asks
+    assert "<option>dbo.orders</option>" not in asks, "it agrees"
+    form = {"reference": "shop_cdc", "table": "dbo.customers", "reason": "<i>lost an hour</i>", "by": "eve"}
+    assert shop.client.post(FORM, data={**form, "reason": " "}, headers=SAME_ORIGIN).status_code == 422
+    assert shop.control.comparisons.disagreements("shop") != []
+    answer = shop.client.post(FORM, data=form, headers=SAME_ORIGIN)
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == f"/changeledger{PAGE}#tables"
+    assert shop.control.comparisons.disagreements("shop") == []
+    page = shop.client.get(PAGE).text
+    assert "ann: &lt;i&gt;lost an hour&lt;/i&gt;" in page
+    assert FORM not in page, "nothing is left to accept"
+    assert shop.client.post(FORM, data=form, headers=SAME_ORIGIN).status_code == 409
+
+
+def test_nothing_is_accepted_without_permission_or_from_elsewhere(shop: Installation) -> None:
+    form = {"reference": "shop_cdc", "reason": "why"}
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil"}, {}):
+        assert shop.client.post(FORM, data=form, headers=headers).status_code == 403
+    shop.user.triggers = {"shop_cdc"}
+    assert shop.client.post(FORM, data=form, headers=SAME_ORIGIN).status_code == 403
+    page = shop.client.get(PAGE).text
+    assert FORM not in page
+    assert "allowed to trigger shop_ces" in page
+    assert shop.control.comparisons.disagreements("shop") != []
+
+
+def test_no_other_table_is_accepted_than_the_one_that_is_named(shop: Installation) -> None:
+    form = {"reference": "shop_cdc", "table": "dbo.orders", "reason": "why"}
+    assert shop.client.post(FORM, data=form, headers=SAME_ORIGIN).status_code == 409
+    assert shop.control.comparisons.disagreements("shop") != []
