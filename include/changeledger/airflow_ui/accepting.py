@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
 from changeledger.airflow_ui.access import FROM_THIS_PAGE, MAY_SEE, MAY_TRIGGER, Control, TheFeed, UserName
+from changeledger.airflow_ui.rendering import root_of
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 # In Airflow's audit log.
@@ -32,5 +33,5 @@ def accept(  # noqa: PLR0913, PLR0917 - what the form has
     if not control.comparisons.accept(feed.database, reason.strip(), user, feed.feed, table):
         raise HTTPException(409, "Nothing of it disagrees any more.")
     pair = urlencode({"reference": reference, "feed": feed.feed})
-    root = request.scope.get("root_path", "")
+    root = root_of(request)
     return RedirectResponse(f"{root}/agreement/{quote(feed.database, safe='')}?{pair}#tables", 303)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
 from changeledger.airflow_ui.access import MAY_SEE, Control
+from changeledger.airflow_ui.rendering import root_of
 from changeledger.config.settings import Settings
 from changeledger.state.feeds import feeds_of
 
@@ -19,7 +20,7 @@ _OF_DATABASES = ("compare_", "verify_")
 
 @router.get("")
 def dag(request: Request, dag_id: str) -> RedirectResponse:
-    root = request.scope.get("root_path", "")
+    root = root_of(request)
     if dag_id in feeds_of(Settings().feeds).feeds:
         return RedirectResponse(f"{root}/feeds/{dag_id}")
     for prefix in _OF_DATABASES:
@@ -35,7 +36,7 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
 def run(request: Request, dag_id: str, run_id: str, control: Control) -> RedirectResponse:
     """The window of the run; the feed, where it has none yet."""
     window = control.overview.window_of_run(dag_id, run_id)
-    root = request.scope.get("root_path", "")
+    root = root_of(request)
     if window is None:
         if dag_id in feeds_of(Settings().feeds).feeds:
             return RedirectResponse(f"{root}/feeds/{dag_id}?run={quote(run_id, safe='')}")

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 
 from changeledger.airflow_ui import charts, row_links
 from changeledger.airflow_ui.access import Control, MayTriggerFeed, VisibleFeeds
-from changeledger.airflow_ui.rendering import render
+from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.compare import verdicts
 from changeledger.config.database import Database, named_database
 from changeledger.config.settings import Settings
@@ -56,7 +56,7 @@ def databases(request: Request, visible: VisibleFeeds) -> Response:
     section = request.url.path.rpartition("/")[2]
     names = sorted({feed.database for feed in visible.values()})
     if len(names) == 1:
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/{section}/{quote(names[0], safe='')}")
+        return RedirectResponse(f"{root_of(request)}/{section}/{quote(names[0], safe='')}")
     return render(request, "databases.html.j2", section=section, databases=names)
 
 
@@ -107,7 +107,7 @@ def _findings(
     request: Request, control: ControlStore, compared: ComparisonRow, verdict: str
 ) -> list[tuple[dict[str, Any], str | None]]:
     """Each with the address of its row."""
-    root, redact = request.scope.get("root_path", ""), Settings().redact_values
+    root, redact = root_of(request), Settings().redact_values
     contract = control.overview.table_contracts(compared.reference, [compared.table]).get(compared.table)
     return [
         (finding, row_links.of_finding(root, finding, contract, redact=redact))

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from changeledger.airflow_ui import charts, filters
 from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
 from changeledger.airflow_ui.offending import offending
-from changeledger.airflow_ui.rendering import render
+from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.model import change
@@ -19,7 +19,7 @@ from changeledger.model.window import STAGES
 from changeledger.state import overview, quarantine
 from changeledger.state.audit_rows import has_data_docs
 from changeledger.state.tables import columns_of, table_states
-from changeledger.state.windows import RELEASED, WindowState, stage_seconds, window_states
+from changeledger.state.windows import RELEASED, WindowState, failed_of, stage_seconds, window_states
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 
@@ -46,9 +46,9 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
     settings, rows = Settings(), control.overview.rows_of(feed.feed, _WINDOWS)
     windows = window_states(rows)
     latest = windows[0] if windows else None
-    failed = [rule for rule in rows.failed if latest is not None and rule.window_id == latest.id]
+    failed = failed_of(rows, latest)
     states, of_all = table_states(control, feed, rows.tables, tables, _TABLES)
-    root = _root(request)
+    root = root_of(request)
     address = f"{root}/feeds/{filters.part(feed.feed)}/windows/"
     return render(
         request,
@@ -75,10 +75,6 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
     )
 
 
-def _root(request: Request) -> str:
-    return str(request.scope.get("root_path", ""))
-
-
 @router.get("/windows/{window_id}")
 def window(request: Request, feed: TheFeed, control: Control, window_id: str) -> HTMLResponse:
     row = control.windows.row_of_id(feed.feed, window_id)
@@ -103,7 +99,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
         failed=sorted(() if state is None else state.failed, key=lambda rule: not rule.stops),
         judged=0 if state is None else state.judged.get(window_id, 0),
         dispositions=() if state is None or not state.releases else state.releases[0].dispositions or (),
-        offending={} if shown is None else offending(control, _root(request), feed.feed, window_id),
+        offending={} if shown is None else offending(control, root_of(request), feed.feed, window_id),
         has_docs=shown is not None and has_data_docs(settings, feed.feed, window_id),
         shades=_DISPOSITIONS,
     )

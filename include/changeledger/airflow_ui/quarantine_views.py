@@ -20,10 +20,10 @@ from changeledger.airflow_ui.access import (
 )
 from changeledger.airflow_ui.actions import Triggering
 from changeledger.airflow_ui.quarantined import shown
-from changeledger.airflow_ui.rendering import render
+from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.state import quarantine
 from changeledger.state.reasons import REASONS
-from changeledger.state.windows import window_states
+from changeledger.state.windows import failed_of, window_states
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 # In Airflow's audit log.
@@ -55,7 +55,7 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
         records=shown(feed, control, rows),
         reasons=REASONS,
         latest=latest,
-        failed=[rule for rule in of_last.failed if latest is not None and rule.window_id == latest.id],
+        failed=failed_of(of_last, latest),
         most=_ON_A_PAGE,
         may_trigger=may_trigger,
         waits=control.resets.pending(feed.feed) is not None,
@@ -73,5 +73,5 @@ def replay(
     """Triggers the feed's DAG as its form does, and leads to what the run does."""
     tables = [config.table for config in feed.only(table or []).tables] if table else None
     run = trigger(feed.feed, {"mode": "replay", "tables": tables}, user)
-    root = request.scope.get("root_path", "")
+    root = root_of(request)
     return RedirectResponse(f"{root}/dags/{feed.feed}/runs/{quote(run, safe='')}", 303)

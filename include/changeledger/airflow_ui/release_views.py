@@ -18,7 +18,7 @@ from changeledger.airflow_ui.access import (
     UserName,
 )
 from changeledger.airflow_ui.actions import RollingBack
-from changeledger.airflow_ui.rendering import render
+from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.control.tables.resets import WITHDRAWN
 from changeledger.state.releases import release_states
 from changeledger.state.resets import reset_state
@@ -63,5 +63,5 @@ def take_back(  # noqa: PLR0913, PLR0917 - what the form has
     if not reason.strip():
         raise HTTPException(422, "Say why: the reason is kept with the release.")
     roll_back(feed.feed, release, reason.strip(), user, bool(reads_again))
-    root = request.scope.get("root_path", "")
+    root = root_of(request)
     return RedirectResponse(f"{root}/feeds/{feed.feed}/releases", 303)

@@ -55,6 +55,11 @@ def headers() -> dict[str, str]:
     }
 
 
+def root_of(request: Request) -> str:
+    """Where the app's addresses begin."""
+    return str(request.scope.get("root_path", ""))
+
+
 @pass_context
 def _value(context: Context, value: Any) -> Any:
     """What comes from a row of a source: see `Settings.redact_values`."""
@@ -74,7 +79,7 @@ def render(request: Request, template: str, *, status: int = 200, **known: Any) 
 
     Raises UndefinedError for what the template does not find.
     """
-    root: str = request.scope.get("root_path", "")
+    root = root_of(request)
     text = (
         _environment()
         .get_template(template)

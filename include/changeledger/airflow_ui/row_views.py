@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from changeledger.airflow_ui import row_links
 from changeledger.airflow_ui.access import FROM_THIS_PAGE, MAY_SEE, Control, TheFeed, VisibleFeeds
-from changeledger.airflow_ui.rendering import render
+from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.airflow_ui.row_links import BEFORE, KEY, RowPage
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
@@ -84,7 +84,7 @@ def rows(  # noqa: PLR0913, PLR0917 - what an address says
         return _page(request, viewer, asked, error)
     if not Settings().redact_values:
         # An address that can be sent, and stays right when the change is not there any more.
-        page = RowPage(request.scope.get("root_path", ""), viewer.feed.feed, table)
+        page = RowPage(root_of(request), viewer.feed.feed, table)
         return RedirectResponse(row_links.by_key(page, key, as_of), 303)
     return _page(request, viewer, asked._replace(key=key, is_form=True))
 
@@ -116,7 +116,7 @@ def _page(
 ) -> HTMLResponse:
     known: dict[str, Any] = {"place": None, "hits": None, "row": None, "as_of": None, "problem": problem}
     redact, feed = Settings().redact_values, viewer.feed
-    page = RowPage(request.scope.get("root_path", ""), feed.feed, asked.table)
+    page = RowPage(root_of(request), feed.feed, asked.table)
     try:
         if asked.table:
             known["place"] = place = placed(viewer.control, feed.feed, asked.table)

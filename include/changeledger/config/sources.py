@@ -38,7 +38,7 @@ class DatabaseTopics(KafkaTopics):
 
     database_name: str | None = Field(default=None, min_length=1)
     """The database as the messages name it, if they are of several. Without it: the one that is called as
-    `database:`, else the only one."""
+    `database:`, else the one that nine of ten messages name."""
 
 
 class DebeziumSource(DatabaseTopics):

@@ -41,6 +41,11 @@ def is_object(token: Token) -> bool:
     return bytes(memoryview(token)[:1]) == b"{"
 
 
+def is_nested(token: Token) -> bool:
+    """Is it an object or an array?"""
+    return bytes(memoryview(token)[:1]) in {b"{", b"["}
+
+
 def is_text(token: Token) -> bool:
     return bytes(memoryview(token)[:1]) == b'"'
 

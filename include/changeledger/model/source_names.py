@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable, Mapping
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ConfigError
 
-# The reasons of records of another table, and of another database.
+# Of the messages that name a database.
 _NEARLY_ALL = 0.9
+# The reasons of records of another table, and of another database.
 TABLES_ALIKE, DATABASE_MISMATCH = "tables_alike", "database_mismatch"
 
 

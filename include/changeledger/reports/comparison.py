@@ -168,10 +168,8 @@ def gather(
     reference, others = database.compared(feeds)
     now = datetime.now(UTC).replace(microsecond=0)
     since = now - _PERIOD
-    rows, last = (
-        control.comparisons.of_database(database.database, since),
-        control.comparisons.last(database.database),
-    )
+    rows = control.comparisons.of_database(database.database, since)
+    last = control.comparisons.last(database.database)
     pairs, missing = [], []
     for feed in (other.feed for other in others):
         pair = (reference.feed, feed)

@@ -93,10 +93,8 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     """All feeds, those that need somebody first, else by name."""
     now = datetime.now(UTC)
     databases = {feed.database for feed in feeds.values()}
-    pairs, proofs = (
-        control.comparisons.pair_outcomes(databases),
-        proofs_by_feed(control.proofs.last_proven(databases)),
-    )
+    pairs = control.comparisons.pair_outcomes(databases)
+    proofs = proofs_by_feed(control.proofs.last_proven(databases))
     every, known = [], control.overview.rows_of_feeds(feeds, LAST)
     for name, feed in feeds.items():
         rows = known[name]

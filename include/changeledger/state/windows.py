@@ -50,6 +50,11 @@ class WindowState:
         return (self.outcomes or {}).get(change.QUARANTINED, 0)
 
 
+def failed_of(rows: FeedRows, window: WindowState | None) -> list[FailedRule]:
+    """The rules that one of the newest windows has failed."""
+    return [rule for rule in rows.failed if window is not None and rule.window_id == window.id]
+
+
 def window_states(rows: FeedRows) -> list[WindowState]:
     """The newest first."""
     releases = {

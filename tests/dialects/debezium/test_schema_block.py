@@ -13,6 +13,7 @@ from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.schema_block import (
     Sample,
     named_columns,
+    of_tables,
     table_facts,
 )
 from changeledger.model.contract import Column, Contract
@@ -85,7 +86,7 @@ def test_of_columns_alike_a_schema_block_teaches_the_first(second: str) -> None:
 
 def test_the_databases_are_those_of_the_feeds_tables() -> None:
     samples = [sample("t", {}, db=db) for db in ("one", "two", "two")]
-    assert databases_of([*samples, sample("others", {}, db="three")], FEED) == {"two": 2, "one": 1}
+    assert databases_of(of_tables([*samples, sample("others", {}, db="three")], FEED)) == {"two": 2, "one": 1}
 
 
 def test_a_field_of_no_lake_type_is_refused() -> None:

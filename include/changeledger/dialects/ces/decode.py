@@ -16,7 +16,7 @@ from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, named, no_columns
+from changeledger.dialects.messages.problems import Problem, named, no_columns, no_value_of
 from changeledger.kernels import changes, images, lsn
 from changeledger.kernels.arrow import Bools, Indices, valid
 from changeledger.kernels.cells import KNOWN
@@ -144,8 +144,8 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
     for event_side in (read.before, read.after):
         if event_side.unfit[number].any():
             columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
-            bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
-            return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
+            bad = [column for column, is_bad in columns if is_bad]
+            return Problem("value_does_not_fit", no_value_of(bad))
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL or missing")
     return Problem("key_disagrees", "`pkkey` has another key than the images, so which row it is is open")

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.avro import block
 from changeledger.dialects.debezium.field_types import source_type
 from changeledger.dialects.debezium.fields import read_field, row_fields
 from changeledger.dialects.debezium.framed import AvroSchema
-from changeledger.dialects.debezium.plain import json_object, payload_of
-from changeledger.dialects.debezium.schema_block import BROKEN, source_name, table_of
-from changeledger.dialects.messages.samples import Sample
+from changeledger.dialects.debezium.schema_block import BROKEN, TableMessage
 from changeledger.kernels import avro
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ContractError
@@ -32,15 +29,11 @@ _UNITS = {3: "milliseconds", 6: "microseconds"}
 _Seen = dict[str, dict[str, str]]
 
 
-def in_json(samples: Iterable[Sample], feed: Feed) -> list[str]:
+def in_json(messages: Iterable[TableMessage]) -> list[str]:
     """A warning for each table."""
     seen: _Seen = {}
-    for sample in samples:
-        message = json_object(sample.value)
-        payload = payload_of(message)
-        name = source_name(payload, sample.topic)
-        if name is not None and table_of(payload, sample.topic, feed) is not None:
-            _see(seen, name, message.get("schema"))
+    for of_table in messages:
+        _see(seen, of_table.name, of_table.message.get("schema"))
     return _warnings(seen)
 
 

@@ -11,12 +11,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.avro import block
 from changeledger.dialects.debezium.fields import row_fields
 from changeledger.dialects.debezium.framed import AvroSchema, example
-from changeledger.dialects.debezium.plain import json_object, payload_of
-from changeledger.dialects.debezium.schema_block import BROKEN, source_name, table_of
+from changeledger.dialects.debezium.schema_block import BROKEN, TableMessage
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
 from changeledger.model.column_names import shown
@@ -29,15 +27,11 @@ _MOST_SHOWN, _LONGEST_DEFAULT = 5, 40
 _Seen = dict[str, tuple[dict[str, Any], list[Mapping[str, Any]]]]
 
 
-def in_json(samples: Iterable[Sample], feed: Feed) -> list[str]:
+def in_json(messages: Iterable[TableMessage]) -> list[str]:
     """A warning for each table."""
     seen: _Seen = {}
-    for sample in samples:
-        message = json_object(sample.value)
-        payload = payload_of(message)
-        name = source_name(payload, sample.topic)
-        if name is not None and table_of(payload, sample.topic, feed) is not None:
-            _see(seen, name, message.get("schema"), payload)
+    for of_table in messages:
+        _see(seen, of_table.name, of_table.message.get("schema"), of_table.payload)
     return _warnings(seen, _JSON)
 
 

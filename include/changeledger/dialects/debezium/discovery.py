@@ -19,11 +19,13 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import altered, defaults, keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
 from changeledger.dialects.debezium.databases import own_database
-from changeledger.dialects.debezium.framed import avro_schema, by_schema
+from changeledger.dialects.debezium.framed import AvroSchema, avro_schema, by_schema
 from changeledger.dialects.debezium.named_table import table_in
 from changeledger.dialects.debezium.names import names_of, of_feed, table_called
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
+    TableMessage,
+    of_tables,
     table_facts,
     union_topics,
 )
@@ -179,11 +181,26 @@ def discover(
             only = topic not in with_table
             tables.append(TableRecords(topic, own_table, name, columns, True, False, schema_id, only))
             with_table[topic] += 1
-    database, is_of_several = own_database(chosen, read.values(), feed, contracts)
+    of_feeds_tables = list(of_tables(chosen, feed))
+    database, is_of_several = own_database(of_feeds_tables, read.values(), feed, contracts)
     tables = [replace(records, source_database=database) for records in tables]
-    warnings = [*altered.in_json(chosen, feed), *altered.in_avro(read, schemas)]
-    warnings += [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
+    warnings = _warnings(of_feeds_tables, in_avro, read, schemas)
     return Discovery(tables, database, is_of_several, schemas, faults, {}, names, warnings)
+
+
+def _warnings(
+    in_json: Sequence[TableMessage],
+    in_avro: Mapping[tuple[str, str], Sequence[Sample]],
+    read: Mapping[tuple[str, str], AvroSchema],
+    schemas: Mapping[str, str],
+) -> list[str]:
+    """Of each table whose values may not be as in the source."""
+    return [
+        *altered.in_json(in_json),
+        *altered.in_avro(read, schemas),
+        *defaults.in_json(in_json),
+        *defaults.in_avro(in_avro, read, schemas),
+    ]
 
 
 def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
@@ -49,19 +49,34 @@ class TableFacts(NamedTuple):
         return None if is_same else writer_schema
 
 
+class TableMessage(NamedTuple):
+    """A sample of one of the feed's tables, read. `name`: what it calls its table."""
+
+    sample: Sample
+    name: str
+    config: TableConfig
+    message: Mapping[str, Any]
+    payload: Mapping[str, Any]
+
+
+def of_tables(samples: Sequence[Sample], feed: Feed) -> Iterator[TableMessage]:
+    """The samples that are change events of the feed's tables."""
+    for sample in samples:
+        message = json_object(sample.value)
+        payload = payload_of(message)
+        name = source_name(payload, sample.topic)
+        config = None if name is None else feed.table(name)
+        if name is not None and config is not None:
+            yield TableMessage(sample, name, config, message, payload)
+
+
 def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:
     """By topic its tables, as the messages call them, and what these say of them.
 
     A later sample of a table extends the columns of an earlier one.
     """
     topics: dict[str, dict[str, TableFacts]] = {}
-    for sample in samples:
-        message = json_object(sample.value)
-        payload = payload_of(message)
-        name = source_name(payload, sample.topic)
-        config = None if name is None else feed.table(name)
-        if name is None or config is None:
-            continue
+    for sample, name, config, message, payload in of_tables(samples, feed):
         tables = topics.setdefault(sample.topic, {})
         known = tables.get(name, TableFacts())
         newer = contract_of(config, message, json_object(sample.key))

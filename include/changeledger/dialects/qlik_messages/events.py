@@ -102,8 +102,8 @@ def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
 
 
 def _is_misfit(token: Token, column: Column) -> bool:
-    is_nested = bytes(memoryview(token)[:1]) in {b"{", b"["}
-    return is_nested or (column.spark_type == "binary" and json_text.is_unquoted(token))
+    is_bare = column.spark_type == "binary" and json_text.is_unquoted(token)
+    return is_bare or json_text.is_nested(token)
 
 
 def is_unsaid(before: Any, rows: ImageLayout) -> bool:

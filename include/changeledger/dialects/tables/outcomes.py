@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import OUTCOME
+from changeledger.dialects.messages.problems import no_value_of
 from changeledger.dialects.tables import json_rows
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import OWN, RawRows
@@ -134,7 +135,7 @@ def add_misfits(problems: Problems, cells: Sequence[Cells], plan: TablePlan) -> 
         problems.add(
             np.logical_or.reduce([flags for _, flags in unfit]),
             "value_does_not_fit",
-            lambda row: "no value of " + ", ".join(f"{c.name} {c.type}" for c, flags in unfit if flags[row]),
+            lambda row: no_value_of(column for column, flags in unfit if flags[row]),
         )
 
 
