@@ -15,7 +15,17 @@ from changeledger.model.source_state import SourceState
 from changeledger.model.window import Request, Window
 from changeledger.state import overview
 from changeledger.state.overview import BAD, GOOD, IDLE, RUNS, STALE, WARNED, FeedLine
-from changeledger.state.windows import EMPTY, FAILED, OPEN, RELEASED, RUNNING, TAKEN_BACK, stage_seconds
+from changeledger.state.windows import (
+    EMPTY,
+    FAILED,
+    OPEN,
+    RELEASED,
+    RUNNING,
+    TAKEN_BACK,
+    failed_of,
+    stage_seconds,
+    window_states,
+)
 from tests.released import release
 
 HOUR = timedelta(hours=1)
@@ -51,9 +61,9 @@ def failing_audit(store: ControlStore, window: Window) -> None:
 
 
 def line(store: ControlStore) -> FeedLine:
-    store.releases.complete("shop", store.releases.latest("shop").id) if store.releases.latest(
-        "shop"
-    ) else None  # type: ignore[union-attr]
+    newest = store.releases.latest("shop")
+    if newest is not None:
+        store.releases.complete("shop", newest.id)
     return overview.line(store, FEED, store.overview.rows_of("shop", overview.LAST))
 
 
@@ -98,6 +108,15 @@ def test_the_last_audit_stays_while_the_next_window_is_read(store: ControlStore)
     store.windows.open("shop", ago(0), None, {"lsn": f"{99:020X}"})
     only = line(store)
     assert (only.judged, only.violated, only.is_stopped) == (2, 1, True)
+
+
+def test_a_window_has_failed_its_own_rules_alone(store: ControlStore) -> None:
+    failing_audit(store, ago(2))
+    store.windows.open("shop", ago(1), None, {"lsn": f"{99:020X}"})
+    rows = store.overview.rows_of("shop", overview.LAST)
+    newest, older = window_states(rows)
+    assert failed_of(rows, newest) == failed_of(rows, None) == []
+    assert [rule.rule for rule in failed_of(rows, older)] == ["order_strict"]
 
 
 def test_a_later_release_settles_a_failed_audit(store: ControlStore) -> None:
