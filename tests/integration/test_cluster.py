@@ -120,7 +120,7 @@ class Submitted(Child):
 
     @property
     def done(self) -> list[str]:
-        """The stages that have ended: in a file of their own, for spark-submit mixes lines that it passes on."""
+        """The stages that have ended: in a file, for spark-submit tears the lines that it passes on."""
         return self._done.read_text("utf-8").split()
 
     @property

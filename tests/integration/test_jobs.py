@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -16,26 +15,13 @@ from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
 from sourcelab.tables import CUSTOMERS
 from tests.integration.line import STAGES, lake_name, message_feed, rows, window
+from tests.spark_jobs import Counter
 
 pytestmark = pytest.mark.integration
 
 # One, and more than are worked on at once.
 TABLES = (1, 5)
 _NAME = CUSTOMERS.full_name.rpartition(".")[2]
-
-
-class Counter:
-    """The jobs that a session has begun since it was last asked."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
-        self._known = set(self._tracker.getJobIdsForGroup())
-
-    def new(self) -> int:
-        # Spark notes them in a thread of its own.
-        time.sleep(0.3)
-        known, self._known = self._known, set(self._tracker.getJobIdsForGroup())
-        return len(self._known - known)
 
 
 def copies(log: Log, prefix: str, tables: int) -> Iterator[list[Message]]:

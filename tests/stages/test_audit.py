@@ -24,6 +24,7 @@ from changeledger.model.errors import AuditFailed
 from changeledger.model.window import SourceRead, Window, promised
 from changeledger.spark.rows import Workers
 from tests.audit.tables import CONTRACT
+from tests.spark_jobs import Counter
 
 WINDOW = Window(start=datetime(2026, 8, 7, 16, tzinfo=UTC), end=datetime(2026, 8, 7, 17, tzinfo=UTC))
 CRITICAL = {"change_id_unique", "ledger_keeps_everything", "duplicates_leave_one"}
@@ -259,6 +260,15 @@ def test_the_gate_lets_a_clean_run_pass(spark: SparkSession, tmp_path: Path) -> 
     page = docs_index(tmp_path, "shop_cdc", WINDOW).read_text("utf-8")
     assert "What failed" not in page
     assert f"<b>dbo.Order Lines</b>: {len(rules)} of {len(rules)} rules passed" in page
+
+
+def test_rows_that_break_rules_are_asked_for_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Four rules are broken, of two subjects."""
+    of, counter = subjects(), Counter(spark)
+    judged(spark, narrow_rows()[1:7], of, tmp_path)
+    clean = counter.new()
+    judged(spark, narrow_rows(), of, tmp_path)
+    assert counter.new() == clean + 1
 
 
 def test_an_expectation_that_cannot_be_evaluated_is_no_pass(spark: SparkSession, tmp_path: Path) -> None:

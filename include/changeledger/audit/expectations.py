@@ -5,8 +5,8 @@ Great Expectations takes seconds to import: import this module inside functions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial, reduce
+from collections.abc import Callable
+from functools import cache, reduce
 from types import new_class
 from typing import Any, Final
 
@@ -25,15 +25,14 @@ from pyspark.sql import functions as F
 from changeledger.audit.narrow_rows import RULE, RULES, WHERE
 from changeledger.audit.rules import SAMPLES
 
-CHECKED: Final = "changeledger.checked"
 COUNTS: Final = "changeledger.counts"
 SHOWN: Final = "changeledger.samples"
-BROKEN: Final = "broken"
-_REASONS: Final = "column_values.null.unexpected_values"
+_VALUES: Final = "column_values.null.unexpected_values"
+_PLACES: Final = "column_values.null.unexpected_index_list"
 
 
-def _of_frame(answer: Callable[[DataFrame], DataFrame]) -> Any:
-    """A metric of Great Expectations: the rows that `answer` makes of the whole batch, as dictionaries."""
+def _of_frame(answer: Callable[[DataFrame], Any]) -> Any:
+    """A metric of Great Expectations: what `answer` makes of the whole batch."""
 
     @metric_value(engine=SparkDFExecutionEngine)
     def asked(
@@ -41,17 +40,20 @@ def _of_frame(answer: Callable[[DataFrame], DataFrame]) -> Any:
         execution_engine: SparkDFExecutionEngine,
         metric_domain_kwargs: dict[str, Any],
         **_: Any,
-    ) -> list[dict[str, Any]]:
-        frame = execution_engine.get_compute_domain(metric_domain_kwargs, MetricDomainTypes.TABLE)[0]
-        return [row.asDict() for row in answer(frame).collect()]
+    ) -> Any:
+        return answer(execution_engine.get_compute_domain(metric_domain_kwargs, MetricDomainTypes.TABLE)[0])
 
     return asked
 
 
-def _counted(rows: DataFrame, rules: Sequence[str] = ()) -> DataFrame:
-    """By table and kind: how many rows, and how many reasons of each of the rules."""
-    counts = (F.count(rule).alias(rule) for rule in rules)
-    return rows.groupBy("table", "kind").agg(F.count(F.lit(1)).alias("rows"), *counts)
+def _collected(rows: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in rows.collect()]
+
+
+def _counted(rows: DataFrame) -> list[dict[str, Any]]:
+    """By table and kind: how many rows, and how many reasons of each rule."""
+    counts = (F.count(rule).alias(rule) for rule in RULES)
+    return _collected(rows.groupBy("table", "kind").agg(F.count(F.lit(1)).alias("rows"), *counts))
 
 
 def _samples(rows: DataFrame) -> DataFrame:
@@ -69,71 +71,60 @@ def _samples(rows: DataFrame) -> DataFrame:
     return some.orderBy("rule", "table", "number").drop("number")
 
 
+def _samples_on_demand(rows: DataFrame) -> Callable[[], list[dict[str, Any]]]:
+    return cache(lambda: _collected(_samples(rows)))
+
+
 class Counts(TableMetricProvider):
     """Rows and reasons by table and kind. One Spark job for all rules."""
 
     metric_name = COUNTS
-    _spark = _of_frame(partial(_counted, rules=RULES))
-
-
-class Checked(TableMetricProvider):
-    """Rows by table and kind."""
-
-    metric_name = CHECKED
     _spark = _of_frame(_counted)
 
 
 class Samples(TableMetricProvider):
-    """Rows that break a rule. One Spark job for all rules."""
+    """A function that gives rows that break a rule: one Spark job for all rules, if one of them is broken."""
 
     metric_name = SHOWN
-    _spark = _of_frame(_samples)
+    _spark = _of_frame(_samples_on_demand)
 
 
 class RuleHolds(ExpectColumnValuesToBeNull):
     """No row has a reason.
 
-    `details` of the result: exact counts by table. Rows are shown of the rule whose `meta` says that it is
-    BROKEN, some of each table: that takes Spark jobs for each rule. Else only how many there are.
+    `details` of the result: exact counts by table, and some of the rows that break the rule, of each table.
+    Great Expectations would look for such rows with Spark jobs of its own for each rule, also for those
+    that hold: it is given the samples instead.
     """
 
     def get_validation_dependencies(
         self, execution_engine: Any = None, runtime_configuration: dict[str, Any] | None = None, **more: Any
     ) -> Any:
-        asked = self._asked(runtime_configuration)
-        needed = super().get_validation_dependencies(execution_engine, asked, **more)
-        wanted = [COUNTS, SHOWN] if self._is_broken else [CHECKED]
-        if not self._is_broken:
-            needed.remove_metric_configuration(_REASONS)
-        for name in wanted:
+        counts_alone = {**(runtime_configuration or {}), "result_format": "BASIC"}
+        needed = super().get_validation_dependencies(execution_engine, counts_alone, **more)
+        needed.remove_metric_configuration(_VALUES)
+        for name in (COUNTS, SHOWN):
             needed.set_metric_configuration(name, MetricConfiguration(name, {}, {}))
         return needed
-
-    @property
-    def _is_broken(self) -> bool:
-        return bool((self.meta or {}).get(BROKEN))
-
-    def _asked(self, runtime_configuration: dict[str, Any] | None) -> dict[str, Any]:
-        configured = runtime_configuration or {}
-        return configured if self._is_broken else {**configured, "result_format": "BASIC"}
 
     def _validate(
         self, metrics: dict[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
     ) -> dict[str, Any]:
-        known = {_REASONS: [], **metrics}
-        asked = self._asked(runtime_configuration)
-        outcome: dict[str, Any] = super()._validate(known, asked, execution_engine)
         tables: dict[str, dict[str, int]] = {}
-        for row in metrics.get(COUNTS) or metrics.get(CHECKED) or ():
+        for row in metrics[COUNTS]:
             counts = tables.setdefault(row["table"], {})
             broken = "unchecked" if row["kind"] == RULE else "broken"
-            counts[broken] = counts.get(broken, 0) + row.get(self.column, 0)
+            counts[broken] = counts.get(broken, 0) + row[self.column]
             counts[row["kind"]] = row["rows"]
+        is_broken = any(counts.get("broken") or counts.get("unchecked") for counts in tables.values())
         samples = [
             {name: value for name, value in row.items() if name != "rule" and value is not None}
-            for row in metrics.get(SHOWN, ())
+            for row in (metrics[SHOWN]() if is_broken else ())
             if row["rule"] == self.column
         ]
+        places = [{self.column: row["why"], **{name: row.get(name) for name in WHERE}} for row in samples]
+        known = {**metrics, _VALUES: [row["why"] for row in samples], _PLACES: places}
+        outcome: dict[str, Any] = super()._validate(known, runtime_configuration, execution_engine)
         details = {"tables": tables, "samples": samples}
         return {**outcome, "result": {**outcome.get("result", {}), "details": details}}
 

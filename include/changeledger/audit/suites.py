@@ -78,10 +78,7 @@ def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str,
 def _validated_rows(
     context: AbstractDataContext, rows: DataFrame, rules: Sequence[Rule], run: Any
 ) -> ExpectationSuiteValidationResult:
-    """Rows are asked for of the rules that are found broken."""
     import great_expectations as gx  # noqa: PLC0415
-
-    from changeledger.audit.expectations import BROKEN  # noqa: PLC0415
 
     # The caller keeps the rows at hand.
     source = context.data_sources.add_spark(ROWS, persist=False)
@@ -90,23 +87,14 @@ def _validated_rows(
     definition = context.validation_definitions.add(
         gx.ValidationDefinition(name=ROWS, data=batch, suite=suite)
     )
+    # The index columns are what `expectations.RuleHolds` gives of its samples.
     shown = {
         "result_format": "SUMMARY",
         "partial_unexpected_count": SAMPLES,
         "unexpected_index_column_names": list(WHERE),
         "return_unexpected_index_query": False,
     }
-    parameters = {"dataframe": rows}
-    validated = definition.run(batch_parameters=parameters, result_format=shown, run_id=run)
-    broken = {_column(result) for result in validated.results if not result.success}
-    if not broken:
-        return validated
-    for expectation in suite.expectations:
-        is_broken = expectation.configuration.kwargs["column"] in broken
-        expectation.meta = {**(expectation.meta or {}), BROKEN: is_broken}
-    suite.save()
-    # With the same run id: this result replaces the other one.
-    return definition.run(batch_parameters=parameters, result_format=shown, run_id=run)
+    return definition.run(batch_parameters={"dataframe": rows}, result_format=shown, run_id=run)
 
 
 def _validated_sums(
