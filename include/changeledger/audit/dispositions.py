@@ -21,6 +21,7 @@ ROWS: Final = pa.schema(
         ("disposition", pa.string()),
         ("reason", pa.string()),
         ("detail", pa.string()),
+        ("commit_lsn", pa.binary()),
     ]
 )
 _OF = ("table", "disposition", "reason")

@@ -96,6 +96,8 @@ DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("disposition", "string"),
     ("reason", "string"),
     ("detail", "string"),
+    # Of a record that repeats a change: where that one stands, so that it is looked for there alone.
+    ("commit_lsn", "binary"),
 )
 
 # A quarantined record as it came, so that it can be shown and replayed.

@@ -43,7 +43,7 @@ def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
     """The columns of `change.DISPOSITION_COLUMNS`, for each record that the repeated changes are made of."""
     paired = column(repeats, "paired_source_position")
     has_pair = np.flatnonzero(valid(paired))
-    ids = column(repeats, "change_id")
+    ids, commits = (column(repeats, name) for name in ("change_id", "commit_lsn"))
     records = pa.concat_arrays([column(repeats, "source_position"), paired.take(pa.array(has_pair))])
     same = {
         "window_id": window_id,
@@ -54,6 +54,7 @@ def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
     columns = {
         "source_position": records,
         "detail": pa.concat_arrays([ids, ids.take(pa.array(has_pair))]),
+        "commit_lsn": pa.concat_arrays([commits, commits.take(pa.array(has_pair))]),
         **{name: pa.repeat(pa.scalar(text, pa.string()), len(records)) for name, text in same.items()},
     }
     return pa.table([columns[name] for name in DISPOSITIONS.names], schema=DISPOSITIONS)

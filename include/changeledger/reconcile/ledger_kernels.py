@@ -112,6 +112,9 @@ def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.Recor
         pa.array([said[f.name]], f.type).take(pa.array(np.zeros(decoded.num_rows, np.int32)))
         if f.name in said
         else decoded.column(f.name)
+        if f.name in decoded.schema.names
+        # A record of no table stands nowhere.
+        else pa.nulls(decoded.num_rows, f.type)
         for f in LEFT_COLUMNS
     ]
     return pa.RecordBatch.from_arrays(columns, schema=LEFT_COLUMNS)

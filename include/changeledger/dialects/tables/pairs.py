@@ -140,6 +140,8 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     columns = dict(zip(canonical.schema.names, spread, strict=True))
     columns["source_position"] = batch.column("source_position")
     columns |= outcome
+    again = pa.array(kind == 1)
+    columns["commit_lsn"] = pc.if_else(again, batch.column("commit_lsn"), columns["commit_lsn"])
     quarantined = pa.array((kind == 0) | (kind == 2))
     columns["raw_value"] = pc.if_else(quarantined, batch.column("raw_value"), pa.scalar(None, pa.binary()))
     schema = decoded_schema(plan.contract)

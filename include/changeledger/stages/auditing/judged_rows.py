@@ -190,16 +190,18 @@ class JudgedRows:
 
     def stayed(self, contract: Contract, duplicates: Rows) -> Rows:
         """Ids of changes of other runs, on the branch, where the duplicates name them."""
-        is_other = Not(scans.of_window(self.ctx.id))
-        rows = self._at(self.ctx.names[contract.table].changes, is_other, _HALVES)
-        among = _among(duplicates.through(ids.of_duplicates, ids.DUPLICATE_IDS), by("id"))
+        named = duplicates.through(ids.of_duplicates, ids.DUPLICATE_IDS)
+        among, is_near = _found_by(named, by("id"), duplicates)
+        where = And(Not(scans.of_window(self.ctx.id)), is_near)
+        rows = self._at(self.ctx.names[contract.table].changes, where, _HALVES)
         return rows.through(ids.ids_of, ids.IDS).through(among, ids.IDS)
 
     def records(self, contract: Contract, halves: Rows) -> Rows:
         """Records of the ledger, on the branch, at the places of these halves."""
-        rows = self._at(self.ctx.names[contract.table].changes, AlwaysTrue(), _RECORDS)
+        among, is_near = _found_by(halves, repeated_halves.key, halves)
+        rows = self._at(self.ctx.names[contract.table].changes, is_near, _RECORDS)
         records = rows.through(repeated_halves.records_of, repeated_halves.RECORDS)
-        return records.through(_among(halves, repeated_halves.key), repeated_halves.RECORDS)
+        return records.through(among, repeated_halves.RECORDS)
 
     def _is_written(self, table: str) -> bool:
         return table in self.tables and self.tables[table].is_new
@@ -217,9 +219,11 @@ class JudgedRows:
         return scans.scanned(self.ctx.workers, table, where, schema, self.ctx.snapshots[table], among)
 
 
-def _among(rows: Rows, key: Key) -> Among:
-    """The kernel of rows that have the key of one of these."""
-    return Among(key, known(rows.through(HashesOf(key), HASHES).collected()))
+def _found_by(rows: Rows, key: Key, duplicates: Rows) -> tuple[Among, BooleanExpression]:
+    """The kernel of rows that have the key of one of these; and where they stand, as the duplicates say."""
+    commits = duplicates.through(published_changes.commits, published_changes.COMMITS)
+    hashes, of_commits = rows.through(HashesOf(key), HASHES).collected_with([commits])
+    return Among(key, known(hashes)), scans.are_near(Touched.of(of_commits))
 
 
 def _message_read(rows: pa.RecordBatch) -> pa.RecordBatch:

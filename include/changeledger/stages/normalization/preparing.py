@@ -29,6 +29,8 @@ def prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> refs.Tables
     for table, columns in of_feed.items():
         if table not in known:
             iceberg.create(ctx.spark, table, columns)
+        elif not iceberg.has_columns(known[table], columns):
+            iceberg.widen(ctx.spark, table, columns)
         iceberg.fresh_branch(ctx.spark, table, ctx.branch)
     published = {} if ctx.starts_over else refs.heads_in(known, refs.MAIN)
     unchanged = {
