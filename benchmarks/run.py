@@ -82,6 +82,9 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         "line, 40 tables x 50 changes, three windows": lambda: bench.line(
             3 * few, windows=3, tables=10 * tables
         ),
+        "line, 400 tables x 50 changes, three windows": lambda: bench.line(
+            3 * few, windows=3, tables=100 * tables
+        ),
         "10,000 updates into 0.1 M rows": lambda: bench.large_table(100_000),
         "10,000 updates into 10 M rows": lambda: bench.large_table(10_000_000),
         "10,000 updates into 100 M rows": lambda: bench.large_table(100_000_000),
