@@ -1,4 +1,4 @@
-"""The stages on a cluster: workers without the project carry the rows, and one of them is lost meanwhile."""
+"""The stages on a cluster: workers without the project carry the rows; in each stage something is lost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from random import choice
 
 import pytest
 import yaml
@@ -32,11 +34,12 @@ from tests.lake_states import session_of
 
 pytestmark = pytest.mark.integration
 
+# Publish asks nothing of Spark.
+STAGES_WITH_TASKS = ("extract", "normalize", "reconcile", "audit")
 FEED, TABLE = "shop_cdc", ORDERS.full_name
 SECONDS = 600
 OVER = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
 SECRET = "for-programs-of-one-cluster"
-_TASK = re.compile(r"(Starting|Finished) task \S+ in stage \S+ \(TID (\d+)\)(?: \(\S+,\s*executor (\d+))?")
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -127,31 +130,45 @@ class Submitted(Child):
     def text(self) -> str:
         return self.log.read_text("utf-8", "replace")
 
-    def at_work(self) -> set[str]:
-        """The numbers of the executors that have a task, as the driver says."""
-        tasks: dict[str, str] = {}
-        for what, task, executor in _TASK.findall(self.text):
-            tasks[task] = executor if what == "Starting" else ""
-        return {*tasks.values()} - {""}
+    def is_known(self, executor: str) -> bool:
+        return f" with ID {executor}," in self.text
+
+    def has_task(self, executor: str, since: int) -> bool:
+        """Has the driver given the executor a task since then, as a place in its log?"""
+        return re.search(rf"Starting task .*,\s*executor {executor}\b", self.text[since:]) is not None
 
 
-def in_mid_stage(run: Submitted, workers: Sequence[Worker]) -> Worker:
-    """The worker whose executor is at a task of normalize. It stands still, so it never ends it."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline and run.running:
-        at_work = run.at_work() if run.done == ["extract"] else set()
-        for worker in workers if at_work else ():
-            for (_, executor), process in worker.executors().items():
-                if executor not in at_work:
-                    continue
-                process.suspend()
-                # Until what it has said before is in the log.
-                time.sleep(0.3)
-                if executor in run.at_work():
-                    return worker
-                process.resume()
-        time.sleep(0.02)
-    raise AssertionError(f"no task of normalize was ever seen on a worker: {run.done} {run.failure}")
+def lose(run: Submitted, stage: str, what: str, workers: list[Worker]) -> None:
+    """Lose an executor, or a worker with its executor, in that stage.
+
+    All stand still from the end of the stage before, so that the one that is lost never ends its task. The
+    first task of all takes seconds, and Spark gives none while all stand still.
+    """
+    before = list(STAGES_WITH_TASKS[: STAGES_WITH_TASKS.index(stage)])
+    until(lambda: run.done == before or not run.running)
+    assert run.done == before, (run.done, run.failure)
+    until(lambda: any(run.is_known(name) for worker in workers for _, name in worker.executors()))
+    still = {
+        name: (worker, process)
+        for worker in workers
+        for (_, name), process in worker.executors().items()
+        if run.is_known(name)
+    }
+    since = len(run.text)
+    for _, process in still.values() if before else ():
+        process.suspend()
+    # The driver waits in vain for one that stands still, if it asks it anything but a task.
+    until(lambda: any(run.has_task(name, since) for name in still), 20)
+    at_work = next((name for name in still if run.has_task(name, since)), None)
+    worker, lost = still.pop(at_work or next(iter(still)))
+    print(f"{stage}: {what} lost; {'a' if at_work else 'no'} task was its")
+    if what == "worker":
+        worker.lose_power()
+        workers.remove(worker)
+    else:
+        lost.kill()
+    for _, process in still.values():
+        process.resume()
 
 
 def published(session: SparkSession) -> dict[str, list[str]]:
@@ -162,17 +179,22 @@ def published(session: SparkSession) -> dict[str, list[str]]:
     }
 
 
+def until(happens: Callable[[], bool], seconds: float = SECONDS) -> None:
+    """Wait for it, at most so long."""
+    deadline = time.monotonic() + seconds
+    while not happens() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 def finished(run: Submitted) -> None:
-    deadline = time.monotonic() + SECONDS
-    while run.running and time.monotonic() < deadline:
-        time.sleep(0.2)
+    until(lambda: not run.running)
     assert not run.running, run.done
     assert not run.failed, run.failure
-    assert run.done == ["extract", "normalize", "reconcile", "audit", "publish"]
+    assert run.done == [*STAGES_WITH_TASKS, "publish"]
 
 
 @pytest.mark.timeout(2 * SECONDS)
-def test_a_worker_that_is_lost_changes_nothing(
+def test_what_is_lost_in_each_stage_changes_nothing(
     spark: SparkSession,
     source: Postgres,
     python: Path,
@@ -180,19 +202,34 @@ def test_a_worker_that_is_lost_changes_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In each stage an executor or a worker; which of them is another choice at each run."""
+    losses = {stage: choice(("executor", "worker")) for stage in STAGES_WITH_TASKS}
+    print(losses)
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "local"))
     local = session_of(spark, Settings())
     tables = [{"table": TABLE}]
     run(local, cdc_feed(FEED, source, monkeypatch, tables=tables), OVER)
     expected = published(local)
-    with ExitStack() as stack:
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
         master = stack.enter_context(Master(tmp_path, "master", python, SECRET))
-        workers = [stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("one", "other")]
+
+        workers: list[Worker] = []
+
+        def begin(number: int) -> None:
+            workers.append(stack.enter_context(Worker(tmp_path, f"worker{number}", python, master)))
+
+        for number in range(2):
+            begin(number)
         with Submitted(tmp_path / "cluster", master.url, source, monkeypatch) as submitted:
-            in_mid_stage(submitted, workers).lose_power()
+            for number, (stage, what) in enumerate(losses.items(), 2):
+                lose(submitted, stage, what, workers)
+                if what == "worker":
+                    # The next stage does not wait for it.
+                    pool.submit(begin, number)
             finished(submitted)
-        assert re.search(r"Starting task \d+\.1 ", submitted.text), "what it was at has begun again"
-        assert sorted(master.workers()) == ["ALIVE", "DEAD"]
+        assert re.search(r"Starting task \d+\.1 ", submitted.text), "what was lost has begun again"
+        dead = [*losses.values()].count("worker")
+        assert sorted(master.workers()) == ["ALIVE", "ALIVE", *["DEAD"] * dead]
     on_cluster = published(session_of(spark, submitted.settings))
     assert on_cluster == expected
     assert len(on_cluster["current"]) == len(log.final_rows(ORDERS))
