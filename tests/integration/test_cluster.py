@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -218,6 +218,7 @@ def test_what_is_lost_in_each_stage_changes_nothing(
         def begin(number: int) -> None:
             workers.append(stack.enter_context(Worker(tmp_path, f"worker{number}", python, master)))
 
+        begun: list[Future[None]] = []
         for number in range(2):
             begin(number)
         with Submitted(tmp_path / "cluster", master.url, source, monkeypatch) as submitted:
@@ -225,8 +226,10 @@ def test_what_is_lost_in_each_stage_changes_nothing(
                 lose(submitted, stage, what, workers)
                 if what == "worker":
                     # The next stage does not wait for it.
-                    pool.submit(begin, number)
+                    begun.append(pool.submit(begin, number))
             finished(submitted)
+        for worker in begun:
+            worker.result()
         assert re.search(r"Starting task \d+\.1 ", submitted.text), "what was lost has begun again"
         dead = [*losses.values()].count("worker")
         assert sorted(master.workers()) == ["ALIVE", "ALIVE", *["DEAD"] * dead]
