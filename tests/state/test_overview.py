@@ -188,14 +188,74 @@ def test_what_is_worth_a_look(store: ControlStore, counts: Mapping[str, Any], sa
     assert (only.level, only.why and only.why.text) == (WARNED, says)
 
 
+def quarantining(store: ControlStore, window: Window, brought: int, in_quarantine: int | None) -> None:
+    """A release of the window that brings so many records to the quarantine, which then has that many."""
+    counts = {**COUNTS, "dispositions": [["quarantined", "not_json", brought]] if brought else []}
+    counts |= {} if in_quarantine is None else {"in_quarantine": in_quarantine}
+    release(store, "shop", [], window, {}, counts, {"lsn": f"{99:020X}"})
+
+
 def test_records_that_were_read_again_are_no_news(store: ControlStore) -> None:
-    released(store, 1, dispositions=[["quarantined", "not_json", 4]])
-    only_one = ago(0, mode="replay", tables=("dbo.t",), run="a")
-    release(store, "shop", [], only_one, {}, COUNTS, {"lsn": f"{99:020X}"})
-    assert line(store).quarantined == 4
-    counts = {**COUNTS, "dispositions": [["quarantined", "not_json", 1]]}
-    release(store, "shop", [], ago(0, mode="replay", run="b"), {}, counts, {"lsn": f"{99:020X}"})
+    quarantining(store, ago(1), 4, 4)
+    quarantining(store, ago(0, mode="replay", tables=("dbo.t",), run="a"), 2, 3)
+    assert line(store).quarantined == 3
+    quarantining(store, ago(0, mode="replay", run="b"), 1, 1)
     assert line(store).quarantined == 1
+
+
+def test_what_a_failed_replay_has_asked_for_counts_once_when_the_next_run_reads_it(
+    store: ControlStore,
+) -> None:
+    quarantining(store, ago(2), 4, 4)
+    failing_audit(store, ago(1, mode="replay", run="a"))
+    quarantining(store, ago(1), 4, 4)
+    assert line(store).quarantined == 4, "those that stay there"
+    quarantining(store, ago(0), 1, 5)
+    assert line(store).quarantined == 5
+
+
+def test_records_of_windows_long_ago_are_no_news(store: ControlStore) -> None:
+    for hours in range(overview.LAST + 2, 0, -1):
+        quarantining(store, ago(hours), 0, 7)
+    assert line(store).quarantined == 0
+    quarantining(store, ago(0), 2, 9)
+    assert line(store).quarantined == 2
+    store.rollbacks.commit("shop", overview.LAST, {}, Asked("wrong rows", "ann"))
+    assert line(store).quarantined == 0, "it went with its release"
+
+
+def test_of_releases_before_the_count_all_that_was_quarantined_counts(store: ControlStore) -> None:
+    quarantining(store, ago(2), 4, None)
+    quarantining(store, ago(1), 1, 5)
+    assert line(store).quarantined == 5
+    quarantining(store, ago(0, mode="replay", run="a"), 0, 0)
+    assert line(store).quarantined == 0
+
+
+def test_a_window_that_failed_before_it_read_anything_is_in_the_strip(store: ControlStore) -> None:
+    released(store, 1)
+    store.failures.save("shop", ago(0), "extract", "ConfigError: no connection\n  Remedy: create it")
+    only = line(store)
+    assert [(window.id, window.outcome, window.is_stored) for window in only.windows] == [
+        (ago(0).id, FAILED, False),
+        (ago(1).id, RELEASED, True),
+    ]
+    assert (only.windows[0].start, only.windows[0].end) == (ago(0).start, ago(0).end)
+    assert only.why is not None
+    assert only.why.argument == ago(0).id
+    released(store, 0)
+    store.failures.forget("shop")
+    assert [window.outcome for window in line(store).windows] == [RELEASED, RELEASED]
+
+
+def test_a_released_window_whose_stage_fails_again_long_after_is_no_failed_window(
+    store: ControlStore,
+) -> None:
+    for hours in range(overview.LAST + 2, -1, -1):
+        released(store, hours)
+    store.failures.save("shop", ago(overview.LAST + 2), "normalize", "SourceUnavailable: no broker")
+    assert {window.outcome for window in line(store).windows} == {RELEASED}
+    assert line(store).level == BAD
 
 
 def test_what_became_of_the_records(store: ControlStore) -> None:

@@ -19,7 +19,7 @@ from changeledger.model.window import STAGES
 from changeledger.state import overview, quarantine
 from changeledger.state.audit_rows import has_data_docs
 from changeledger.state.tables import columns_of, table_states
-from changeledger.state.windows import RELEASED, WindowState, failed_of, stage_seconds, window_states
+from changeledger.state.windows import RELEASED, WindowState, failed_of, last_stored, stage_seconds, window_states
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 
@@ -45,7 +45,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
     """`run`: Airflow's, whose window somebody looks for: it may have none yet."""
     settings, rows = Settings(), control.overview.rows_of(feed.feed, _WINDOWS)
     windows = window_states(rows)
-    latest = windows[0] if windows else None
+    latest = last_stored(windows)
     failed = failed_of(rows, latest)
     states, of_all = table_states(control, feed, rows.tables, tables, _TABLES)
     root = root_of(request)
@@ -83,7 +83,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
     if row is None and not is_failure:
         raise HTTPException(404, f"{feed.feed} has no window {window_id}")
     state = None if row is None else control.overview.one_window(feed.feed, row)
-    shown = None if state is None else window_states(state)[0]
+    shown = None if state is None else last_stored(window_states(state))
     settings = Settings()
     return render(
         request,

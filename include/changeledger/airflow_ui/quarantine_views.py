@@ -23,7 +23,7 @@ from changeledger.airflow_ui.quarantined import shown
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.state import quarantine
 from changeledger.state.reasons import REASONS
-from changeledger.state.windows import failed_of, window_states
+from changeledger.state.windows import failed_of, last_stored, window_states
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 # In Airflow's audit log.
@@ -45,7 +45,7 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
     chosen = quarantine.Chosen(table, reason, run)
     rows = quarantine.records(feed, chosen, _ON_A_PAGE)
     of_last = control.overview.rows_of(feed.feed, 1)
-    latest = next(iter(window_states(of_last)), None)
+    latest = last_stored(window_states(of_last))
     return render(
         request,
         "quarantine.html.j2",

@@ -26,7 +26,8 @@ from changeledger.model.window import SourceRead
 
 class ReleaseFigures(NamedTuple):
     """A release without its tables. `dispositions`: (disposition, reason, records) of what became no change;
-    `tolerated`: (table, rule, violations, reason)."""
+    `tolerated`: (table, rule, violations, reason); `in_quarantine`: all records that are there with it, None
+    for a release from before 0.2.0."""
 
     id: int
     window_id: str
@@ -39,6 +40,7 @@ class ReleaseFigures(NamedTuple):
     records: int | None
     dispositions: Sequence[Sequence[Any]] | None
     tolerated: Sequence[Sequence[Any]] | None
+    in_quarantine: int | None
 
 
 class FailedRule(NamedTuple):
@@ -170,7 +172,7 @@ def _few_rows(session: Session, feeds: Sequence[str]) -> _FewRows:
 
 
 def _whole(session: Session, feed: str, last: int, few: _FewRows) -> FeedRows:
-    windows = _windows(session, feed, last, few.open_windows.get(feed, ()))
+    windows = _windows(session, feed, last, few)
     # The last audit is that of the window before, while a run works on the newest one.
     judged = [row.window_id for row in windows[:2]]
     judged += [row.window_id for row in windows[2:] if row.status == "open"]
@@ -178,12 +180,17 @@ def _whole(session: Session, feed: str, last: int, few: _FewRows) -> FeedRows:
     return replace(rows, releases=_releases(session, feed, last), tables=_newest_tables(session, feed))
 
 
-def _windows(session: Session, feed: str, last: int, still_open: Sequence[WindowRow]) -> list[WindowRow]:
-    """By time, as their ids begin; with those that are open though others came later."""
+def _windows(session: Session, feed: str, last: int, few: _FewRows) -> list[WindowRow]:
+    """By time, as their ids begin; with those that are open though others came later, and the one that has
+    failed last, if it is stored."""
+    still_open, failure = few.open_windows.get(feed, ()), few.failures.get(feed)
     query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.window_id.desc())
     rows = {row.window_id: row for row in session.scalars(query.limit(last))}
     earlier = [row for row in still_open if row.window_id not in rows]
     rows |= {row.window_id: row for row in earlier[:last]}
+    if failure is not None and failure.window_id not in rows:
+        stored = session.get(WindowRow, (feed, failure.window_id))
+        rows |= {} if stored is None else {stored.window_id: stored}
     return sorted(rows.values(), key=lambda row: row.window_id, reverse=True)
 
 
@@ -210,6 +217,7 @@ def _releases(session: Session, feed: str, last: int, *where: ColumnElement[bool
     columns = (
         of.id, of.window_id, of.status, of.created_at, of.completed_at, of.rolled_back_to, of.reason, of.by,
         of.counts["records"], of.counts["dispositions"], of.counts["tolerated"],
+        of.counts["in_quarantine"],
     )  # fmt: skip
     query = select(*columns).where(of.feed == feed, *where).order_by(of.id.desc()).limit(last)
     return [ReleaseFigures(*row) for row in session.execute(query)]

@@ -13,6 +13,8 @@ from changeledger.model.base_model import Strict
 
 # The stages of a run, in their order.
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
+# Of a time in a window's id.
+_TIME = "%Y%m%dT%H%M%S%fZ"
 
 
 class Request(Strict):
@@ -94,7 +96,7 @@ class Window(Strict):
 
         But for what reads again: every such run is a window of its own, which its tasks share.
         """
-        times = [t.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ") for t in (self.start, self.end)]
+        times = [t.astimezone(UTC).strftime(_TIME) for t in (self.start, self.end)]
         if self.request.reads_again:
             asked = f"{self.request.mode} {self.request.tables} {self.request.run}"
             times.append(hashlib.sha256(asked.encode()).hexdigest()[:8])
@@ -108,6 +110,15 @@ class Window(Strict):
     def holder(self) -> str:
         """Who holds the feed's lease: two runs over one window are two."""
         return f"{self.id} ({self.request.run})" if self.request.run else self.id
+
+
+def times_of(window_id: str) -> tuple[datetime, datetime] | None:
+    """Start and end of the window with that id; None if it is no id of a window."""
+    try:
+        start, end = (datetime.strptime(text, _TIME).replace(tzinfo=UTC) for text in window_id.split("_")[:2])
+    except ValueError:
+        return None
+    return start, end
 
 
 def branch_of(window_id: str) -> str:

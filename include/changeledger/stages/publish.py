@@ -81,6 +81,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [list(row) for row in scans.grouped(left, "disposition", "reason")],
         "records": _records(ctx),
+        "in_quarantine": scans.count(ctx.lake.quarantine, at[ctx.lake.quarantine]),
         "committed": lateness.committed(times),
     }
 

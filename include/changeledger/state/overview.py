@@ -11,13 +11,14 @@ from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.control.comparisons import PairOutcome
 from changeledger.control.outcomes import worst_comparison, worst_proof
-from changeledger.control.overview import FailedRule, FeedRows
+from changeledger.control.overview import FailedRule, FeedRows, ReleaseFigures
 from changeledger.control.tables.results import DIFFER, WARN
+from changeledger.model import change
 from changeledger.model.wording import counted, shortened
 from changeledger.state.proofs import proofs_by_feed
 from changeledger.state.reach import Reach, reach_of
 from changeledger.state.resets import ResetState, reset_state
-from changeledger.state.windows import FAILED, RELEASED, RUNNING, WindowState, reached_of, window_states
+from changeledger.state.windows import FAILED, RUNNING, WindowState, last_stored, reached_of, window_states
 
 # How a feed stands, the gravest first.
 BAD: Final = "bad"
@@ -67,7 +68,7 @@ class FeedLine:
     windows: Sequence[WindowState] = ()
     # Current rows of all tables as last released.
     rows: int | None = None
-    # Records that the windows shown have quarantined, as far as no replay has read them again.
+    # Records that the windows shown have quarantined, and that are in quarantine still.
     quarantined: int = 0
     # Rules that the last audit judged, and those that it found violated.
     judged: int = 0
@@ -158,7 +159,7 @@ def _line(  # noqa: PLR0913, PLR0917 - what is known of one
         None if newest is None else newest.created_at,
         windows[:LAST],
         sum(counts.get("current", 0) for counts in rows.tables.values()) if newest is not None else None,
-        _quarantined(windows),
+        _quarantined(rows, windows),
         *_last_audit(rows, windows),
         worst_comparison(compared) if compared else None,
         worst_proof(proofs) if proofs else None,
@@ -214,7 +215,8 @@ def _stopped(rules: Sequence[FailedRule]) -> str:
 
 
 def _waiting(feed: Feed, rows: FeedRows, windows: Sequence[WindowState], now: datetime) -> Iterator[Reason]:
-    interval = windows[0].end - windows[0].start if windows else timedelta(0)
+    latest = last_stored(windows)
+    interval = timedelta(0) if latest is None else latest.end - latest.start
     late = [state for state in rows.states if state.is_late(now, feed.deadline, interval)]
     if late:
         worst = min(late, key=lambda state: state.since or now)
@@ -255,16 +257,29 @@ def _remarks(rows: FeedRows, reset: ResetState | None, windows: Sequence[WindowS
         why = shortened(newest.reason or "")
         text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {why}"
         yield Reason(WARNED, text, RELEASES)
-    quarantined = _quarantined(windows)
+    quarantined = _quarantined(rows, windows)
     if quarantined:
         yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)
 
 
-def _quarantined(windows: Sequence[WindowState]) -> int:
-    """Records, since all that was in quarantine was read again: what stayed there counts again."""
-    count = 0
-    for window in sorted(windows, key=lambda state: state.opened_at, reverse=True):
-        count += window.quarantined
-        if window.mode == "replay" and window.outcome == RELEASED and not window.tables:
-            break
+def _quarantined(rows: FeedRows, windows: Sequence[WindowState]) -> int:
+    """Records that the windows have brought to the quarantine, as far as they are there still.
+
+    A release that reads records again takes them out, and brings back what still cannot be read.
+    """
+    shown, is_shown = {window.id for window in windows}, False
+    count, before = 0, None
+    for release in sorted(rows.releases, key=lambda release: release.id):
+        after = release.in_quarantine
+        is_shown = is_shown or release.window_id in shown
+        if is_shown:
+            more = _brought(release) if before is None or after is None else after - before
+            count = max(0, count + more)
+        before = after
     return count
+
+
+def _brought(release: ReleaseFigures) -> int:
+    """Records that it has quarantined. A rollback has the counts of the release that it goes back to."""
+    dispositions = () if release.rolled_back_to is not None else release.dispositions or ()
+    return sum(count for disposition, _, count in dispositions if disposition == change.QUARANTINED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from changeledger.control import WindowRow
 from changeledger.control.overview import FailedRule, FeedRows, ReleaseFigures
 from changeledger.model import change
-from changeledger.model.window import STAGES
+from changeledger.model.window import STAGES, times_of
 
 RELEASED: Final = "released"
 EMPTY: Final = "empty"
@@ -44,10 +44,17 @@ class WindowState:
     stopping: Sequence[FailedRule] = ()
     # A later run has released its records, so nothing is left to do for it.
     is_over: bool = False
+    # It failed before it was stored, so that nothing of it is known but its time and the failure.
+    is_stored: bool = True
 
     @property
     def quarantined(self) -> int:
         return (self.outcomes or {}).get(change.QUARANTINED, 0)
+
+
+def last_stored(windows: Iterable[WindowState]) -> WindowState | None:
+    """Of windows with the newest first, the last one whose run got as far as to store it."""
+    return next((window for window in windows if window.is_stored), None)
 
 
 def failed_of(rows: FeedRows, window: WindowState | None) -> list[FailedRule]:
@@ -66,10 +73,22 @@ def window_states(rows: FeedRows) -> list[WindowState]:
             stops.setdefault(rule.window_id, []).append(rule)
     reached = reached_of(rows.windows)
     newest = max((release.created_at for release in rows.releases), default=None)
-    return [
+    stored = [
         _state(window, releases.get(window.window_id), stops.get(window.window_id, ()), rows, reached, newest)
         for window in rows.windows
     ]
+    # By time, as their ids begin.
+    return sorted((*stored, *_not_stored(rows)), key=lambda state: state.id, reverse=True)
+
+
+def _not_stored(rows: FeedRows) -> Iterator[WindowState]:
+    """The window that has failed last, if it failed before it was stored. `rows`: with it, if it is."""
+    failure = rows.failure
+    if failure is None or any(window.window_id == failure.window_id for window in rows.windows):
+        return
+    times = times_of(failure.window_id)
+    if times is not None:
+        yield WindowState(failure.window_id, *times, failure.at, FAILED, "", is_stored=False)
 
 
 def _state(  # noqa: PLR0913, PLR0917 - what is known of one
