@@ -9,6 +9,7 @@ without a lake: what a page asks of the control store, and its text.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import statistics
 import sys
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=1, help="feeds that are compared daily")
     parser.add_argument("--folder", type=Path, help="keep the store there, and time it again the next time")
     asked = parser.parse_args(argv)
+    # Airflow logs each request of the client.
+    logging.disable(logging.INFO)
     with tempfile.TemporaryDirectory() as passing:
         folder = asked.folder or Path(passing)
         os.environ["CHANGELEDGER_HOME"] = f"{folder}/home"

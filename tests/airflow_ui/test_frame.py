@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from airflow import plugins_manager
+from airflow.api_fastapi.app import init_plugins
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
 from fastapi.testclient import TestClient
 
 from changeledger.airflow_ui.app import app
@@ -53,3 +58,34 @@ def test_airflow_shows_the_pages_where_people_are() -> None:
     }
     routes = [view["url_route"] for view in ChangeledgerPlugin.external_views]
     assert len(set(routes)) == len(routes)
+
+
+def test_the_icon_is_seen_on_pale_and_on_dark_ground(ledger: Installation) -> None:
+    """Airflow's light mode has both: dark is the ground of the page that is selected."""
+    light, dark = (ledger.client.get(f"/changeledger/icon.svg?{mode}").text for mode in ("light", "dark"))
+    assert 'stroke="#3f4650"' in light
+    assert 'fill="#ffffff"' in light
+    assert 'stroke="#d4d8dd"' in dark
+    assert "transparent" not in light + dark
+
+
+@pytest.mark.parametrize("root", ["", "/airflow"])
+def test_an_address_without_its_last_slash_leads_to_the_app(
+    ledger: Installation, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    """As Airflow mounts the plugin, before its own pages, which answer everything else."""
+    ledger.add_feed("shop")
+    parts = ChangeledgerPlugin.fastapi_apps, ChangeledgerPlugin.fastapi_root_middlewares
+    monkeypatch.setattr(plugins_manager, "get_fastapi_plugins", lambda: parts)
+    airflow = FastAPI(root_path=root)
+    init_plugins(airflow)
+    airflow.get("/{rest:path}")(lambda: PlainTextResponse("Airflow"))
+    client = TestClient(airflow, follow_redirects=False)
+    for prefix in ("/changeledger", "/data-docs"):
+        answer = client.get(f"{root}{prefix}?a=b%20c")
+        assert (answer.status_code, answer.headers["Location"]) == (307, f"{prefix[1:]}/?a=b%20c")
+        assert answer.next_request is not None
+        assert answer.next_request.url.path == f"{root}{prefix}/"
+    assert "/feeds/shop" in client.get(f"{root}/changeledger", follow_redirects=True).text
+    for other in ("/changeledgers", "/dags/changeledger", "/"):
+        assert client.get(f"{root}{other}").text == "Airflow"

@@ -49,10 +49,10 @@ def style() -> Response:
 
 @app.get("/icon.svg")
 def icon(request: Request) -> Response:
-    """For Airflow's navigation, which has one for its dark mode."""
-    text = static("icon.svg").replace(
-        "currentColor", "#d4d8dd" if "dark" in request.query_params else "#3f4650"
-    )
+    """For Airflow's navigation, which has one for its dark mode, and none for the page that is selected: in
+    light mode the ground is pale then dark, so that the lines need a ground of their own."""
+    lines, ground = ("#d4d8dd", "none") if "dark" in request.query_params else ("#3f4650", "#ffffff")
+    text = static("icon.svg").replace("currentColor", lines).replace("transparent", ground)
     return Response(text, media_type="image/svg+xml", headers=_KEPT)
 
 

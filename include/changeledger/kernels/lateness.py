@@ -6,9 +6,9 @@ number: percentiles of any number of releases follow from these, and the worst i
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -62,14 +62,18 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
 
 def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:
     """Of releases with the time since when each can be read; None if they have no such changes."""
-    known = list(releases)
-    changes = sum(times.changes for _, times in known)
+    # Not as lists: those of a year are a million numbers.
+    points, sizes, counts, readable_at = array("q"), array("q"), array("q"), array("d")
+    for readable, times in releases:
+        points.extend(times.points)
+        sizes.append(len(times.points))
+        counts.append(times.changes)
+        readable_at.append(readable.timestamp())
+    changes = sum(counts)
     if not changes:
         return None
-    sizes = np.array([len(times.points) for _, times in known])
-    points = np.fromiter(chain.from_iterable(times.points for _, times in known), np.int64, sizes.sum())
-    seconds = np.repeat([readable.timestamp() for readable, _ in known], sizes) - points / 1e6
-    weights = np.repeat(np.array([times.changes for _, times in known]) / sizes, sizes)
+    seconds = np.repeat(readable_at, sizes) - np.frombuffer(points, np.int64) / 1e6
+    weights = np.repeat(np.array(counts) / np.array(sizes), sizes)
     order = np.argsort(seconds)
     reached = np.cumsum(weights[order]) / changes
     late = np.maximum(seconds[order], 0)
