@@ -126,13 +126,18 @@ def image(rng: np.random.Generator, ids: np.ndarray) -> pa.StructArray:
 
 def measure() -> None:
     from changeledger.state.life import Place, life  # noqa: PLC0415
+    from changeledger.state.recent import recent_rows  # noqa: PLC0415
 
     rng, measurements = np.random.default_rng(5), []
     for key in rng.integers(0, KEYS, TRIES).tolist():
         began, worked = time.monotonic(), time.process_time()
         row = life(Place(FEED.feed, CONTRACT, {}), {"id": str(key)})
         measurements.append((time.monotonic() - began, time.process_time() - worked, len(row.changes)))
+    began = time.monotonic()
+    recent_rows(Place(FEED.feed, CONTRACT, {}))
+    recent = time.monotonic() - began
     print(json.dumps({
+        "recent rows s": round(recent, 2),
         "first s": round(measurements[0][0], 2),
         "median s": round(statistics.median(seconds for seconds, *_ in measurements), 2),
         "worst s": round(max(seconds for seconds, *_ in measurements), 2),

@@ -90,6 +90,18 @@ def form(ledger: Installation, asked: dict[str, str]) -> str:
     return answer.text
 
 
+def test_rows_that_changed_last_are_offered(pair: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"/feeds/{OLD}/rows?table=dbo.customers"
+    keys = re.findall(r"key\.id=(\d)\"", text(pair, address))
+    assert keys == ["2", "1", "7"], "the last one first"
+    assert "Rows that changed last" not in text(pair, f"{address}&key.id=1")
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
+    page = text(pair, address)
+    assert "key.id=" not in page
+    first, *_ = re.findall(r'href="/changeledger(/feeds/shop_cdc/rows[?][^"]*change=[^"]*)">[*]{3}<', page)
+    assert "Its life: 1 change<" in text(pair, first.replace("&amp;", "&"))
+
+
 def test_agreement_says_that_the_last_run_failed(pair: Installation) -> None:
     compare(pair.control, 1, 9, NOW - timedelta(days=9), NOW, equal=5, missing=2)
     pair.control.failures.save_of_database("compare_shop", "SparkUnavailable: <b>gone</b>")

@@ -19,6 +19,7 @@ from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
 from changeledger.state.beside import Beside, beside
 from changeledger.state.life import Place, RowChange, life, placed
+from changeledger.state.recent import RecentRow, recent_rows
 from changeledger.state.row_keys import key_of_change
 from changeledger.state.search import search
 
@@ -114,7 +115,8 @@ def _page(
     asked: _Asked,
     problem: ConfigError | None = None,
 ) -> HTMLResponse:
-    known: dict[str, Any] = {"place": None, "hits": None, "row": None, "as_of": None, "problem": problem}
+    known: dict[str, Any] = {"place": None, "hits": None, "row": None, "as_of": None, "problem": problem,
+                             "recent": ()}  # fmt: skip
     redact, feed = Settings().redact_values, viewer.feed
     page = RowPage(root_of(request), feed.feed, asked.table)
     try:
@@ -129,6 +131,8 @@ def _page(
                 known["row"] = _row(viewer, place, asked)
             elif asked.value:
                 known["hits"] = search(place, asked.value)
+            else:
+                known["recent"] = _recent(page, place, redact=redact)
     except ConfigError as error:
         known["problem"] = error
 
@@ -144,6 +148,19 @@ def _page(
     return render(
         request, "row.html.j2", feed=feed, tables=tables, asked=shown, by_key=by_key, moved=moved, **known
     )
+
+
+def _recent(page: RowPage, place: Place, *, redact: bool) -> list[tuple[RecentRow, str]]:
+    """Each with its address."""
+    return [
+        (
+            row,
+            row_links.by_change(page, row.change_id, row.commit_lsn)
+            if redact
+            else row_links.by_key(page, row.key),
+        )
+        for row in recent_rows(place)
+    ]
 
 
 def _row(viewer: _Viewer, place: Place, asked: _Asked) -> Beside:
