@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from changeledger.airflow_ui import cutover_links
+from changeledger.config.settings import PROJECT
+from changeledger.model.window import Window
 from tests.airflow_ui.pages import SAME_ORIGIN, Installation
 from tests.state.pairs import NEW, OLD, compare, prove
 from tests.state.tables import HOSTILE, publish
 
 NOW = datetime.now(UTC)
+RULES = PROJECT / "docs" / "cutover.md"
 
 
 @pytest.fixture
@@ -144,5 +148,26 @@ def test_cutover_as_page_and_json(pair: Installation) -> None:
     prove(pair.control, NOW)
     page = text(pair, f"/cutover/shop?old={OLD}&new={NEW}")
     assert "May shop_debezium replace shop_cdc?" in page
+    assert '<a class="no-print"' not in page, "there is nothing to do"
     said = pair.client.get(f"/cutover/shop?old={OLD}&new={NEW}&json=true").json()
     assert said["compared"]["events"] == 5000
+
+
+def test_a_reason_of_cutover_leads_to_where_it_is_dealt_with(pair: Installation) -> None:
+    at = NOW - timedelta(days=9)
+    compare(pair.control, 1, 9, at, NOW, reference=NEW, equal=5000, extra=3)
+    prove(pair.control, at)
+    pair.control.failures.save(OLD, Window(start=at, end=NOW), "audit", "AuditFailed: a rule")
+    reasons = {reason: address for address, reason in re.findall(
+        r'<a class="no-print" href="([^"]*)"[^>]*>[^<]*</a> <code class="code">(\w+)<',
+        text(pair, f"/cutover/shop?old={OLD}&new={NEW}"),
+    )}  # fmt: skip
+    assert reasons == {
+        "lost": f"/changeledger/agreement/shop?reference={OLD}&amp;feed={NEW}",
+        "old_proof": "/dags/verify_shop",
+        "run_failed": f"/changeledger/feeds/{OLD}",
+    }
+    page = text(pair, f"/agreement/shop?reference={OLD}&feed={NEW}")
+    assert f"<h2>{NEW} and {OLD}" in page, "whichever was the reference"
+    # Every place is one.
+    assert set(cutover_links._PLACES) <= set(re.findall(r"`(\w+)`", RULES.read_text("utf-8")))

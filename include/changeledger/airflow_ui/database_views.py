@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 
 from changeledger.airflow_ui import charts, row_links
 from changeledger.airflow_ui.access import Control, MayTriggerFeed, VisibleFeeds
+from changeledger.airflow_ui.cutover_links import links_of
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.compare import verdicts
 from changeledger.config.database import Database, named_database
@@ -157,7 +158,7 @@ def cutover(  # noqa: PLR0913, PLR0917 - what an address says
             verdict = judge(facts, events)
             if json:
                 return JSONResponse(as_json(facts, verdict))
-            body = report.body(facts, verdict)
+            body = report.body(facts, verdict, links_of(root_of(request), facts))
         except ConfigError as error:
             problem = error
     # To begin with, the feed that the others are compared with, and one of the others.

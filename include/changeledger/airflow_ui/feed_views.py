@@ -19,7 +19,14 @@ from changeledger.model.window import STAGES
 from changeledger.state import overview, quarantine
 from changeledger.state.audit_rows import has_data_docs
 from changeledger.state.tables import columns_of, table_states
-from changeledger.state.windows import RELEASED, WindowState, failed_of, last_stored, stage_seconds, window_states
+from changeledger.state.windows import (
+    RELEASED,
+    WindowState,
+    failed_of,
+    last_stored,
+    stage_seconds,
+    window_states,
+)
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 

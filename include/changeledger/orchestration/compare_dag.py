@@ -24,7 +24,8 @@ them have seen, from where the last comparison ended. It runs daily, and when a 
 name feed, table and number of changes; the report shows where and since when. Find out which of the two
 tools is wrong, and let its feed read again what it missed (trigger its DAG with `start` and `end`). Each run
 compares that part of the log again and fails until the feeds agree on it, or until somebody accepts it:
-`changeledger compare {database} --accept REASON`. `compare:` in the database's YAML says what may differ.
+on the page Agreement of **Ledger**, or by `changeledger compare {database} --accept REASON`. `compare:` in
+the database's YAML says what may differ.
 """
 
 

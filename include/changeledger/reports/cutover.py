@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from changeledger.compare import verdicts
 from changeledger.pages import html
 from changeledger.state import verdict as rules
 from changeledger.state.cutover import CutoverFacts
-from changeledger.state.verdict import Verdict
+from changeledger.state.verdict import Reason, Verdict
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SAYS = {
@@ -26,12 +28,24 @@ _KINDS = {
 }
 
 
-def body(facts: CutoverFacts, verdict: Verdict) -> str:
-    """HTML for a page that has a style for it; what it shows is escaped."""
+class Link(NamedTuple):
+    """A place of an app around the page. `is_airflows`: it is a page of Airflow."""
+
+    address: str
+    text: str
+    is_airflows: bool = False
+
+
+def body(
+    facts: CutoverFacts, verdict: Verdict, link: Callable[[Reason], Link | None] = lambda _: None
+) -> str:
+    """HTML for a page that has a style for it; what it shows is escaped. `link`: where something can be done
+    about a reason."""
     known = {
         "facts": facts,
         "verdict": verdict,
         "rules": rules,
+        "link": link,
         "says": _SAYS[verdict.verdict],
         "kinds": _KINDS,
         "span": rules.said,

@@ -60,8 +60,8 @@ def agreement(
     wanted: tuple[str, str] | None = None,
     days: int = DAYS,
 ) -> Agreement:
-    """Of these feeds alone, of whose pairs both are among them. `wanted`: the pair to show, else the gravest;
-    `days`: to look back."""
+    """Of these feeds alone, of whose pairs both are among them. `wanted`: the pair to show, in either order,
+    else the gravest; `days`: to look back."""
     pairs = [
         p
         for p in control.comparisons.pair_outcomes([database.database])
@@ -69,7 +69,8 @@ def agreement(
     ]
     pairs.sort(key=lambda pair: -GRAVITY.index(worst_comparison(pair.outcomes)))
     known = [(pair.reference, pair.feed) for pair in pairs]
-    chosen = wanted if wanted in known else next(iter(known), None)
+    either = () if wanted is None else (wanted, wanted[::-1])
+    chosen = next((pair for pair in (*either, *known) if pair in known), None)
     shown = None if chosen is None else _pair(control, database.database, chosen, days)
     failures = (
         control.failures.of_feed(database.comparison),

@@ -27,12 +27,14 @@ _NAMED: Final = 5
 
 
 class Reason(NamedTuple):
-    """`code`: the rule, as docs/cutover.md has it. `action`: a command or what else to do."""
+    """`code`: the rule, as docs/cutover.md has it. `action`: a command or what else to do. `feed`: of what is
+    known of one of the two; empty: it is of the pair, or of the successor."""
 
     verdict: str
     code: str
     text: str
     action: str
+    feed: str = ""
 
 
 @dataclass(frozen=True)
@@ -206,19 +208,23 @@ def _notes(facts: CutoverFacts) -> Iterator[Reason]:
 def _notes_of(feed: FeedFacts) -> Iterator[Reason]:
     if feed.uncompared:
         text = f"{counted(feed.uncompared, 'change')} of {feed.feed} were released after the last comparison"
-        yield Reason(NOTE, "uncompared", text, "the next comparison takes them up")
+        yield Reason(NOTE, "uncompared", text, "the next comparison takes them up", feed.feed)
     waiting = feed.in_quarantine + feed.quarantined_before
     if waiting and feed.share <= feed.quarantine_limit:
         text = (
             f"{counted(waiting, 'record')} of {feed.feed} are in quarantine: not compared, and not published"
         )
-        yield Reason(NOTE, "in_quarantine", text, f"see `changeledger quarantine list {feed.feed}`")
+        yield Reason(
+            NOTE, "in_quarantine", text, f"see `changeledger quarantine list {feed.feed}`", feed.feed
+        )
     if feed.masks.unproved:
         text = f"{feed.feed}: the order of change masks is not proved in {_named(feed.masks.unproved)}"
-        yield Reason(NOTE, "masks", text, "values were compared; which columns a mask names was not")
+        yield Reason(
+            NOTE, "masks", text, "values were compared; which columns a mask names was not", feed.feed
+        )
     if feed.failure is not None:
         text = f"the last run of {feed.feed} failed at {_failed(feed.failure)}"
-        yield Reason(NOTE, "run_failed", text, f"see `changeledger status {feed.feed}`")
+        yield Reason(NOTE, "run_failed", text, f"see `changeledger status {feed.feed}`", feed.feed)
 
 
 def _named(names: Iterable[str]) -> str:
