@@ -106,12 +106,21 @@ def test_rows_that_changed_last_are_offered(pair: Installation, monkeypatch: pyt
     assert "Its life: 1 change<" in text(pair, first.replace("&amp;", "&"))
 
 
+def test_a_mask_is_spoken_of_where_there_is_one(pair: Installation) -> None:
+    page = text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&key.id=1")
+    assert page.count("<th>mask</th>") == page.count("mask <code>02</code>") == 1
+    assert "which columns the mask names" not in page
+
+
 def test_agreement_says_that_the_last_run_failed(pair: Installation) -> None:
     compare(pair.control, 1, 9, NOW - timedelta(days=9), NOW, equal=5, missing=2)
-    pair.control.failures.save_of_database("compare_shop", "SparkUnavailable: <b>gone</b>")
+    error = "SparkUnavailable: <b>gone</b>\n  Remedy: set `spark`"
+    pair.control.failures.save_of_database("compare_shop", error)
     page = text(pair, "/agreement/shop")
     assert "The last comparison failed" in page
-    assert "&lt;b&gt;gone" in page
+    assert "<pre>SparkUnavailable: &lt;b&gt;gone&lt;/b&gt;</pre>" in page
+    assert "set <code>spark</code>" in page
+    assert 'href="/dags/compare_shop"' in page
     assert "verdict=missing" in page
 
 
@@ -158,10 +167,9 @@ def test_a_reason_of_cutover_leads_to_where_it_is_dealt_with(pair: Installation)
     compare(pair.control, 1, 9, at, NOW, reference=NEW, equal=5000, extra=3)
     prove(pair.control, at)
     pair.control.failures.save(OLD, Window(start=at, end=NOW), "audit", "AuditFailed: a rule")
-    reasons = {reason: address for address, reason in re.findall(
-        r'<a class="no-print" href="([^"]*)"[^>]*>[^<]*</a> <code class="code">(\w+)<',
-        text(pair, f"/cutover/shop?old={OLD}&new={NEW}"),
-    )}  # fmt: skip
+    page = text(pair, f"/cutover/shop?old={OLD}&new={NEW}")
+    link = r'<li>.*<a class="no-print" href="([^"]*)".*<code class="code">(\w+)</code></li>'
+    reasons = {reason: address for address, reason in re.findall(link, page)}
     assert reasons == {
         "lost": f"/changeledger/agreement/shop?reference={OLD}&amp;feed={NEW}",
         "old_proof": "/dags/verify_shop",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -112,6 +112,25 @@ def test_a_long_error_is_whole_where_it_is_dealt_with(ledger: Installation) -> N
     ledger.control.failures.save("shop", failed, "extract", "x" * 10_000)
     assert "x" * 301 not in ledger.client.get("/changeledger/").text
     assert "x" * 10_000 in ledger.client.get(f"{BASE}/windows/{failed.id}").text
+
+
+def test_a_window_that_failed_before_it_was_stored_has_its_place(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", windows=2))
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    failed = Window(start=now, end=now + timedelta(hours=1))
+    ledger.control.failures.save("shop", failed, "extract", "ConfigError: no connection")
+    strip = f'<a href="{BASE}/windows/{failed.id}" class="bad"'
+    assert strip in ledger.client.get("/changeledger/").text
+    page = ledger.client.get(BASE).text
+    assert f"{BASE}/windows/{failed.id}" in page
+    assert "Every record could be read" in page, "of the windows before"
+    page = ledger.client.get(f"{BASE}/windows/{failed.id}").text
+    assert f"<h2>{now:%Y-%m-%d %H:%M} to" in page
+    assert "It failed before it read anything" in page
+    only = FilledFeed("first", windows=0)
+    fill_in(ledger, only)
+    ledger.control.failures.save("first", failed, "extract", "ConfigError: no connection")
+    assert "No record has been read yet" in ledger.client.get("/changeledger/feeds/first").text
 
 
 def test_quarantined_records_as_they_came_and_how_they_are_read_now(ledger: Installation) -> None:

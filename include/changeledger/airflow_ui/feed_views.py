@@ -15,7 +15,7 @@ from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.model import change
-from changeledger.model.window import STAGES
+from changeledger.model.window import STAGES, times_of
 from changeledger.state import overview, quarantine
 from changeledger.state.audit_rows import has_data_docs
 from changeledger.state.tables import columns_of, table_states
@@ -97,6 +97,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
         "window.html.j2",
         feed=feed,
         window_id=window_id,
+        times=times_of(window_id),
         window=shown,
         failure=failure if is_failure else None,
         stages={}
