@@ -237,6 +237,7 @@ def test_a_row_in_two_feeds_and_the_verdict(mended: Up, pages: Pages) -> None:
     page.enter_frame()
     page.click(f"//select[@name='table']/option[.='{TABLE}']")
     page.click("//button[.='Choose']")
+    page.find("//h2[.='Rows that changed last']/following::td/a[contains(@href, 'key.')]")
     for name, cell in zip(table.key, key, strict=True):
         page.type(f"//input[@name='key.{name}']", str(cell))
     page.click("//button[.='Show']")
@@ -249,6 +250,31 @@ def test_a_row_in_two_feeds_and_the_verdict(mended: Up, pages: Pages) -> None:
     pages.await_text(f"May {ADDED} replace {FEED}?")
     page.find("//p[contains(@class, 'verdict-line')]/strong[contains('GO. NOT YET. NO-GO.', .)]")
     page.find(f"//tr[td[1][.='{TABLE}'] and td[5][.='0'] and td[7][.='0']]")
+    page.leave_frame()
+
+
+def test_a_disagreement_is_accepted(mended: Up, pages: Pages) -> None:
+    """As a comparison leaves one of what the source has lost; from where the ledger begins to the verdict."""
+    page, at, comparisons = pages.browser, mended.shell, ControlStore(Settings().control_url).comparisons
+    (row,) = (r for r in comparisons.last("shop", (FEED, ADDED))[FEED, ADDED] if r.table == TABLE)
+    row.outcome, row.counts = "differ", {**row.counts, "missing": 2}
+    comparisons.save(row)
+    # As people type it, without its last slash.
+    pages.go("plugin/ledger/changeledger")
+    page.enter_frame()
+    page.click("//nav//a[.='Agreement']")
+    page.click(f"//td/a[.='{ADDED}']")
+    page.click("//summary[.='Accept what disagrees']")
+    page.click(f"//select[@name='table']/option[.='{TABLE}']")
+    page.type("//input[@name='reason']", "lost by a restore")
+    page.click("//button[.='Accept']")
+    page.find(f"//td[contains(., '{pages.user}: lost by a restore')]")
+    assert comparisons.disagreements("shop") == []
+    assert at.asked("SELECT owner FROM log WHERE event = 'changeledger_accept'") == [(pages.user,)]
+    page.leave_frame()
+    pages.go(f"plugin/ledger/changeledger/cutover/shop?old={FEED}&new={ADDED}&days=1&events=1")
+    page.enter_frame()
+    pages.await_text(f"2 differences accepted by {pages.user}: lost by a restore")
     page.leave_frame()
 
 
