@@ -179,3 +179,14 @@ def test_a_reason_of_cutover_leads_to_where_it_is_dealt_with(pair: Installation)
     assert f"<h2>{NEW} and {OLD}" in page, "whichever was the reference"
     # Every place is one.
     assert set(cutover_links._PLACES) <= set(re.findall(r"`(\w+)`", RULES.read_text("utf-8")))
+
+
+def test_one_feed_has_none_to_be_compared_with(ledger: Installation) -> None:
+    ledger.add_feed(OLD, "dbo.customers")
+    publish(ledger.control, OLD)
+    page = text(ledger, "/agreement/shop")
+    assert f"{OLD} is the only feed of shop that you may see" in page
+    assert "data-docs" not in page, "there are no reports"
+    page = text(ledger, "/cutover/shop")
+    assert f"{OLD} is the only feed of shop that you may see" in page
+    assert "<form" not in page
