@@ -12,7 +12,7 @@ from changeledger.cli import quarantine
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.state import status
+from changeledger.state import overview, status
 from changeledger.state.quarantine import Chosen
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
@@ -61,6 +61,12 @@ def replay_in_vain(spark: SparkSession, feed: Feed, records: int) -> None:
         assert replay(spark, feed, EVERYTHING, print) == records
         run(spark, feed, window())
         assert len(list(quarantine.records(feed, EVERYTHING))) == records
+        assert quarantined_on_the_page(feed) == records, "once, though two windows have quarantined them"
+
+
+def quarantined_on_the_page(feed: Feed) -> int:
+    control = ControlStore(Settings().control_url)
+    return overview.line(control, feed, control.overview.rows_of(feed.feed, overview.LAST)).quarantined
 
 
 def replay_beside_a_run(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], None]) -> int:
@@ -141,3 +147,4 @@ def test_rows_of_a_change_table(
     run(spark, corrected, window())
     assert published(spark, corrected) == published(spark, right)
     assert not list(quarantine.records(corrected, EVERYTHING))
+    assert quarantined_on_the_page(corrected) == 0
