@@ -13,7 +13,8 @@ from changeledger.lake import catalog
 from changeledger.state import recent
 from changeledger.state.life import placed
 from changeledger.state.recent import recent_rows
-from tests.state.tables import CUSTOMERS, publish, row
+from tests.state.tables import CUSTOMERS, publish
+from tests.state.tables import row as change
 
 FEED, TABLE = "shop_cdc", "dbo.customers"
 CHANGES = "lake.shop_cdc.dbo_customers_changes"
@@ -31,13 +32,13 @@ def append(*rows: dict[str, object]) -> None:
 
 
 def offered(control: ControlStore, most: int = recent.MOST) -> list[tuple[str, str]]:
-    return [(found.key["id"], found.operation) for found in recent_rows(placed(control, FEED, TABLE), most)]
+    return [(row.key["id"], row.operation) for row in recent_rows(placed(control, FEED, TABLE), most)]
 
 
 def test_each_row_once_by_its_last_change_across_files(control: ControlStore) -> None:
-    publish(control, FEED, [row(1, "insert", 1), row(2, "insert", 2)])
-    append(row(9, "delete", 2), row(8, "update", 3), row(7, "update", 3))
-    append(row(5, "update", 4))
+    publish(control, FEED, [change(1, "insert", 1), change(2, "insert", 2)])
+    append(change(9, "delete", 2), change(8, "update", 3), change(7, "update", 3))
+    append(change(5, "update", 4))
     assert offered(control) == [("2", "delete"), ("3", "update"), ("4", "update"), ("1", "insert")]
     assert offered(control, 2) == [("2", "delete"), ("3", "update")]
 
@@ -45,14 +46,14 @@ def test_each_row_once_by_its_last_change_across_files(control: ControlStore) ->
 def test_a_truncate_is_of_no_row_and_an_empty_ledger_has_none(control: ControlStore) -> None:
     publish(control, FEED, [])
     assert offered(control) == []
-    append({**row(3, "truncate", 1), "key": None})
+    append({**change(3, "truncate", 1), "key": None})
     assert offered(control) == []
 
 
 def test_no_more_is_read_than_a_page_has_time_for(
     control: ControlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(control, FEED, [row(1, "insert", 1)])
-    append(row(2, "insert", 2))
+    publish(control, FEED, [change(1, "insert", 1)])
+    append(change(2, "insert", 2))
     monkeypatch.setattr(recent, "_READ", 1)
     assert offered(control) == [("2", "insert")]

@@ -1,7 +1,7 @@
-"""The address of an app of this plugin without its last slash, as people type it and shorten it.
+"""The address of an app of this plugin without its last slash, as people type it or shorten it.
 
-Airflow mounts an app below `<prefix>/` alone. `<prefix>` is an address of its own pages, which know none: in
-the frame of `/plugin/ledger/changeledger` too, a page that is not there was shown.
+Airflow mounts an app at `<prefix>/`. It takes `<prefix>` for one of its own pages, and answers that there is
+none, in the frame of `/plugin/ledger/changeledger`, too.
 """
 
 from __future__ import annotations
