@@ -60,6 +60,19 @@ def test_airflow_shows_the_pages_where_people_are() -> None:
     assert len(set(routes)) == len(routes)
 
 
+def test_a_slash_too_many_leads_to_the_page(ledger: Installation) -> None:
+    ledger.add_feed("shop")
+    client = ledger.client
+    for path in ("/feeds/shop/quarantine", "/agreement", "/feeds/shop"):
+        answer = client.get(f"/changeledger{path}/?a=b")
+        expected = f"../{path.rpartition('/')[2]}?a=b"
+        assert (answer.status_code, answer.headers["Location"]) == (307, expected)
+        assert answer.next_request is not None
+        assert answer.next_request.url.path == f"/changeledger{path}"
+    assert client.get("/changeledger/nothing").status_code == 404
+    assert client.get("/changeledger/").status_code == 200
+
+
 def test_the_icon_is_seen_on_pale_and_on_dark_ground(ledger: Installation) -> None:
     """Airflow's light mode has both: dark is the ground of the page that is selected."""
     light, dark = (ledger.client.get(f"/changeledger/icon.svg?{mode}").text for mode in ("light", "dark"))

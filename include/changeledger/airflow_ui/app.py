@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from changeledger.airflow_ui import (
@@ -18,14 +20,14 @@ from changeledger.airflow_ui import (
     row_views,
 )
 from changeledger.airflow_ui.access import NothingHasRun
-from changeledger.airflow_ui.rendering import render, static
+from changeledger.airflow_ui.rendering import render, root_of, static
 from changeledger.model.errors import ChangeledgerError, SourceUnavailable
 from changeledger.pages.style import stylesheet
 
 PREFIX = "/changeledger"
 _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
-app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None)
+app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
 # Each module of views has a router; its addresses begin below PREFIX.
 _VIEWS = (
     feed_list,
@@ -57,8 +59,15 @@ def icon(request: Request) -> Response:
 
 
 @app.exception_handler(AnyHTTPException)
-def refused(request: Request, error: AnyHTTPException) -> HTMLResponse:
-    """A page, for it is a person who reads."""
+def refused(request: Request, error: AnyHTTPException) -> Response:
+    """A page, for it is a person who reads. An address with a slash too many leads to the one without.
+
+    The way there is relative: behind a proxy FastAPI would lead to `http:`, which no frame of `https:` shows.
+    """
+    *_, last, end = request.url.path.split("/")
+    if error.status_code == HTTPStatus.NOT_FOUND and not end and request.url.path != f"{root_of(request)}/":
+        query = request.url.query
+        return RedirectResponse(f"../{last}{'?' if query else ''}{query}")
     title = "Nothing to show yet" if isinstance(error, NothingHasRun) else ""
     return _problem(request, error.status_code, str(error.detail), title=title)
 
