@@ -263,7 +263,7 @@ def test_a_disagreement_is_accepted(mended: Up, pages: Pages) -> None:
     pages.go("plugin/ledger/changeledger")
     page.enter_frame()
     page.click("//nav//a[.='Agreement']")
-    page.click(f"//td/a[.='{ADDED}']")
+    page.find(f"//h2[starts-with(., '{FEED} and {ADDED}')]")
     page.click("//summary[.='Accept what disagrees']")
     page.click(f"//select[@name='table']/option[.='{TABLE}']")
     page.type("//input[@name='reason']", "lost by a restore")
