@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType, TimestampNTZType
 from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.jdbc.settings import checked
-from changeledger.jdbc.times import printed
+from changeledger.jdbc.times import held, kinds_of, printed
 from changeledger.jdbc.tls import explained, postgres_properties
 from changeledger.model.errors import ConfigError
 
@@ -109,6 +110,27 @@ def test_times_without_a_zone_are_read_as_text(conn_type: str, at: str, day: str
     assert " ".join(text.split()) == (
         f"SELECT asked.id, {at} AS {name}, {day} AS day FROM (SELECT id, {name}, day FROM orders) AS asked"
     )
+
+
+def test_a_seventh_digit_of_a_second_stays_text() -> None:
+    """Spark's timestamps end at microseconds: SQL Server's `datetime2(7)` has one digit more."""
+    schema = StructType(
+        [
+            StructField(name, kind, metadata={"scale": scale})
+            for name, kind, scale in (
+                ("id", IntegerType(), 0),
+                ("at3", TimestampNTZType(), 3),
+                ("at6", TimestampNTZType(), 6),
+                ("at7", TimestampNTZType(), 7),
+                ("day", DateType(), 0),
+            )
+        ]
+    )
+    every = {"at3": "timestamp_ntz", "at6": "timestamp_ntz", "at7": "timestamp_ntz", "day": "date"}
+    assert kinds_of(schema) == every
+    assert held(schema) == {name: kind for name, kind in every.items() if name != "at7"}
+    # Nothing says how many.
+    assert held(StructType([StructField("at", TimestampNTZType())])) == {"at": "timestamp_ntz"}
 
 
 def properties(host: str, **extra: object) -> dict[str, str]:

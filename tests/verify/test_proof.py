@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from changeledger.compare.columns import Columns
-from changeledger.kernels.arrow import row_type
+from changeledger.kernels.arrow import NAMES, row_type
+from changeledger.model.change import UNFIT_COLUMNS
 from changeledger.reconcile.current import current
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.verify import drift, judging
@@ -37,14 +38,25 @@ def fence(log: Log, first: int, last: int) -> Fence:
     return Fence(LATER, EARLIER, log.transactions[first].commit_lsn, log.transactions[last].commit_lsn)
 
 
-def proof(log: Log, table: Table, rows: Mapping[Key, Row], within: Fence, manner: Manner = PLAIN) -> Proof:
+def proof(
+    log: Log,
+    table: Table,
+    rows: Mapping[Key, Row],
+    within: Fence,
+    manner: Manner = PLAIN,
+    unfit: Mapping[Key, Sequence[str]] | None = None,
+) -> Proof:
+    """`unfit`: of some rows, the columns whose values in the source are none of their types."""
     contract = contract_of(table)
     made = tables.all_at_once(tables.ledger(ledger_rows(log, table, manner), contract), contract)
     kinds = row_type(contract.columns)
     parts = {
         SOURCE: pa.table(
-            [pa.array([row[f.name] for row in rows.values()], f.type) for f in kinds],
-            schema=pa.schema(list(kinds)),
+            [
+                *(pa.array([row[f.name] for row in rows.values()], f.type) for f in kinds),
+                pa.array([(unfit or {}).get(key) for key in rows], NAMES),
+            ],
+            schema=pa.schema([*kinds, pa.field(UNFIT_COLUMNS, NAMES)]),
         ),
         CURRENT: current(made.opened, contract).alive,
         HISTORY: pa.concat_tables([made.closed, made.opened]),
@@ -229,6 +241,29 @@ def test_a_key_that_the_source_has_twice_is_not_proven() -> None:
         assert [Decimal(cells[0][side]) for side in ("source", "published")] == [
             other["credit"], rows[first]["credit"],
         ]  # fmt: skip
+
+
+def test_a_value_of_the_source_that_is_none_of_its_type_is_no_null() -> None:
+    """The source's column has grown (`decimal(10,2)` to `(12,4)`), or the feed states a narrower type.
+
+    It differs from whatever is published, also from NULL, and no repair writes NULL in its place.
+    """
+    log = simulate(13, 40)
+    rows = log.final_rows(CUSTOMERS)
+    is_null, is_value = (
+        next(key for key, row in sorted(rows.items()) if (row["notes"] is None) == wanted)
+        for wanted in (True, False)
+    )
+    fresh = rows[is_null] | {"id": 12_345, "notes": None}
+    read = {**rows, is_value: rows[is_value] | {"notes": None}, (12_345,): fresh}
+    unfit = {key: ["notes"] for key in (is_null, is_value, (12_345,))}
+    one = proof(log, CUSTOMERS, read, fence(log, 40, 40), unfit=unfit)
+    _, drifts, first = judged(one)
+    assert drifts == [("differs", ("notes",)), ("differs", ("notes",)), ("missing", ())]
+    for row in one.explained(one.judged(first)).collected().to_pylist():
+        assert "notes" not in dict(row["after"])
+        if row["verdict"] == "differs":
+            assert [(cell["name"], cell["source"]) for cell in row["cells"]] == [("notes", "(unavailable)")]
 
 
 def test_no_row_is_a_table_too() -> None:

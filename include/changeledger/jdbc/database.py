@@ -65,14 +65,16 @@ class JdbcDatabase:
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
         first = self._frame(spark, queries[0])
-        kinds = jdbc_times.kinds_of(first.schema) if self._connection.conn_type != "sqlite" else {}
+        is_typed = self._connection.conn_type != "sqlite"
+        kinds = jdbc_times.kinds_of(first.schema) if is_typed else {}
+        held = jdbc_times.held(first.schema) if is_typed else {}
         if kinds:
             first = self._frame(spark, jdbc_times.printed(queries[0], kinds))
             queries = [queries[0], *(jdbc_times.printed(query, kinds) for query in queries[1:])]
         together: DataFrame = first
         for query in queries[1:]:
             together = together.unionAll(self._frame(spark, query))
-        return jdbc_times.read_back(together, kinds) if kinds else together
+        return jdbc_times.read_back(together, held) if held else together
 
     def _frame(self, spark: SparkSession, query: Select[Any]) -> DataFrame:
         frame: DataFrame = self._reader(spark).option("query", self.sql(query)).load()

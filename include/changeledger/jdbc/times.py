@@ -2,7 +2,8 @@
 
 Spark's reader takes them from `java.sql.Timestamp`, an instant in the zone of the JVM: it turns 02:30 of the
 night in which summer time begins there into 03:30. `java.sql.Date` is no better with days that calendars have
-left out: in October 1582, and 30 December 2011 in Samoa.
+left out: in October 1582, and 30 December 2011 in Samoa. What has more digits of a second than Spark's
+timestamps stays text (`datetime2(7)` that a feed states as `datetime2(6)`): the last one must not get lost.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from changeledger.model.change import quoted
 
 Kinds = dict[str, str]
 
+# Of a second, in Spark's timestamps.
+_DIGITS: Final = 6
 # Styles of CONVERT: `2026-08-07 16:25:00.883`, with all digits that the type has, and `2026-08-07`.
 _STYLES: Final = {"timestamp_ntz": 121, "date": 23}
 
@@ -46,6 +49,12 @@ def kinds_of(schema: StructType) -> Kinds:
     """The columns of times and days without a zone."""
     types: dict[type[DataType], str] = {TimestampNTZType: "timestamp_ntz", DateType: "date"}
     return {field.name: types[type(field.dataType)] for field in schema if type(field.dataType) in types}
+
+
+def held(schema: StructType) -> Kinds:
+    """Those of `kinds_of` whose values Spark's types hold, by the digits that JDBC says they have."""
+    scales = {field.name: field.metadata.get("scale", 0) for field in schema}
+    return {name: kind for name, kind in kinds_of(schema).items() if scales[name] <= _DIGITS}
 
 
 def printed(query: Select[Any], kinds: Kinds) -> Select[Any]:

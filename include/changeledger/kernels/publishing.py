@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import changes, display, images, ledger
-from changeledger.kernels.arrow import arrow_type, as_schema, named_where, places, row_type, valid
+from changeledger.kernels.arrow import NAMES, arrow_type, as_schema, named_where, places, row_type, valid
 from changeledger.kernels.equality import form_of
 from changeledger.kernels.images import Image
 from changeledger.model import change
@@ -73,7 +73,7 @@ def _hashed(values: pa.Array, column: Column, secret: str) -> pa.StringArray:
 @dataclass(frozen=True)
 class PublishRows:
     """Rows in the contract's columns, as a source has them, in the published ones; without those that `names`
-    (published names) lacks."""
+    (published names) lacks. `change.UNFIT_COLUMNS` are passed on, by their names in the source."""
 
     contract: Contract
     secret: str = field(repr=False)
@@ -82,19 +82,25 @@ class PublishRows:
     @property
     def needed(self) -> list[str]:
         """The columns to read."""
-        return [c.name for c in self._columns]
+        return [*(c.name for c in self._columns), *self._unfit]
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema(list(row_type(tuple(c.published for c in self._columns))))
+        published = row_type(tuple(c.published for c in self._columns))
+        return pa.schema([*published, *(pa.field(name, NAMES) for name in self._unfit)])
 
     @property
     def _columns(self) -> list[Column]:
         by_name = {c.published.name: c for c in self.contract.columns}
-        return [by_name[name] for name in self.names]
+        return [by_name[name] for name in self.names if name not in self._unfit]
+
+    @property
+    def _unfit(self) -> list[str]:
+        return [name for name in self.names if name == change.UNFIT_COLUMNS]
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [cells(rows.column(c.name), c, self.secret) for c in self._columns]
+        columns += [rows.column(name) for name in self._unfit]
         schema = self.schema
         return pa.RecordBatch.from_arrays(
             [cell.cast(kind) for cell, kind in zip(columns, schema.types, strict=True)], schema=schema

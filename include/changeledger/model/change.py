@@ -100,6 +100,10 @@ DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("commit_lsn", "binary"),
 )
 
+# Of a row that was read of a source's table: array<string> of the columns whose values are none of their
+# types.
+UNFIT_COLUMNS: Final = "_unknown_columns"
+
 # A quarantined record as it came, so that it can be shown and replayed.
 QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("window_id", "string"),

@@ -32,7 +32,7 @@ from changeledger.stages.common.stored import Readable, Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.published_rows import published_rows
-from changeledger.stages.verification.snapshot import take
+from changeledger.stages.verification.snapshot import NAMES_UNFIT, take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.verify import drift, judging
 from changeledger.verify.fence import Fence
@@ -128,10 +128,12 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
 
 
 def _last_snapshot(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
+    """None where the source has to be read again: what earlier versions have read does not say which values
+    are none of their columns' types."""
     snapshot = control.proofs.last_snapshot(database)
     if snapshot is None or snapshot.at < datetime.now(UTC) - source.snapshot_ttl:
         return None
-    return snapshot
+    return snapshot if all(table.get(NAMES_UNFIT) for table in snapshot.tables.values()) else None
 
 
 def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Table]) -> list[_Table]:

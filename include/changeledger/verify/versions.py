@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
 from changeledger.compare.columns import Columns
-from changeledger.kernels import images
+from changeledger.kernels import images, ledger
 from changeledger.kernels.arrow import Bools, Bytes, column
+from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.hashed import by
+from changeledger.model.change import UNFIT_COLUMNS
 from changeledger.model.contract import Column
 from changeledger.verify.fence import Fence
 
@@ -45,6 +47,8 @@ VERSIONS: Final = pa.schema(
         ("is_begun", pa.bool_()),
     ]
 )
+# Of a source's value that is none of the column's type: no published one is it.
+_UNFIT: Final = np.int64(-0x756E666974)
 # Spark SQL: all rows of one key have the same value.
 KEY: Final = by("key_1")
 
@@ -69,11 +73,18 @@ class Read:
     @property
     def needed(self) -> list[str]:
         """The columns that are read."""
-        return [*self.names, *{SOURCE: (), CURRENT: OF_CURRENT, HISTORY: OF_HISTORY}[self.part]]
+        return [*self.names, *{SOURCE: (UNFIT_COLUMNS,), CURRENT: OF_CURRENT, HISTORY: OF_HISTORY}[self.part]]
 
     def states(self, rows: pa.RecordBatch) -> Bytes | None:
         """n x columns: which cells are not known; None: all are."""
-        return None if self.part == SOURCE else images.states(rows.column("_unknown_columns"), self.names)
+        if self.part != SOURCE:
+            return images.states(rows.column("_unknown_columns"), self.names)
+        unfit = self.unfit(rows)
+        return np.where(unfit, UNAVAILABLE, KNOWN).astype(np.uint8) if unfit.any() else None
+
+    def unfit(self, rows: pa.RecordBatch) -> Bools:
+        """n x columns: which cells of the source have a value that is none of their column's type."""
+        return ledger.named(rows.column(UNFIT_COLUMNS), [(c.origin or c).name for c in self.own])
 
     def keys(self, rows: pa.RecordBatch) -> list[Numbers]:
         cells = []
@@ -108,14 +119,15 @@ class MakeVersions:
             if not among.all():
                 keys, bucket = [key[among] for key in keys], bucket[among]
                 batch = batch.filter(pa.array(among))
-        states = self.read.states(batch)
-        size = batch.num_rows
+        is_source, size = self.read.part == SOURCE, batch.num_rows
         cells = of_cells(
             [batch.column(name) for name in self.read.names],
             np.ones(size, np.bool_),
-            states,
+            None if is_source else self.read.states(batch),
             [form.value for form in self.read.columns.forms],
         )
+        if is_source:
+            cells = replace(cells, numbers=np.where(self.read.unfit(batch), _UNFIT, cells.numbers))
         present = set(batch.schema.names)
         names = ("change_id", "sort_key", "next_sort_key", "is_deleted")
         absent = {name: pa.nulls(size, VERSIONS.field(name).type) for name in names}

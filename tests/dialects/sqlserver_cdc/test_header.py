@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.sqlserver_cdc.header import lsn_bytes, record
+from changeledger.dialects.tables import instants
 from changeledger.dialects.tables.instants import NO_FOLD, to_utc
-from changeledger.dialects.tables.rows import RawRows
+from changeledger.dialects.tables.rows import RawRows, Read
 
 FEED = Feed.model_validate(
     {
@@ -27,6 +28,15 @@ FEED = Feed.model_validate(
 
 def read(column: pa.Array) -> list[bytes | None]:
     return lsn_bytes(RawRows.of(pa.RecordBatch.from_arrays([column], ["lsn"])), "LSN").to_pylist()
+
+
+@pytest.mark.parametrize("others", [[], ["2026-08-07 16:25"]])
+def test_digits_beyond_microseconds_are_cut_off_a_time_of_a_header(others: list[str]) -> None:
+    """In columns that are read as a whole, and where one text is otherwise."""
+    times = pa.array(["2026-08-07 16:25:00.8833337", "2026-08-07T16:25:00", *others, None])
+    micros, has_time = instants.read(Read("string", times), in_zone=True)
+    assert micros.tolist()[:2] == [1786119900883333, 1786119900000000]
+    assert has_time.tolist() == [True] * (len(times) - 1) + [False]
 
 
 @given(lsn=st.binary(min_size=10, max_size=10), upper=st.booleans())

@@ -25,7 +25,9 @@ Micros = npt.NDArray[np.int64]
 NO_FOLD: Final = -1
 _MINUTE = 60_000_000
 _EPOCH = datetime(1970, 1, 1)
-_USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?$"
+_USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?$"
+# Where the microseconds of such a text end; what is finer is cut.
+_END_OF_MICROS = 26
 _TEXT = re.compile(
     r"(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
     r"(?:[ T](?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})"
@@ -54,7 +56,8 @@ def read(column: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
     usual = pc.all(pc.match_substring_regex(texts, _USUAL), skip_nulls=True).as_py()
     if usual is not False:
         try:
-            return numbers(pc.cast(texts, pa.timestamp("us"))), valid(texts)
+            in_micros = pc.utf8_slice_codeunits(texts, 0, _END_OF_MICROS)
+            return numbers(pc.cast(in_micros, pa.timestamp("us"))), valid(texts)
         except pa.ArrowInvalid:
             pass
     each = [None if text is None else of_text(text, in_zone=in_zone) for text in texts.to_pylist()]

@@ -22,8 +22,9 @@ from changeledger.dialects.tables import usual
 from changeledger.dialects.tables.rows import RawRows, Read, kind_of
 from changeledger.dialects.tables.texts import as_text
 from changeledger.kernels import cells, masks, sql_text
-from changeledger.kernels.arrow import Bools, arrow_type, numbers, row_type, valid
+from changeledger.kernels.arrow import NAMES, Bools, arrow_type, named_where, numbers, row_type, valid
 from changeledger.kernels.binary_text import sizes
+from changeledger.model.change import UNFIT_COLUMNS
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 
@@ -55,19 +56,25 @@ def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cel
 
 
 def typed_schema(contract: Contract) -> pa.Schema:
-    return pa.schema(row_type(contract.columns))
+    return pa.schema([*row_type(contract.columns), pa.field(UNFIT_COLUMNS, NAMES)])
 
 
 def typed(read: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """`typed_schema` of rows of a source's table itself; NULL if a value is not one of the type.
+    """`typed_schema` of rows of a source's table itself.
 
-    A column may have any name here, that of a raw table's own column as well.
+    A value that is not one of the type is NULL, and its column is among the row's `UNFIT_COLUMNS`. A column
+    may have any name here, that of a raw table's own column as well.
     """
     columns = zip(read.schema.names, read.columns, strict=True)
     reads = {name.lower(): [Read(kind_of(values.type), values)] for name, values in columns}
     rows = RawRows(read.num_rows, {}, reads)
-    cells = [cells_of(rows, column, empty_is_null=False).values for column in contract.columns]
-    return pa.RecordBatch.from_arrays(cells, schema=typed_schema(contract))
+    cells = [cells_of(rows, column, empty_is_null=False) for column in contract.columns]
+    fits = np.zeros(read.num_rows, np.bool_)
+    unfit = np.column_stack([fits if cell.unfit is None else cell.unfit for cell in cells])
+    unfit_columns = named_where(unfit, contract.names, masks.any_set(unfit))
+    return pa.RecordBatch.from_arrays(
+        [*(cell.values for cell in cells), unfit_columns], schema=typed_schema(contract)
+    )
 
 
 def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -24,6 +24,9 @@ from changeledger.model.table_names import snapshot_table
 from changeledger.spark.rows import Workers
 from changeledger.stages.common.context import log
 from changeledger.verify import snapshot_sql as sql
+
+# Do the rows say which of their values are none of their columns' types?
+NAMES_UNFIT: Final = "names_unfit"
 
 
 class _Moment(NamedTuple):
@@ -93,7 +96,8 @@ class _SnapshotReader(NamedTuple):
         if is_old:
             iceberg.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)
-        stored = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
+        columns = contract.model_dump(mode="json")
+        stored = {"name": kept, "snapshot": snapshot, "contract": columns, NAMES_UNFIT: True}
         return contract.table, stored
 
     def _cuts(self, source: Any, contract: Contract, count: int) -> list[Any]:
