@@ -124,6 +124,34 @@ def test_a_changed_key_is_refused() -> None:
         contract(*columns).evolved_to(contract(*columns, key=("id", "line")))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("char(5)", "char(10)"), ("nchar(5)", "char(6)"), ("time(3)", "time"),
+     ("datetimeoffset(0)", "datetimeoffset(7)")],
+)  # fmt: skip
+def test_a_key_whose_values_get_another_text_is_refused(old: str, new: str) -> None:
+    """`abc  ` of a `char(5)` is `abc       ` in a `char(10)`: a published row would be there twice.
+
+    Microsoft's page "char and varchar": a char is padded to its column's length.
+    """
+    with pytest.raises(ContractError, match=r"dbo\.items\.id, of the key, changed its type") as raised:
+        contract(("id", old)).evolved_to(contract(("id", new)))
+    assert "new feed" in raised.value.remedy
+    # Outside the key it is the same value to whoever compares.
+    columns = ("id", "int"), ("code", new)
+    assert contract(("id", "int"), ("code", old)).evolved_to(contract(*columns)) == contract(*columns)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("char(5)", "nchar(5)"), ("varchar(5)", "varchar(9)"), ("nvarchar(max)", "char(5)"),
+     ("char(5)", "varchar(5)"), ("datetime2(3)", "datetime2(6)"), ("int", "bigint"),
+     ("uniqueidentifier", "nvarchar(36)")],
+)  # fmt: skip
+def test_a_key_whose_values_keep_their_text_may_change_its_type(old: str, new: str) -> None:
+    assert contract(("id", old)).evolved_to(contract(("id", new))).names == ("id",)
+
+
 def test_key_is_in_its_own_order() -> None:
     assert [c.name for c in contract(("line", "int"), ("id", "int"), key=("id", "line")).key] == [
         "id",

@@ -184,8 +184,8 @@ class Contract(Strict):
         """This contract with the columns that `newer` adds, as nullable ones, and the types it widens.
 
         A column that `newer` lacks stays (it is not captured any more). Raises ContractError naming
-        column, old and new type where the values of one type do not all fit the other, or where the key
-        changed, or where a new name is one of the old ones to Spark.
+        column, old and new type where the values of one type do not all fit the other, or where the key or
+        the text of its values changed, or where a new name is one of the old ones to Spark.
         """
         known = {c.name.lower(): c for c in self.columns}
         fresh = {c.name.lower(): c for c in newer.columns}
@@ -195,6 +195,8 @@ class Contract(Strict):
                 f"to {[c.name for c in newer.key]}",
                 "publish the new columns as a new feed, or state `key:` in the feed's YAML",
             )
+        for old, new in zip(self.key, newer.key, strict=True):
+            _require_same_text(self.table, old, new)
         kept = [self._grown(c, fresh[c.name.lower()]) if c.name.lower() in fresh else c for c in self.columns]
         added = [
             c.model_copy(update={"nullable": True}) for c in newer.columns if c.name.lower() not in known
@@ -231,6 +233,20 @@ class Contract(Strict):
         raise ContractError(
             f"{self.table}.{shown([old.name])} changed its type from {old.type} to {new.type}",
             "publish the new columns as a new feed, or state the old type in the feed's `columns:`",
+        )
+
+
+def _require_same_text(table: str, old: Column, new: Column) -> None:
+    """Raises ContractError where a column of the key has its values in another text than before.
+
+    Each published row would stay beside the one that its next change makes under the new text.
+    """
+    forms = [c.sql_type.text_form for c in (old, new)]
+    if None not in forms and forms[0] != forms[1]:
+        raise ContractError(
+            f"{table}.{shown([old.name])}, of the key, changed its type from {old.type} to {new.type}: "
+            "the text of its values is another one",
+            "publish the table as a new feed",
         )
 
 

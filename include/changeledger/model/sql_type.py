@@ -107,6 +107,13 @@ class SqlType(NamedTuple):
         return 7 if self.length is None else self.length
 
     @property
+    def text_form(self) -> tuple[str, int] | None:
+        """Of types whose values are text in the lake, padded or with so many digits: how (docs/types.md)."""
+        if self.base in {"char", "nchar"}:
+            return "padded", 1 if self.length is None else self.length
+        return ("digits", self.fraction_digits) if self.base in {"time", "datetimeoffset"} else None
+
+    @property
     def is_lob(self) -> bool:
         return self.base in _LOB
 
