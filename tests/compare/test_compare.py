@@ -154,6 +154,24 @@ def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_not
     # The tool says that the value stayed.
     both = {"before_unknown_columns": unknown, "after_unknown_columns": unknown}
     assert counted(**both) == Counter(no_op_update=1)
+    # No image before: the mask names no large value, changed or not (Qlik).
+    assert counted(before=None) == Counter(missing=1)
+    assert counted(before=None, after_unknown_columns=unknown) == Counter(no_op_update=1)
+
+
+def test_a_lost_update_whose_mask_is_empty_though_its_images_differ_is_missing() -> None:
+    """Qlik sends masks of `00` with updates; images tell what an update did."""
+    log = simulate(3, 25)
+    table = log.table("dbo.customers")
+    contract = contract_of(table)
+    insert = tables.rows_of(ledger(log, table).slice(0, 1))[0]
+    after = insert["after"] | {"credit": insert["after"]["credit"] + 1}
+    images = {"before": tuple(insert["after"].values()), "after": tuple(after.values())}
+    update = {**insert, **images, "operation": "update", "changed": []}
+    only, nothing = tables.ledger([update], contract), tables.ledger([], contract)
+    for sides, verdict in (((only, nothing), "missing"), ((nothing, only), "extra")):
+        counts = compared(*((side, contract) for side in sides)).counts.counts
+        assert (counts[verdict], counts["no_op_update"]) == (1, 0)
 
 
 def test_without_lsns_keys_and_their_order_match() -> None:

@@ -101,10 +101,18 @@ class MakeEffects:
             "after": values[1].take(at).only(~leaves).array(),
             "text_before": texts[0].take(at).array(),
             "text_after": texts[1].take(at).array(),
-            "no_op": pa.array(_no_op(rows)[at]),
+            "no_op": pa.array((_no_op(rows) & ~self._changes_cells(*values))[at]),
             **{name: taken(rows.column(name), at) for name in ("sort_key", "change_id", "committed_at")},
         }
         return pa.RecordBatch.from_arrays([columns[f.name].cast(f.type) for f in SCHEMA], schema=SCHEMA)
+
+    def _changes_cells(self, before: CellHashes, after: CellHashes) -> Bools:
+        """Whose images differ, or may: no mask names a large value, and no image before shows it."""
+        differing = before.known & after.known & (before.numbers != after.numbers)
+        large = np.array([(c.origin or c).sql_type.is_large for c in self.own], np.bool_)
+        hidden = ~before.present[:, None] & after.known & large
+        changes: Bools = (differing | hidden).any(axis=1)
+        return changes
 
     def _keys(self, struct: pa.StructArray) -> list[Numbers]:
         fields, cells = _fields(struct), []
