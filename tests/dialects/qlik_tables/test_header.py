@@ -110,6 +110,20 @@ OWN = ["header__change_seq", "HEADER__OPERATION"]
         (["id", *OWN], "header__", (), OWN),
         (["change_seq", "operation", "id", "changed"], "", (), ["change_seq", "operation"]),
         (["change_seq", "id", "header__change_seq"], "", (), ["change_seq"]),
+        # Without a prefix: the task need not store its own, and then the source may have one.
+        (["change_seq", "change_oper", "id", "timestamp"], "", (), ["change_seq", "change_oper"]),
+        (
+            ["change_seq", "change_oper", "timestamp", "id", "partition_name"],
+            "",
+            (),
+            ["change_seq", "change_oper", "timestamp", "partition_name"],
+        ),
+        (
+            ["change_seq", "change_oper", "Timestamp", "id"],
+            "",
+            ("timestamp", "id"),
+            ["change_seq", "change_oper"],
+        ),
     ],
 )
 def test_a_column_of_the_source_may_be_named_as_the_headers_are(

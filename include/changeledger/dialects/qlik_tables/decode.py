@@ -71,6 +71,7 @@ class _Masks:
 class _Rows:
     """n rows, read."""
 
+    raw: RawRows
     header: Header
     code: npt.NDArray[np.int64]
     sequences: Sequences
@@ -94,11 +95,13 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     Where the byte order of the masks is not known (`mask_order`), `changed` is not known.
     """
     source = source_of(plan.feed)
-    header = Header(RawRows.of(raw), source)
+    raw_rows = RawRows.of(raw)
+    header = Header(raw_rows.without(plan.writer_schema.names), source)
     letters = pc.index_in(header.letter, value_set=_LETTERS, skip_nulls=True)
     code = pc.fill_null(letters, _UNKNOWN).to_numpy().astype(np.int64)
     sequences, stamp = Sequences.of(header.seq), header.stamp()
     rows = _Rows(
+        raw_rows,
         header,
         code,
         sequences,
@@ -106,7 +109,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
         times(stamp, sequences, code == _LOAD),
         _Masks.of(header.mask(), plan.writer_schema),
         [
-            values.cells_of(header.rows, column, empty_is_null=source.empty_is_null)
+            values.cells_of(raw_rows, column, empty_is_null=source.empty_is_null)
             for column in plan.writer_schema.columns
         ],
     )
@@ -216,7 +219,7 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
     states = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
     for at, (column, column_cells) in enumerate(zip(plan.writer_schema.columns, rows.cells, strict=True)):
-        if not rows.header.rows.has(column.name):
+        if not rows.raw.has(column.name):
             states[:, at] = NOT_CAPTURED
             continue
         unknown = is_delete if not column.key_position else np.zeros(len(is_delete), np.bool_)

@@ -32,6 +32,8 @@ _NAMES = frozenset({
     CHANGE_SEQ, CHANGE_OPER, CHANGE_MASK, STREAM_POSITION, OPERATION, TRANSACTION_ID, TIMESTAMP,
     "partition_name",
 })  # fmt: skip
+# Names that a column of a source may have as well.
+_USUAL = frozenset({OPERATION, TIMESTAMP})
 
 _WORDS = pa.array(["INSERT", "UPDATE", "DELETE", "BEFOREIMAGE", "TRUNCATE"])
 _LETTERS = pa.array(["I", "U", "D", "B", "T"])
@@ -45,10 +47,14 @@ def header_names(names: Sequence[str], prefix: str, stated: Collection[str] = ()
     """Which columns of a change table are Qlik's own: their lower-case names. `names`: in the table's order.
 
     Those that the page lists, and others with the prefix, which come before the source's columns: a name
-    behind these, or one that the feed states (`stated`), is of the source, whatever it begins with.
+    behind these, or one that the feed states (`stated`), is of the source, whatever it begins with. Without a
+    prefix so is a usual name that the page lists: the task need not store its column.
     """
     lower, of_source = [name.lower() for name in names], {name.lower() for name in stated}
     listed = {prefix.lower() + name for name in _NAMES}
+    if not prefix:
+        begin = next((at for at, name in enumerate(lower) if name not in listed), len(lower))
+        listed -= of_source | _USUAL.intersection(lower[begin:])
     own = listed.intersection(lower)
     for name in lower:
         if name not in listed and (not prefix or name in of_source or not name.startswith(prefix.lower())):
@@ -64,7 +70,7 @@ def source_of(feed: Feed) -> QlikTablesSource:
 
 @dataclass(frozen=True)
 class Header:
-    """Columns on the header of n rows. A column that is not stored is NULL."""
+    """Columns on the header of n rows, which have no others. A column that is not stored is NULL."""
 
     rows: RawRows
     source: QlikTablesSource

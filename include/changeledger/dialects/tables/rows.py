@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -88,6 +88,11 @@ class RawRows:
             kind = kind_of(values.type)
             reads.setdefault(stored.removesuffix(f"::{kind}").lower(), []).append(Read(kind, values))
         return cls(raw.num_rows, columns, reads)
+
+    def without(self, names: Iterable[str]) -> RawRows:
+        """The rows without these columns."""
+        others = self.reads.keys() - {name.lower() for name in names}
+        return replace(self, reads={name: self.reads[name] for name in others})
 
     def has(self, name: str) -> bool:
         return name.lower() in self.reads
