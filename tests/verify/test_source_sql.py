@@ -40,9 +40,15 @@ def test_a_table_in_two_parts() -> None:
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [("50%", "'50%'"), (b"\x0a\x01", "0x0A01"), (datetime(2026, 1, 31, 5), "'2026-01-31")],
+    [
+        ("50%", "'50%'"),
+        (b"\x0a\x01", "0x0A01"),
+        (datetime(2026, 1, 31, 5, microsecond=883333), "'2026-01-31T05:00:00.883'"),
+    ],
 )
 def test_a_cut_of_another_type(value: object, written: str) -> None:
+    """A `datetime` takes three digits of a second, and `2026-01-31` with a space by the login's language
+    (Microsoft's page "datetime": the ISO 8601 form is not affected by SET LANGUAGE)."""
     assert f"[order] > {written}" in text("mssql", snapshot_sql.parts(SOURCE, CONTRACT, [value])[1])
 
 

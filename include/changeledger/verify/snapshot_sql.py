@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -81,4 +82,7 @@ def parts(source: TableClause, contract: Contract, cuts_there: Sequence[Any]) ->
 
 
 def _written(value: Any) -> ColumnElement[Any]:
+    """A time has the form, and the digits, that a `datetime` takes in whatever language the login has."""
+    if isinstance(value, datetime):
+        return literal(value.isoformat(timespec="milliseconds"))
     return LsnLiteral(bytes(value)) if isinstance(value, bytes | bytearray) else literal(value)
