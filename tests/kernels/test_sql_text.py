@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation, localcontext
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -87,25 +86,38 @@ def test_a_whole_number_is_in_its_range(number: int) -> None:
         assert read(kind, str(number)) == (number if least <= number <= most else None)
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
-def test_a_real_is_the_nearest_of_32_bits(number: float) -> None:
-    """Also where 64 bits on the way would round twice: its text is next to half-way between two numbers."""
-    near = np.float32(number)
-    assert read("real", repr(number)) == number
-    with np.errstate(over="ignore"):
-        above = np.nextafter(near, np.float32(np.inf))
-    if np.isfinite(above):
-        half = (Fraction(float(near)) + Fraction(float(above))) / 2
-        # All digits of the half, and one more: 32 bits end by the 149th place.
-        assert read("real", _text(half, 1)) == float(above)
-        assert read("real", _text(half, -1)) == number
+@given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False, width=32))
+def test_a_real_is_read_in_every_form_in_which_it_is_written(number: float) -> None:
+    """The fewest digits that tell it apart (Java), 9 of them (CONVERT with style 3), or all that it has."""
+    narrow = np.float32(number)
+    texts = [str(narrow), f"{narrow:.8e}", f"{number:.9g}", repr(number), f"{number:.15g}", f"{number:.160f}"]
+    for text in texts:
+        assert read("real", text) == number, text
 
 
-def _text(exact: Fraction, beside: int) -> str:
-    """The digits of a number that has at most 150 places, one unit of the 160th place beside it."""
-    scaled = int(exact * 10**160) + beside
-    digits = str(abs(scaled)).rjust(161, "0")
-    return f"{'-' if scaled < 0 else ''}{digits[:-160]}.{digits[-160:]}"
+@given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False))
+def test_a_float_is_read_in_every_form_in_which_it_is_written(number: float) -> None:
+    for text in (repr(number), f"{number:.16e}", f"{number:.17g}", f"{number:.400f}"):
+        assert read("float", text) == number, text
+
+
+# None of them is a number of its type, which would be rounded (docs/types.md: never rounded).
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("real", "16777217"),  # 2^24 + 1
+        ("real", "0.30000000000000004"),
+        ("real", "123456789.125"),
+        ("real", "1E-46"),
+        ("float", "9007199254740993"),  # 2^53 + 1
+        ("float", "12345678901234567.8901"),
+        ("float", "0.1000000000000000000001"),
+        ("float", "1E-400"),
+    ],
+)
+def test_a_number_of_more_digits_than_its_type_keeps_does_not_fit(kind: str, text: str) -> None:
+    assert read(kind, text) is None
+    assert read(kind, f"-{text}") is None
 
 
 @pytest.mark.parametrize(

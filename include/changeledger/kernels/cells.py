@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels import sql_text
+from changeledger.kernels import float_digits, ranges, sql_text
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, bitmap, numbers, valid
 from changeledger.model.sql_type import SqlType
 
@@ -35,6 +35,15 @@ class Cells(NamedTuple):
 
 
 FromTexts = Callable[[pa.StringArray], Cells]
+
+
+def in_range(sql: SqlType, column: Cells) -> Cells:
+    """The cells, of which those are unfit that SQL Server's type does not have."""
+    outside = ranges.outside(sql, column.values)
+    if outside is None:
+        return column
+    values = pc.if_else(pa.array(outside), pa.scalar(None, column.values.type), column.values)
+    return Cells(values, outside if column.unfit is None else outside | column.unfit)
 
 
 def one_by_one(read: sql_text.Reader, kind: pa.DataType) -> FromTexts:
@@ -93,8 +102,10 @@ def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array | None:
     parts = pc.extract_regex(texts, _OFFSET_CLOCK % digits)
     day, clock, part, zone = (parts.field(name) for name in ("day", "clock", "part", "zone"))
     try:
-        pc.cast(day.drop_null() if day.null_count else day, pa.date32())
+        days = numbers(pc.cast(day.drop_null() if day.null_count else day, pa.date32()))
     except pa.ArrowInvalid:
+        return None
+    if len(days) and int(days.min()) < sql_text.DAYS[0]:
         return None
     fraction = pc.ascii_rpad(part, width=digits, padding="0")
     greenwich = pc.or_(pc.equal(zone, "Z"), pc.equal(zone, "-00:00"))
@@ -184,12 +195,13 @@ def nanosecond_texts(counts: pa.Int64Array) -> pa.StringArray:
 
 
 def reals(values: Sequence[Any]) -> Cells:
-    """64-bit numbers as 32-bit ones; unfit where only their text says which one is next to it."""
+    """64-bit numbers as 32-bit ones; unfit where only their text says which one it is, or that it is none."""
     wide = pa.array(values, pa.float64())
     raw = numbers(wide)
     with np.errstate(over="ignore"):
         narrow = raw.astype(np.float32)
     known = valid(wide)
-    unfit = known & (sql_text.is_halfway(raw) | ~np.isfinite(narrow))
+    unfit = known & ~np.isfinite(narrow)
     array = pa.Array.from_buffers(pa.float32(), len(values), [bitmap(known), pa.py_buffer(narrow)])
+    unfit |= float_digits.rounded(wide, array)
     return Cells(array, unfit if unfit.any() else None)

@@ -14,6 +14,7 @@ import msgspec
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
+_NUMBER = msgspec.json.Decoder(int | float)
 # What msgspec raises of bytes or text that it cannot decode.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -79,6 +80,14 @@ def renamed(names: Iterable[str]) -> dict[str, str]:
 def is_unquoted(token: Token) -> bool:
     """Is it a number, `true` or `false`, whose text says something else than the same text in quotes?"""
     return bytes(memoryview(token)[:1]) in b"-0123456789tf"
+
+
+def number(token: bytes | Token) -> int | float | None:
+    """A number, one with a point or an exponent of 64 bits; None for any other value."""
+    try:
+        return _NUMBER.decode(token)
+    except UNREADABLE:
+        return None
 
 
 def has_lone_surrogate(value: bytes) -> bool:

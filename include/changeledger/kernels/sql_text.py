@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable
 from datetime import date
 from decimal import Context, Decimal, InvalidOperation
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from changeledger.kernels import float_digits, ranges
 from changeledger.model.sql_type import SqlType
 
 Reader = Callable[[str], Any]
@@ -68,7 +69,13 @@ def boolean(text: str) -> bool | None:
 
 
 def double(text: str) -> float | None:
-    """There is neither NaN nor infinity in SQL Server, which a number too large would become."""
+    """None too for a number of more digits than 64 bits keep, or one that would become infinity."""
+    number = _double(text)
+    return None if number is None or not _is_kept(text, number, pa.float64()) else number
+
+
+def _double(text: str) -> float | None:
+    """The number next to the text's own."""
     text = text.strip(_BLANKS)
     if not _FLOAT.match(text):
         return None
@@ -76,28 +83,18 @@ def double(text: str) -> float | None:
     return number if np.isfinite(number) else None
 
 
+def _is_kept(text: str, number: float, kind: pa.DataType) -> bool:
+    return float_digits.is_kept(text.strip(_BLANKS).rstrip("dDfF"), number, kind)
+
+
 def real(text: str) -> float | None:
-    """The 32-bit number next to the text's own: by way of 64 bits it could be rounded twice."""
-    number = double(text)
+    """As `double`, of 32 bits."""
+    number = _double(text)
     if number is None:
         return None
     with np.errstate(over="ignore"):
-        near = np.float32(number)
-    if is_halfway(np.array([number]))[0]:
-        exact = Fraction(text.strip(_BLANKS).rstrip("dDfF"))
-        if exact != Fraction(number):
-            around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
-            near = min(around, key=lambda neighbour: abs(Fraction(float(neighbour)) - exact))
-    return float(near) if np.isfinite(near) else None
-
-
-def is_halfway(numbers: Any) -> Any:
-    """Does a 64-bit number lie half-way between two 32-bit ones? Then its text decides which is nearer."""
-    wide = np.asarray(numbers, np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = wide.astype(np.float32)
-        beyond = np.nextafter(near, np.where(wide > near, np.inf, -np.inf).astype(np.float32))
-        return (wide != near) & (wide - near == beyond.astype(np.float64) - wide)
+        near = float(np.float32(number))
+    return near if np.isfinite(near) and _is_kept(text, near, pa.float32()) else None
 
 
 def decimal(text: str, precision: int, scale: int) -> Decimal | None:
@@ -248,6 +245,10 @@ def _as_it_is(text: str) -> str:
 
 def reader(sql: SqlType) -> Reader:
     """The value of a text in the type that the lake has for it. Binary types have no one form of text."""
+    return ranges.reading(sql, _reader(sql))
+
+
+def _reader(sql: SqlType) -> Reader:
     length, digits = sql.length or 1, sql.fraction_digits
     of_base: dict[str, Reader] = {
         "uniqueidentifier": guid,

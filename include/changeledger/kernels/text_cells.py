@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels import cells
+from changeledger.kernels import cells, float_digits
 from changeledger.kernels.arrow import arrow_type, numbers, valid
 from changeledger.kernels.cells import Cells, FromTexts
 from changeledger.kernels.sql_text import DAYS, MICROS, Reader
@@ -32,6 +32,8 @@ Quick = Callable[[pa.StringArray], pa.Array]
 
 def from_texts(sql: SqlType, read: Reader) -> FromTexts:
     """How texts of a type become its values. `read` reads one of them."""
+    if sql.base in {"float", "real"}:
+        return _floats(sql, read)
     conversion = _quick(sql)
     if conversion is None:
         return cells.from_texts(sql, read)
@@ -42,13 +44,31 @@ def from_texts(sql: SqlType, read: Reader) -> FromTexts:
         fits = pc.match_substring_regex(texts, pattern)
         try:
             if pc.all(fits).as_py() is not False:
-                return Cells(quick(texts))
+                return cells.in_range(sql, Cells(quick(texts)))
             nothing = pa.scalar(None, pa.string())
             usual = quick(pc.if_else(fits, texts, nothing))
         except pa.ArrowInvalid:
             return alone(texts)
         others = alone(pc.if_else(fits, nothing, texts))
-        return Cells(pc.coalesce(usual, others.values), others.unfit)
+        return cells.in_range(sql, Cells(pc.coalesce(usual, others.values), others.unfit))
+
+    return convert
+
+
+def _floats(sql: SqlType, read: Reader) -> FromTexts:
+    kind = arrow_type(sql.spark)
+    alone = cells.one_by_one(read, kind)
+    nothing = pa.scalar(None, pa.string())
+
+    def convert(texts: pa.StringArray) -> Cells:
+        fits = pc.match_substring_regex(texts, _FLOAT)
+        values = pc.cast(pc.if_else(fits, texts, nothing), kind)
+        is_usual = valid(values) & np.isfinite(numbers(values)) & ~float_digits.doubtful(texts, values)
+        left = valid(texts) & ~is_usual
+        if not left.any():
+            return Cells(values)
+        others = alone(pc.if_else(pa.array(left), texts, nothing))
+        return Cells(pc.if_else(pa.array(left), others.values, values), others.unfit)
 
     return convert
 
@@ -60,8 +80,6 @@ def _quick(sql: SqlType) -> tuple[str, Quick] | None:
         return _whole(sql, kind)
     if sql.spark.startswith("decimal"):
         return _decimal(kind)
-    if sql.base in {"float", "real"}:
-        return _FLOAT, lambda texts: _finite(pc.cast(texts, kind))
     if sql.base == "date":
         return f"^{_DAY}$", lambda texts: _from_the_year_1(pc.cast(texts, kind), DAYS[0])
     if sql.base == "time":
@@ -90,12 +108,6 @@ def _decimal(kind: pa.DataType) -> tuple[str, Quick]:
     scale, before = kind.scale, kind.precision - kind.scale
     places = rf"(\.[0-9]{{1,{scale}}})?" if scale else ""
     return rf"^-?[0-9]{{1,{max(before, 1)}}}{places}$", lambda texts: pc.cast(texts, kind)
-
-
-def _finite(values: pa.Array) -> pa.Array:
-    if not np.isfinite(numbers(values)[valid(values)]).all():
-        raise pa.ArrowInvalid("a number is too large")
-    return values
 
 
 def _from_the_year_1(values: pa.Array, least: int) -> pa.Array:

@@ -135,6 +135,10 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (Decimal("1.005"), pa.decimal128(5, 3), "decimal(10,2)", NONE),
     (Decimal("1.500"), pa.decimal128(5, 3), "decimal(10,2)", Decimal("1.50")),
     (Decimal("1.23456"), pa.decimal128(19, 5), "money", NONE),
+    # Beyond SQL Server's own ranges (docs/types.md).
+    (Decimal("922337203685477.5808"), pa.decimal128(19, 4), "money", NONE),
+    (Decimal("922337203685477.5807"), pa.decimal128(19, 4), "money", Decimal("922337203685477.5807")),
+    (Decimal("214748.3648"), pa.decimal128(10, 4), "smallmoney", NONE),
     (Decimal("1.5"), pa.decimal128(5, 1), "decimal(10,2)", Decimal("1.50")),
     (Decimal("123.5"), pa.decimal128(5, 1), "decimal(3,1)", NONE),
     (0.125, pa.float64(), "decimal(10,2)", NONE),

@@ -70,7 +70,7 @@ def read(data: str | bytes) -> EventData:
     )
 
 
-def image(text: str | None, side: str) -> dict[str, str | None]:
+def image(text: str | None, side: str) -> dict[str, Token]:
     """The members of an image by their names as written; empty for one that was not sent. Raises Problem."""
     if text is None or text.strip(_BLANKS).lower() in _NOTHING:
         return {}
@@ -83,7 +83,7 @@ def image(text: str | None, side: str) -> dict[str, str | None]:
         raise Problem("malformed_image", f"`eventrow` has no object in {side}") from None
     if json_text.has_lone_surrogate(value):
         raise Problem(*LONE_SURROGATE)
-    return {name: json_text.text(token) for name, token in members.items()}
+    return members
 
 
 def _lower(members: Mapping[str, Token]) -> dict[str, Token]:

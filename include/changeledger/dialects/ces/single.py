@@ -7,6 +7,7 @@ The first problem counts. What is wrong with positions, times and cells is found
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from changeledger.dialects.ces import envelope, event
@@ -24,8 +25,17 @@ from changeledger.dialects.ces.events import (
 from changeledger.dialects.ces.key_beside import doubtful
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, columns_alike, named
+from changeledger.dialects.messages.problems import (
+    LONE_SURROGATE,
+    Problem,
+    columns_alike,
+    named,
+    no_value_of,
+)
+from changeledger.kernels import json_text
+from changeledger.kernels.json_text import Token
 from changeledger.model.column_names import alike
+from changeledger.model.contract import Column, Contract
 
 _KIND = re.compile(r"com\.microsoft\.sql\.ces\.dml\.v[0-9]+\Z")
 
@@ -54,12 +64,17 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
         raise Problem("no_operation", "the message has no `operation`")
     if operation.upper() not in OPERATIONS:
         raise Problem("unknown_operation", named("operation", operation))
-    old, current = _images(data)
+    old_tokens, tokens = _images(data)
+    old, current = (
+        {name: json_text.text(token) for name, token in image.items()} for image in (old_tokens, tokens)
+    )
     if operation.upper() != DELETE and not current:
         raise Problem("no_after_image", named("operation", operation))
     for members in (old, current):
         if twice := alike(list(members)):
             raise columns_alike(data.table, twice)
+    if bad := _misfits((old_tokens, tokens), plan.writer_schema):
+        raise Problem("value_does_not_fit", no_value_of(bad))
     operation, key = operation.upper(), dict(data.key)
     before, unknown = as_row(image_before(operation, old, key, rows), rows)
     after, others = as_row(image_after(operation, current, key, rows), rows)
@@ -72,8 +87,15 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
     )  # fmt: skip
 
 
-def _images(data: EventData) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """Both images; what is no object counts before half a surrogate pair."""
+def _misfits(images: Iterable[Mapping[str, Token]], writer_schema: Contract) -> list[Column]:
+    """The columns of bytes with a number or `true` without quotes, which as text may be base64."""
+    members = [member for image in images for member in image.items()]
+    unquoted = {name.lower() for name, token in members if json_text.is_unquoted(token)}
+    return [c for c in writer_schema.columns if c.spark_type == "binary" and c.name.lower() in unquoted]
+
+
+def _images(data: EventData) -> tuple[dict[str, Token], dict[str, Token]]:
+    """The members of both images; what is no object counts before half a surrogate pair."""
     images, surrogates = [], None
     for side, text in (("old", data.old), ("current", data.current)):
         try:

@@ -139,9 +139,8 @@ def _columns(numbered_events: Sequence[tuple[int, Event]], plan: TablePlan) -> p
 
 
 def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
-    written, contract = plan.writer_schema, plan.contract
+    op, connector, written = read.column("op"), read.column("connector"), plan.writer_schema
     before, after = (events.image(read, side, len(written.columns)) for side in events.SIDES)
-    op, connector = read.column("op"), read.column("connector")
     is_update, is_delete = (_flags(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
     before = _key_only_delete(before, is_delete & _flags(pc.equal(connector, "postgresql")), plan)
     place = positions(read, raw)
@@ -153,8 +152,8 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = _keys(before, after, is_update, is_delete, plan)
-    if not images.is_fitted(written, contract):
-        before, after = (images.fitted(image, written, contract) for image in (before, after))
+    if not images.is_fitted(written, plan.contract):
+        before, after = (images.fitted(image, written, plan.contract) for image in (before, after))
         key = images.fitted_key(key, plan.writer_schema.key, plan.contract)
     return Changes(
         operation=_operations(op),
@@ -173,6 +172,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
             change.POSITION_UNKNOWN: ~place.commit_lsn.known,
             change.BEFORE_UNKNOWN: is_update & ~before.present,
             change.KEY_CHANGED: moved,
+            change.ORDER_AMBIGUOUS: of_sqlserver & place.is_first,
             change.CLOCK_SUSPECT: place.is_suspect,
             PLACEHOLDER_MISPLACED: misplaced,
         },

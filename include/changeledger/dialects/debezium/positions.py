@@ -35,6 +35,12 @@ class Positions(NamedTuple):
     is_suspect: Bools
     is_snapshot: Bools
 
+    @property
+    def is_first(self) -> Bools:
+        """Does the change not say where it stands in its transaction? It sorts before the others."""
+        is_first: Bools = self.commit_lsn.known & ~self.is_snapshot & ~self.change_lsn.known
+        return is_first
+
 
 def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
     """`raw`: the messages of the events, row by row."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium import decimals, fields, times
 from changeledger.dialects.debezium.fields import Field
-from changeledger.kernels import cells, json_text, sql_text
+from changeledger.kernels import cells, json_text, ranges, sql_text
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.binary_text import from_hex, from_padded_base64, of_size
 from changeledger.kernels.cells import Cells
@@ -59,9 +59,9 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
         nothing = _of_tokens(_no_value, arrow_type(sql.spark))
         return Cell(msgspec.Raw, nothing, _no_value, placeholders, False, contradiction=contradiction)
     if sql.base in times.TEMPORAL or sql.base == "datetimeoffset":
-        return _of_time(sql, source, field, placeholders)
+        return _in_range(sql, _of_time(sql, source, field, placeholders))
     if sql.spark.startswith("decimal"):
-        return _of_decimal(sql, source, field, placeholders)
+        return _in_range(sql, _of_decimal(sql, source, field, placeholders))
     if sql.spark == "binary":
         of_text = of_size(sql, from_hex if _is_hex(source, field) else _base64_of_either_alphabet)
         convert = cells.one_by_one(of_text, pa.binary())
@@ -76,7 +76,16 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     convert = _widened if is_widened else _numbers(sql)
     # The column was a real: 1.1 of 32 bits is 1.10000002384185791.
     read = sql_text.real if is_widened else read
-    return Cell(_wire_of_number(sql), convert, read, placeholders, is_text=False)
+    unquoted = _of_json(read) if sql.spark in {"float", "double"} else None
+    return Cell(_wire_of_number(sql), convert, read, placeholders, False, unquoted)
+
+
+def _in_range(sql: SqlType, cell: Cell) -> Cell:
+    """A count, and bytes of a decimal, can be beyond the type, too."""
+    convert = cell.convert
+    return cell._replace(
+        convert=lambda values: cells.in_range(sql, convert(values)), read=ranges.reading(sql, cell.read)
+    )
 
 
 def _of_time(
@@ -114,6 +123,16 @@ def _of_decimal(
 def _number(read: Reader) -> Reader:
     """A number keeps its digits; the text of a bit is 1 in SQL Server, not `true`."""
     return lambda text: None if text in {"true", "false"} else read(text)
+
+
+def _of_json(read: Reader) -> Reader:
+    """Of a number in JSON, whose digits beyond 64 bits nobody reads."""
+
+    def read_number(text: str) -> Any:
+        number = json_text.number(text.encode())
+        return None if number is None else read(str(number))
+
+    return read_number
 
 
 def _no_value(_text: str) -> None:
@@ -160,7 +179,8 @@ def _wire_of_number(sql: SqlType) -> Any:
     if sql.base == "bit":
         return bool
     if sql.spark in {"float", "double"}:
-        return float
+        # Arrow refuses a whole number of more digits than it keeps.
+        return int | float
     least, most = sql_text.whole_range(sql)
     return Annotated[int, msgspec.Meta(ge=least, le=most)]
 

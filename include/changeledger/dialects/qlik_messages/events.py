@@ -85,8 +85,16 @@ def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:
     known: dict[str, Any] = {}
     for (name, field), cell in zip(rows.fields.items(), rows.cells, strict=True):
         if name in image:
-            known[field] = image[name] if cell.is_raw else json_text.text(image[name])
+            known[field] = image[name] if cell.is_raw else _cell(image[name], cell)
     return rows.row(**known), unknown
+
+
+def _cell(token: Token, cell: Cell) -> Any:
+    """The value as its column takes it from JSON, else its text."""
+    try:
+        return msgspec.json.decode(token, type=cell.wire)
+    except json_text.UNREADABLE:
+        return json_text.text(token)
 
 
 def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:

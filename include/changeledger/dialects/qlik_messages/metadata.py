@@ -129,22 +129,33 @@ def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
 
 
 def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
-    """Where the feed states text for what metadata calls bytes, or the other way round; None: nowhere.
-
-    Both are written as text, so that a value of one mostly is one of the other, too.
-    """
+    """Where the feed states a type in which values would be other ones than metadata's; None: nowhere."""
     stated_columns = {c.name.lower(): c for c in config.stated}
     for column in writer_schema.columns:
         other = stated_columns.get(column.name.lower())
-        kinds = {column.spark_type, column.spark_type if other is None else SqlType.parse(other.type).spark}
-        # A type that is not known is such a text, too.
-        if kinds == {"binary", "string"} and column.type != _UNKNOWN:
-            what, remedy = ("bytes", "a binary type") if column.spark_type == "binary" else ("text", "text")
+        # A type that is not known may be any.
+        if other is None or column.type == _UNKNOWN:
+            continue
+        if _is_other(column.spark_type, SqlType.parse(other.type).spark):
+            what, remedy = _KIND_NAMES.get(column.spark_type, (column.type, column.type))
             return (
-                f"metadata has {what} in {shown([column.name])}, and the feed states {other and other.type}: "
+                f"metadata has {what} in {shown([column.name])}, and the feed states {other.type}: "
                 f"state {remedy} in `columns:`, or leave its type out"
             )
     return None
+
+
+def _is_other(written: str, stated: str) -> bool:
+    """Bytes are written as hex digits, which mostly are a text or a number, too.
+
+    The text of a bit is 1 or 0 in SQL Server, and `true` here.
+    """
+    return written != stated and (
+        "binary" in {written, stated} or (written == "boolean" and stated == "string")
+    )
+
+
+_KIND_NAMES = {"binary": ("bytes", "a binary type"), "string": ("text", "text")}
 
 
 def sql_type(kind: str, length: int, precision: int, scale: int) -> str:

@@ -58,9 +58,10 @@ def cell_of(column: Column) -> Cell:
         return Cell(bool | int | str | None | UnsetType, boolean, is_raw=False)
     if sql.base == "float":
         double = _native(lambda values: pa.array(values, kind), from_texts)
-        return Cell(float | str | None | UnsetType, double, is_raw=False)
+        # Arrow refuses a whole number of more digits than it keeps.
+        return Cell(int | float | str | None | UnsetType, double, is_raw=False)
     if sql.base == "real":
-        return Cell(float | str | None | UnsetType, _reals(from_texts), is_raw=False)
+        return Cell(int | float | str | None | UnsetType, _reals(from_texts), is_raw=False)
     return Cell(str | None | UnsetType, lambda values: from_texts(_texts(values)), is_raw=False)
 
 
@@ -82,7 +83,7 @@ def _reals(from_texts: FromTexts) -> Callable[[Sequence[Any]], Cells]:
             real_cells = cells.reals(values)
         except _UNUSUAL:
             real_cells = None
-        # Half-way between two numbers, or too large: the text decides.
+        # One is too large or rounded: the text decides.
         if real_cells is not None and real_cells.unfit is None:
             return real_cells
         return from_texts(_texts([None if value is None else _text(value) for value in values]))

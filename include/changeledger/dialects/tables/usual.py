@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels import cells, sql_text
+from changeledger.kernels import cells, float_digits, ranges, sql_text
 from changeledger.kernels.arrow import arrow_type
 from changeledger.model.sql_type import SqlType
 
@@ -34,9 +34,10 @@ def converted(texts: pa.StringArray, sql: SqlType) -> pa.Array | None:
     if convert is None:
         return None
     try:
-        return convert(texts, sql)
+        values = convert(texts, sql)
     except pa.ArrowInvalid:
         return None
+    return values if values is None or ranges.outside(sql, values) is None else None
 
 
 def _match(texts: pa.StringArray, pattern: str) -> bool:
@@ -69,7 +70,8 @@ def _doubles(texts: pa.StringArray, _: SqlType) -> pa.Array | None:
     if not _match(texts, _FLOAT):
         return None
     doubles = pc.cast(texts, pa.float64())
-    return doubles if pc.all(pc.is_finite(doubles)).as_py() is not False else None
+    is_finite = pc.all(pc.is_finite(doubles)).as_py() is not False
+    return doubles if is_finite and not float_digits.doubtful(texts, doubles).any() else None
 
 
 def _bits(texts: pa.StringArray, _: SqlType) -> pa.Array | None:
