@@ -85,9 +85,10 @@ def is_unquoted(token: Token) -> bool:
 def number(token: bytes | Token) -> int | float | None:
     """A number, one with a point or an exponent of 64 bits; None for any other value."""
     try:
-        return _NUMBER.decode(token)
+        written: int | float = _NUMBER.decode(token)
     except UNREADABLE:
         return None
+    return written
 
 
 def has_lone_surrogate(value: bytes) -> bool:

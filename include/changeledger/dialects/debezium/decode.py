@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium import blocks, events, large_values, single, typed
+from changeledger.dialects.debezium import blocks, events, large_values, old_days, single, typed
 from changeledger.dialects.debezium.avro import DIALECT
+from changeledger.dialects.debezium.old_days import CALENDAR_SUSPECT
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.positions import Positions, positions
 from changeledger.dialects.debezium.single import OPERATIONS, Event
@@ -152,9 +153,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = _keys(before, after, is_update, is_delete, plan)
-    if not images.is_fitted(written, plan.contract):
-        before, after = (images.fitted(image, written, plan.contract) for image in (before, after))
-        key = images.fitted_key(key, plan.writer_schema.key, plan.contract)
+    before, after, key = _fitted(before, after, key, plan)
     return Changes(
         operation=_operations(op),
         before=before,
@@ -175,9 +174,21 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
             change.ORDER_AMBIGUOUS: of_sqlserver & place.is_first,
             change.CLOCK_SUSPECT: place.is_suspect,
             PLACEHOLDER_MISPLACED: misplaced,
+            CALENDAR_SUSPECT: of_sqlserver & old_days.in_images(before, after, plan.contract),
         },
         source_position=message_rows.record(raw),
     )
+
+
+def _fitted(
+    before: Image, after: Image, key: list[pa.Array], plan: TablePlan
+) -> tuple[Image, Image, list[pa.Array]]:
+    """Images and key in the columns of the table's contract."""
+    written, contract = plan.writer_schema, plan.contract
+    if images.is_fitted(written, contract):
+        return before, after, key
+    before, after = (images.fitted(image, written, contract) for image in (before, after))
+    return before, after, images.fitted_key(key, written.key, contract)
 
 
 def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
