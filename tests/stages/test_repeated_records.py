@@ -13,6 +13,7 @@ from changeledger.audit.dispositions import ROWS
 from changeledger.config.feed import Feed
 from changeledger.kernels.arrow import column
 from changeledger.lake import refs
+from changeledger.lake.summaries import BuiltTable
 from changeledger.model import change
 from changeledger.model.table_names import TableNames
 from changeledger.spark.rows import Workers
@@ -40,15 +41,25 @@ def ledger_rows() -> list[dict[str, Any]]:
     return sorted(stored_rows(NAMES.changes), key=lambda row: row["commit_lsn"])
 
 
-def stayed(spark: SparkSession, named: dict[str, Any]) -> list[str]:
-    """Ids of the ledger that the audit of another run finds for one such duplicate."""
-    workers, snapshot = Workers(lambda: spark), refs.snapshot_of(NAMES.changes)
+def judged(spark: SparkSession, feed: Feed, run: str) -> JudgedRows:
+    """What the audit of that run reads of the tables as they are now."""
+    tables = (NAMES.changes, feed.lake.dispositions)
     ctx = SimpleNamespace(
-        workers=workers, id="another", names={CONTRACT.table: NAMES}, snapshots={NAMES.changes: snapshot}
+        workers=Workers(lambda: spark),
+        id=run,
+        lake=feed.lake,
+        names={CONTRACT.table: NAMES},
+        snapshots={name: refs.snapshot_of(name) for name in tables},
     )
+    built = {name: SimpleNamespace(is_new=True) for name in tables}
+    return JudgedRows(cast("StageContext", ctx), cast("dict[str, BuiltTable]", built))
+
+
+def stayed(spark: SparkSession, feed: Feed, named: dict[str, Any]) -> list[str]:
+    """Ids of the ledger that the audit of another run finds for one such duplicate."""
     duplicate = {"table": CONTRACT.table, "reason": change.DELIVERED_AGAIN, **named}
-    rows = workers.given(pa.Table.from_pylist([duplicate], ROWS))
-    found = JudgedRows(cast("StageContext", ctx), {}).stayed(CONTRACT, rows).collected()
+    rows = Workers(lambda: spark).given(pa.Table.from_pylist([duplicate], ROWS))
+    found = judged(spark, feed, "another").stayed(CONTRACT, rows).collected()
     return [str(text) for text in column(found, "id").to_pylist()]
 
 
@@ -58,9 +69,15 @@ def test_a_record_says_where_the_change_stands_that_it_repeats(feed: Feed) -> No
     assert len(said) == 2
 
 
-@pytest.mark.usefixtures("feed")
-def test_no_other_file_is_read_for_it(spark: SparkSession) -> None:
+def test_no_other_file_is_read_for_it(spark: SparkSession, feed: Feed) -> None:
     first, second = ledger_rows()
     own, others = first["commit_lsn"], second["commit_lsn"]
-    assert stayed(spark, {"detail": first["change_id"], "commit_lsn": own}) == [first["change_id"]]
-    assert stayed(spark, {"detail": first["change_id"], "commit_lsn": others}) == []
+    assert stayed(spark, feed, {"detail": first["change_id"], "commit_lsn": own}) == [first["change_id"]]
+    assert stayed(spark, feed, {"detail": first["change_id"], "commit_lsn": others}) == []
+
+
+def test_each_table_reads_the_dispositions_of_its_own(spark: SparkSession, feed: Feed) -> None:
+    (run,) = {row["window_id"] for row in stored_rows(feed.lake.dispositions)}
+    rows = judged(spark, feed, run)
+    asked = (CONTRACT.table, "dbo.other", None)
+    assert [len(rows.dispositions(table).collected()) for table in asked] == [2, 0, 2]

@@ -70,35 +70,31 @@ class RecordRules:
 
 @dataclass(frozen=True)
 class BreakRule:
-    """The kernel of `image_chain`: the run's breaks of a table in, `narrow_rows.ROWS` out."""
+    """The kernel of `image_chain`: the run's breaks of the table in, `narrow_rows.ROWS` out."""
 
     table: str
 
     def __call__(self, breaks: pa.RecordBatch) -> pa.RecordBatch:
-        rows = pa.Table.from_batches([breaks.filter(pa.array(_of(breaks, self.table)))])
+        rows = pa.Table.from_batches([breaks])
         said = zip(rows.column("kind").to_pylist(), rows.column("columns").to_pylist(), strict=True)
         why = [f"{kind}: {', '.join(columns or ())}".removesuffix(": ") for kind, columns in said]
         judged = Judged(self.table, rows, "key", "source_position", "change_id")
         return as_batch(narrow(judged, {"image_chain": lambda: Broken(np.arange(len(rows)), why)}))
 
 
-def named_duplicates(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """Of the table's duplicates, those that name a change; `detail` is its id."""
-    return rows.filter(pa.array(_of(rows, table) & _repeats(rows) & valid(rows.column("detail"))))
+def named_duplicates(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The duplicates that name a change; `detail` is its id."""
+    return rows.filter(pa.array(_repeats(rows) & valid(rows.column("detail"))))
 
 
-def repeated_halves(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """Of the table's duplicates, those that repeat a half of an update."""
-    return rows.filter(pa.array(_of(rows, table) & _is_half(rows)))
+def repeated_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The duplicates that repeat a half of an update."""
+    return rows.filter(pa.array(_is_half(rows)))
 
 
-def others(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """The records of the table's other rows."""
-    return rows.filter(pa.array(_of(rows, table) & ~_is_half(rows))).select(["source_position"])
-
-
-def _of(rows: pa.RecordBatch, table: str) -> Bools:
-    return equal(rows.column("table"), table)
+def others(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The records of the other rows."""
+    return rows.filter(pa.array(~_is_half(rows))).select(["source_position"])
 
 
 def _repeats(rows: pa.RecordBatch) -> Bools:

@@ -78,13 +78,16 @@ class JudgedRows:
     ctx: StageContext
     tables: Mapping[str, BuiltTable]
 
-    def dispositions(self) -> Rows:
-        """The run's records that became no change, or are no change of their own."""
-        return self._of_window(self.ctx.lake.dispositions, dispositions.ROWS)
+    def dispositions(self, table: str | None = None) -> Rows:
+        """The run's records that became no change, or are no change of their own; of one table, or of all.
 
-    def breaks(self) -> Rows:
-        """The breaks of image chains that this run is the first to find."""
-        return self._of_window(self.ctx.lake.image_chain_breaks, BREAKS)
+        A table has files of its own: if each read those of all, the work would grow with their square.
+        """
+        return self._of_window(self.ctx.lake.dispositions, dispositions.ROWS, table)
+
+    def breaks(self, table: str) -> Rows:
+        """The breaks of the table's image chains that this run is the first to find."""
+        return self._of_window(self.ctx.lake.image_chain_breaks, BREAKS, table)
 
     def read(self) -> Rows:
         """`record_sums.ENTRIES` of all that the run accounts for, with the source of its own raw rows."""
@@ -206,10 +209,12 @@ class JudgedRows:
     def _is_written(self, table: str) -> bool:
         return table in self.tables and self.tables[table].is_new
 
-    def _of_window(self, table: str, schema: pa.Schema) -> Rows:
-        if not self._is_written(table):
+    def _of_window(self, name: str, schema: pa.Schema, table: str | None = None) -> Rows:
+        """The run's rows of that lake table; `table`: those that say that they are of this source table."""
+        if not self._is_written(name):
             return self.ctx.workers.nothing(schema)
-        return self._at(table, scans.of_window(self.ctx.id), schema)
+        where = scans.of_window(self.ctx.id)
+        return self._at(name, where if table is None else And(where, scans.is_equal("table", table)), schema)
 
     def _at(
         self, table: str, where: BooleanExpression, schema: pa.Schema, among: BatchKernel | None = None

@@ -35,11 +35,10 @@ from changeledger.stages.auditing.judged_rows import Around, JudgedRows
 
 
 class Dispositions(NamedTuple):
-    """The run's dispositions, how many of which kind (`dispositions.KINDS`), and its breaks, by table."""
+    """The run's dispositions, and how many of which kind (`dispositions.KINDS`)."""
 
     rows: Rows
     kinds: list[dict[str, object]]
-    breaks: Rows
 
     def has(self, table: str, *, named: bool) -> bool:
         """Has the table duplicates that name a change, or some that do not?"""
@@ -87,7 +86,7 @@ class Accounting(NamedTuple):
 def read_dispositions(judged: JudgedRows) -> Dispositions:
     rows = judged.dispositions()
     kinds = rows.through(dispositions.kinds, dispositions.KINDS).collected()
-    return Dispositions(rows, kinds.to_pylist(), judged.breaks())
+    return Dispositions(rows, kinds.to_pylist())
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Judging:
             new.through(partial(changes.of_each, table=table), narrow_rows.ROWS),
             own.history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
             own.current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
-            self.beside.breaks.through(dispositions.BreakRule(table), narrow_rows.ROWS),
+            judged.breaks(table).through(dispositions.BreakRule(table), narrow_rows.ROWS),
             by_keys, by_ids[ids.FOUND],
         ]  # fmt: skip
         if self.beside.has(table, named=False):
@@ -134,9 +133,8 @@ class Judging:
         duplicates: Rows = workers.nothing(ids.DUPLICATE_IDS)
         stayed: Rows = workers.nothing(ids.IDS)
         if self.beside.has(contract.table, named=True):
-            named = self.beside.rows.through(
-                partial(dispositions.named_duplicates, table=contract.table), dispositions.ROWS
-            )
+            rows = self.judged.dispositions(contract.table)
+            named = rows.through(dispositions.named_duplicates, dispositions.ROWS)
             duplicates = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
             stayed = self.judged.stayed(contract, named)
         # Few rows, for which the ledger is read.
@@ -182,9 +180,9 @@ class Judging:
         return bucketed(_among(by_id, "id", of_suspects), ids.IdRules(table), ids.OUTPUTS)
 
     def _halves(self, contract: Contract) -> Rows:
-        table, rows = contract.table, self.beside.rows
-        halves = rows.through(partial(dispositions.repeated_halves, table=table), dispositions.ROWS)
-        others = rows.through(partial(dispositions.others, table=table), repeated_halves.RECORDS)
+        rows = self.judged.dispositions(contract.table)
+        halves = rows.through(dispositions.repeated_halves, dispositions.ROWS)
+        others = rows.through(dispositions.others, repeated_halves.RECORDS)
         records = self.judged.records(contract, halves).and_all([others])
         parts = {
             repeated_halves.HALVES: Part(
@@ -192,7 +190,7 @@ class Judging:
             ),
             repeated_halves.THERE: Part(records, repeated_halves.key),
         }
-        outputs = bucketed(parts, repeated_halves.PlaceRules(table), repeated_halves.OUTPUTS)
+        outputs = bucketed(parts, repeated_halves.PlaceRules(contract.table), repeated_halves.OUTPUTS)
         return outputs[repeated_halves.FOUND]
 
     def _ledger_keeps(self, contract: Contract, sums: pa.Table, joined: Rows) -> rules.Sum | None:
