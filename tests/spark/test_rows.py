@@ -102,6 +102,24 @@ def test_rows_picked_by_keys_get_no_buckets_of_their_own(
         assert found.collected().column("n").to_pylist() == [2] * 10
 
 
+@pytest.mark.parametrize("tables", [1, 7])
+def test_steps_have_buckets_for_the_rows_of_all_tables_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tables: int
+) -> None:
+    """Of 100 rows that all tables read, then in numbers alone, of which ten weigh as much as a row."""
+    monkeypatch.setattr(carried, "BUCKET", 5)
+    with Workers(lambda: spark) as workers:
+        topic = workers.given(table(100))
+
+        def work(_: int) -> int:
+            first = bucketed({"one": Part(topic, by("id"))}, summed, {"sums": SUMS})["sums"]
+            second = bucketed({"one": Part(first, by("id"))}, summed, {"sums": SUMS})["sums"]
+            assert len(second.collected()) == 100
+            return carried.as_spark(second).frame.rdd.getNumPartitions()
+
+        assert workers.each(work, range(tables)) == [2] * tables
+
+
 def test_small_parts_share_tasks_and_large_ones_do_not() -> None:
     small = [Given(table(10)) for _ in range(6)]
     (task,) = in_tasks(small)

@@ -6,7 +6,7 @@ asked at one moment becomes one DataFrame of packed batches (`tasks.PACKED`), so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Final, NamedTuple, TypeVar
@@ -37,6 +37,11 @@ class _Origin:
 
     rows: int
 
+    @property
+    def counted(self) -> Hashable:
+        """What these rows are counted with, once for all origins that have it."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class _Read(_Origin):
@@ -55,10 +60,23 @@ class _OfSpark(_Origin):
 
 @dataclass(frozen=True, eq=False)
 class _Made(_Origin):
-    """What kernels of buckets have made: the rows of one part of packed ones."""
+    """What kernels of buckets have made: the rows of one part of packed ones, the table's and the output's.
+
+    How many rows each table has is not known. `rows` are those of all tables, so they count once for an
+    output: counted once a table, the next step would have as many more buckets, and each table as many files.
+    """
 
     packed: DataFrame
-    part: str
+    table: int
+    output: str
+
+    @property
+    def part(self) -> str:
+        return f"{self.table}/{self.output}"
+
+    @property
+    def counted(self) -> Hashable:
+        return id(self.packed), self.output
 
 
 class _Flow(NamedTuple):
@@ -224,9 +242,9 @@ class Workers:
         return [request.table(rows) for request, rows in zip(asked, answers, strict=True)]
 
     def _in_buckets(self, asked: Sequence[_InBuckets]) -> list[dict[str, Rows]]:
-        sizes: dict[_Origin, int] = {}
+        sizes: dict[Hashable, int] = {}
         for origin, rows in (size for request in asked for size in request.sizes):
-            sizes[origin] = max(sizes.get(origin, 0), rows)
+            sizes[origin.counted] = max(sizes.get(origin.counted, 0), rows)
         size = sum(sizes.values())
         buckets = max(1, -(-size // BUCKET))
         leaves = [
@@ -249,7 +267,7 @@ class Workers:
         packed = self.kept(dealt.repartitionById(buckets, F.col(TO)).mapInArrow(kernels, _PACKED))
         return [
             {
-                name: SparkRows(self, schema, (_Flow(_Made(size, packed, f"{number}/{name}")),))
+                name: SparkRows(self, schema, (_Flow(_Made(size, packed, number, name)),))
                 for name, schema in request.outputs.items()
             }
             for number, request in enumerate(asked)
