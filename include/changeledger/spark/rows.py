@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
 from changeledger.spark import sinks, tasks
+from changeledger.spark.origins import Made, OfSpark, Origin, Read
 from changeledger.spark.readings import Given, in_tasks
 from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
@@ -31,56 +32,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, eq=False)
-class _Origin:
-    """Where rows come from. `rows`: how many there are, about."""
-
-    rows: int
-
-    @property
-    def counted(self) -> Hashable:
-        """What these rows are counted with, once for all origins that have it."""
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class _Read(_Origin):
-    """Parts that workers read."""
-
-    source: InParts
-
-
-@dataclass(frozen=True, eq=False)
-class _OfSpark(_Origin):
-    """A DataFrame of Spark's own rows."""
-
-    frame: DataFrame
-    schema: pa.Schema
-
-
-@dataclass(frozen=True, eq=False)
-class _Made(_Origin):
-    """What kernels of buckets have made: the rows of one part of packed ones, the table's and the output's.
-
-    How many rows each table has is not known. `rows` are those of all tables, so they count once for an
-    output: counted once a table, the next step would have as many more buckets, and each table as many files.
-    """
-
-    packed: DataFrame
-    table: int
-    output: str
-
-    @property
-    def part(self) -> str:
-        return f"{self.table}/{self.output}"
-
-    @property
-    def counted(self) -> Hashable:
-        return id(self.packed), self.output
-
-
 class _Flow(NamedTuple):
-    origin: _Origin
+    origin: Origin
     steps: tuple[BatchKernel, ...] = ()
 
     @property
@@ -150,7 +103,7 @@ class _InBuckets(NamedTuple):
     outputs: Mapping[str, pa.Schema]
 
     @property
-    def sizes(self) -> Iterator[tuple[_Origin, int]]:
+    def sizes(self) -> Iterator[tuple[Origin, int]]:
         """How many rows come from where, about; mere numbers weigh as much as fewer rows."""
         for rows in (as_spark(part.rows) for part in self.parts.values()):
             is_narrow = all(pa.types.is_primitive(field.type) for field in rows.schema)
@@ -190,7 +143,7 @@ class Workers:
 
     def read(self, source: InParts) -> SparkRows:
         """The rows that workers read."""
-        origin = _Read(sum(source.weights), source)
+        origin = Read(sum(source.weights), source)
         return SparkRows(self, source.schema, (_Flow(origin),) if source.parts else ())
 
     def given(self, table: pa.Table) -> SparkRows:
@@ -200,7 +153,7 @@ class Workers:
     def of_spark(self, frame: DataFrame, rows: int = 0, schema: pa.Schema | None = None) -> SparkRows:
         """A DataFrame's rows, in the types of `schema`. `rows`: how many there are, about."""
         kinds = to_arrow_schema(frame.schema) if schema is None else schema
-        return SparkRows(self, kinds, (_Flow(_OfSpark(rows, frame, kinds)),))
+        return SparkRows(self, kinds, (_Flow(OfSpark(rows, frame, kinds)),))
 
     def answers(self, asked: Sequence[Asked]) -> list[pa.Table]:
         """What is asked, by one job with whatever others ask at the moment."""
@@ -267,7 +220,7 @@ class Workers:
         packed = self.kept(dealt.repartitionById(buckets, F.col(TO)).mapInArrow(kernels, _PACKED))
         return [
             {
-                name: SparkRows(self, schema, (_Flow(_Made(size, packed, number, name)),))
+                name: SparkRows(self, schema, (_Flow(Made(size, packed, number, name)),))
                 for name, schema in request.outputs.items()
             }
             for number, request in enumerate(asked)
@@ -276,12 +229,12 @@ class Workers:
     def frames(self, leaves: Sequence[tuple[_Flow, Sink]], schema: pa.Schema) -> list[DataFrame]:
         """What the sinks make of the flows' rows: one DataFrame for all that workers read, one for each that
         kernels of buckets have made, one for each of Spark's own."""
-        by_origin: dict[_Origin, list[tuple[Sequence[BatchKernel], Sink]]] = {}
+        by_origin: dict[Origin, list[tuple[Sequence[BatchKernel], Sink]]] = {}
         for flow, sink in leaves:
             by_origin.setdefault(flow.origin, []).append((flow.steps, sink))
         trees = {origin: tasks.tree(of) for origin, of in by_origin.items()}
         kinds, dataframes = spark_schema(schema), []
-        read = {origin: of for origin, of in trees.items() if isinstance(origin, _Read)}
+        read = {origin: of for origin, of in trees.items() if isinstance(origin, Read)}
         if read:
             of_tasks = in_tasks([origin.source for origin in read])
             numbers = self._session().range(0, len(of_tasks), 1, len(of_tasks))
@@ -290,9 +243,9 @@ class Workers:
             dataframes.append(numbers.mapInArrow(reading, kinds))
         kernel_outputs: dict[int, tuple[DataFrame, dict[str, tasks.Tree]]] = {}
         for origin, of in trees.items():
-            if isinstance(origin, _Made):
+            if isinstance(origin, Made):
                 kernel_outputs.setdefault(id(origin.packed), (origin.packed, {}))[1][origin.part] = of
-            elif isinstance(origin, _OfSpark):
+            elif isinstance(origin, OfSpark):
                 dataframes.append(origin.frame.mapInArrow(tasks.ReadRows(origin.schema, of), kinds))
         for packed, parts in kernel_outputs.values():
             dataframes.append(
