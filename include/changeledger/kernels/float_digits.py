@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, valid
+from changeledger.kernels.arrow import Bools, flags_of, valid
 
 # So many digits a number keeps whatever they are; with so many every number can be told apart.
 _SURE = {pa.float32(): 6, pa.float64(): 15}
@@ -41,21 +41,21 @@ def doubtful(texts: pa.StringArray, values: pa.Array) -> Bools:
     is_zero = pc.and_(pc.equal(values, pa.scalar(0.0, values.type)), pc.not_equal(digits, ""))
     is_sure = pc.less_equal(pc.binary_length(digits), _SURE[values.type])
     is_usual = pc.or_(is_sure, pc.equal(digits, _significant(pc.cast(values, pa.string()))))
-    is_doubtful: Bools = valid(values) & ~_true(is_usual)
+    is_doubtful: Bools = valid(values) & ~flags_of(is_usual)
     rows = np.flatnonzero(is_doubtful)
     if len(rows):
         at = pa.array(rows)
-        is_doubtful[rows] = ~_true(_is_in_full(digits.take(at), values.take(at)))
-    return is_doubtful | _true(is_zero)
+        is_doubtful[rows] = ~flags_of(_is_in_full(digits.take(at), values.take(at)))
+    return is_doubtful | flags_of(is_zero)
 
 
 def rounded(wide: pa.Array, narrow: pa.Array) -> Bools:
     """Which 64-bit numbers are neither the 32-bit ones nor of their fewest digits."""
-    is_other: Bools = _true(pc.not_equal(wide, pc.cast(narrow, pa.float64())))
+    is_other = flags_of(pc.not_equal(wide, pc.cast(narrow, pa.float64())))
     rows = np.flatnonzero(is_other)
     if len(rows):
         texts = [pc.cast(numbers.take(pa.array(rows)), pa.string()) for numbers in (wide, narrow)]
-        is_other[rows] = ~_true(pc.equal(*map(_significant, texts)))
+        is_other[rows] = ~flags_of(pc.equal(*map(_significant, texts)))
     return is_other
 
 
@@ -73,8 +73,3 @@ def _is_in_full(digits: pa.StringArray, values: pa.Array) -> pa.BooleanArray:
 def _significant(texts: pa.StringArray) -> pa.StringArray:
     """The digits of numbers, without zeros at either end."""
     return pc.utf8_trim(pc.replace_substring_regex(texts, "[eE].*|[-+.]", ""), "0")
-
-
-def _true(condition: pa.BooleanArray) -> Bools:
-    flags: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False).copy()
-    return flags

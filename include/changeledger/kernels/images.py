@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, Bytes, arrow_type, named_where, row_type, valid
+from changeledger.kernels.arrow import Bools, Bytes, arrow_type, flags_of, named_where, row_type, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
@@ -82,9 +82,7 @@ def states(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
 def differs(cells: pa.Array, other: pa.Array) -> Bools:
     """NOT (cells <=> other): two NULLs are equal; so are 0 and -0."""
     known = valid(cells), valid(other)
-    unequal = pc.not_equal(cells, other)
-    different: Bools = pc.fill_null(unequal, fill_value=False).to_numpy(zero_copy_only=False)
-    different |= known[0] != known[1]
+    different: Bools = flags_of(pc.not_equal(cells, other)) | (known[0] != known[1])
     return different
 
 

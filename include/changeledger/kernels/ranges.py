@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, numbers, valid
+from changeledger.kernels.arrow import Bools, flags_of, numbers, valid
 from changeledger.model.sql_type import SqlType
 
 _MINUTE = 60_000_000
@@ -62,8 +62,7 @@ def outside(sql: SqlType, values: pa.Array) -> Bools | None:
     if known is None:
         return None
     least, most = (pa.scalar(bound, values.type) for bound in known[:2])
-    beyond = pc.or_(pc.less(values, least), pc.greater(values, most))
-    is_outside: Bools = pc.fill_null(beyond, fill_value=False).to_numpy(zero_copy_only=False)
+    is_outside = flags_of(pc.or_(pc.less(values, least), pc.greater(values, most)))
     if known.step is not None:
         is_outside = is_outside | (valid(values) & (numbers(values) % known.step != 0))
     return is_outside if is_outside.any() else None

@@ -107,23 +107,16 @@ class ResolveChanges:
 
 def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
     """`LEFT_COLUMNS` of records that became no change."""
-    said = {"window_id": window_id, "table": table}
-    columns = [
-        pa.array([said[f.name]], f.type).take(pa.array(np.zeros(decoded.num_rows, np.int32)))
-        if f.name in said
-        else decoded.column(f.name)
-        if f.name in decoded.schema.names
-        # A record of no table stands nowhere.
-        else pa.nulls(decoded.num_rows, f.type)
-        for f in LEFT_COLUMNS
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=LEFT_COLUMNS)
+    same = {"window_id": window_id, "table": table}
+    said = {name: pa.repeat(pa.scalar(text, pa.string()), len(decoded)) for name, text in same.items()}
+    columns = dict(zip(decoded.schema.names, decoded.columns, strict=True)) | said
+    return as_batch(_as_left(pa.table(columns)))
 
 
-def _as_left(dispositions: pa.Table) -> pa.Table:
-    size = len(dispositions)
+def _as_left(said: pa.Table) -> pa.Table:
+    """`LEFT_COLUMNS`; NULL if nothing says it: where a record of no table stands, how a repetition came."""
     columns = [
-        dispositions.column(f.name) if f.name in dispositions.column_names else pa.nulls(size, f.type)
+        said.column(f.name) if f.name in said.column_names else pa.nulls(len(said), f.type)
         for f in LEFT_COLUMNS
     ]
     return pa.table(columns, schema=LEFT_COLUMNS)

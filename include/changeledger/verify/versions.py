@@ -126,8 +126,8 @@ class MakeVersions:
             None if is_source else self.read.states(batch),
             [form.value for form in self.read.columns.forms],
         )
-        if is_source:
-            cells = replace(cells, numbers=np.where(self.read.unfit(batch), _UNFIT, cells.numbers))
+        if is_source and (unfit := self.read.unfit(batch)).any():
+            cells = replace(cells, numbers=np.where(unfit, _UNFIT, cells.numbers))
         present = set(batch.schema.names)
         names = ("change_id", "sort_key", "next_sort_key", "is_deleted")
         absent = {name: pa.nulls(size, VERSIONS.field(name).type) for name in names}

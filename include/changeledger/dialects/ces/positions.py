@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.ces.events import Event
 from changeledger.kernels import lsn, sql_text
-from changeledger.kernels.arrow import INSTANT, Bools, Indices, fixed_width, numbers, valid
+from changeledger.kernels.arrow import INSTANT, Bools, Indices, fixed_width, flags_of, numbers, valid
 from changeledger.kernels.lsn import Lsns
 from changeledger.kernels.sql_text import MICROS
 
@@ -98,10 +98,7 @@ def _number(value: str | int) -> int | None:
 
 
 def _differ(ordinals: pa.Int64Array, others: pa.Int64Array) -> Bools:
-    differs: Bools = pc.fill_null(pc.not_equal(ordinals, others), fill_value=False).to_numpy(
-        zero_copy_only=False
-    )
-    return differs
+    return flags_of(pc.not_equal(ordinals, others))
 
 
 def sort_keys(place: Positions, operations: Sequence[str]) -> pa.BinaryArray:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from changeledger.dialects.debezium.structs import Typed
 from changeledger.dialects.debezium.values import UNUSUAL, Cell
-from changeledger.kernels.arrow import Bools, Indices, places
+from changeledger.kernels.arrow import Bools, Indices, flags_of, places
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.images import Image
 
@@ -72,9 +72,8 @@ def _converted(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
     for placeholder in cell.placeholders:
         is_placeholder = pc.equal(texts, placeholder)
         if pc.any(is_placeholder).as_py():
-            flags = pc.fill_null(is_placeholder, fill_value=False).to_numpy(zero_copy_only=False)
             held = np.zeros(len(values), np.uint8) if held is None else held
-            held[flags] = UNAVAILABLE
+            held[flags_of(is_placeholder)] = UNAVAILABLE
             texts = pc.if_else(is_placeholder, pa.scalar(None, pa.string()), texts)
     return cell.convert(texts), held
 

@@ -19,7 +19,7 @@ from changeledger.dialects.debezium.single import OPERATIONS, Event
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import avro, changes, images, lsn
-from changeledger.kernels.arrow import Bools
+from changeledger.kernels.arrow import Bools, flags_of
 from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
 from changeledger.kernels.cells import UNAVAILABLE
 from changeledger.kernels.changes import Changes
@@ -142,10 +142,10 @@ def _columns(numbered_events: Sequence[tuple[int, Event]], plan: TablePlan) -> p
 def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     op, connector, written = read.column("op"), read.column("connector"), plan.writer_schema
     before, after = (events.image(read, side, len(written.columns)) for side in events.SIDES)
-    is_update, is_delete = (_flags(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
-    before = _key_only_delete(before, is_delete & _flags(pc.equal(connector, "postgresql")), plan)
+    is_update, is_delete = (flags_of(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
+    before = _key_only_delete(before, is_delete & flags_of(pc.equal(connector, "postgresql")), plan)
     place = positions(read, raw)
-    of_sqlserver = _flags(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
+    of_sqlserver = flags_of(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
     misplaced = _misplaced(before, after, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     rows = large_values.Rows(is_update & of_sqlserver, is_delete & of_sqlserver)
@@ -199,11 +199,6 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
     return pc.coalesce(own, lsn.to_text(commit))
 
 
-def _flags(condition: pa.BooleanArray) -> Bools:
-    flags: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
-    return flags
-
-
 def _operations(op: pa.StringArray) -> pa.StringArray:
     names = pa.array(list(OPERATIONS.values()), pa.string())
     return names.take(pc.index_in(op, value_set=pa.array(list(OPERATIONS), pa.string())))
@@ -230,7 +225,7 @@ def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:
         return before
     empty = deletes & before.present
     for at in others:
-        empty &= _flags(pc.is_null(before.cells[at]))
+        empty &= flags_of(pc.is_null(before.cells[at]))
     states = np.zeros((len(empty), len(columns)), np.uint8) if before.states is None else before.states.copy()
     states[np.ix_(empty, np.array(others))] = UNAVAILABLE
     return Image(before.present, before.cells, states)

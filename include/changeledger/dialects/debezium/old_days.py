@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools
+from changeledger.kernels.arrow import Bools, flags_of
 from changeledger.kernels.images import Image
 from changeledger.model.contract import Contract
 
@@ -37,6 +37,5 @@ def in_images(before: Image, after: Image, columns_of: Contract) -> Bools:
         for image in (before, after):
             cells = image.cells[at]
             first = pa.scalar(_FIRST_CERTAIN[column.spark_type], cells.type)
-            is_old = pc.fill_null(pc.less(cells, first), fill_value=False)
-            has_one |= is_old.to_numpy(zero_copy_only=False) & image.present
+            has_one |= flags_of(pc.less(cells, first)) & image.present
     return has_one

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changeledger.kernels import lsn
-from changeledger.kernels.arrow import INSTANT, Bools, Bytes, fixed_width, numbers, valid
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, equal, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 
 # In milliseconds: the first year in which a time is a time.
@@ -51,17 +50,12 @@ def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
     ordinal = events.column("ordinal")
     rank = np.zeros((len(op), 1), np.uint8)
     for letter, number in _RANKS.items():
-        rank[_equal(op, letter)] = number
+        rank[equal(op, letter)] = number
     key = np.hstack([*_place(commit, change, ordinal, snapshot, raw), rank])
     sort_key = fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
     # An incremental snapshot carries the stream's position; one of the whole table has none in a transaction.
-    known = change.known & (~snapshot | _equal(events.column("snapshot"), "incremental"))
+    known = change.known & (~snapshot | equal(events.column("snapshot"), "incremental"))
     return Positions(commit, change._replace(known=known), ordinal, sort_key, committed_at, suspect, snapshot)
-
-
-def _equal(texts: pa.StringArray, text: str) -> Bools:
-    equal: Bools = pc.fill_null(pc.equal(texts, text), fill_value=False).to_numpy(zero_copy_only=False)
-    return equal
 
 
 def _lsns(lsn_bytes: pa.BinaryArray) -> Lsns:
@@ -82,7 +76,7 @@ def _or(lsns: Lsns, other: Lsns) -> Lsns:
 def _is_snapshot(events: pa.RecordBatch) -> Bools:
     """Absent is false. Other producers write a row of a snapshot as an insert."""
     op, words = events.column("op"), events.column("snapshot")
-    return _equal(op, "r") | (_equal(op, "c") & valid(words) & ~_equal(words, "false"))
+    return equal(op, "r") | (equal(op, "c") & valid(words) & ~equal(words, "false"))
 
 
 def _committed(events: pa.RecordBatch, received: pa.TimestampArray) -> tuple[pa.TimestampArray, Bools]:

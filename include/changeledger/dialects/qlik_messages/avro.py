@@ -20,6 +20,7 @@ from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages import avro_values
 from changeledger.dialects.qlik_messages.metadata import MAGIC, is_kept
 from changeledger.kernels import avro
+from changeledger.kernels.arrow import flags_of
 from changeledger.kernels.avro import BrokenRecord, Node, NotUtf8, Schema, UnusableSchema
 from changeledger.kernels.json_text import UNREADABLE
 
@@ -191,7 +192,7 @@ def in_json(raw: pa.RecordBatch, schemas: Schemas) -> tuple[list[bytes | None], 
     values: list[bytes | None] = column.to_pylist()
     problems: dict[int, Problem] = {}
     doubtful = pc.or_(pc.less(column, b"\1"), pc.starts_with(column, MAGIC))
-    for at in np.flatnonzero(pc.fill_null(doubtful, fill_value=False).to_numpy(zero_copy_only=False)):
+    for at in np.flatnonzero(flags_of(doubtful)):
         value = values[at]
         if value is not None and is_avro(value):
             values[at], problem = as_json(value, schemas)

@@ -23,7 +23,7 @@ from changeledger.dialects.tables.outcomes import Decoded, Problems
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import RawRows
 from changeledger.kernels import fingerprints, images, lsn, masks
-from changeledger.kernels.arrow import Bools, Bytes, Indices, fixed_width, valid
+from changeledger.kernels.arrow import Bools, Bytes, Indices, fixed_width, flags_of, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
@@ -82,15 +82,10 @@ def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: 
     if wide.any():
         # The rows may lack the table's last columns, whose bits the mask has. But none has more bytes than
         # SQL Server's type, and an insert or delete sets all bits.
-        full = _flags(pc.match_substring_regex(masks.to_hex(header.mask), _FULL))
+        full = flags_of(pc.match_substring_regex(masks.to_hex(header.mask), _FULL))
         bad |= wide & ((width > _MASK_BYTES) | (np.isin(header.code, (_DELETE, _INSERT)) & ~full))
     expected = f"the mask of {plan.writer_schema.table} has {needed} bytes, this one is 0x"
     problems.add(bad, "mask_width", lambda row: expected + header.mask[row].as_py().hex().upper())
-
-
-def _flags(condition: pa.BooleanArray) -> Bools:
-    flags: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
-    return flags
 
 
 def _highest(plan: TablePlan) -> int:

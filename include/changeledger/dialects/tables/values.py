@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from changeledger.dialects.tables import usual
 from changeledger.dialects.tables.rows import RawRows, Read, kind_of
 from changeledger.dialects.tables.texts import as_text
-from changeledger.kernels import cells, masks, ranges, sql_text
+from changeledger.kernels import cells, masks, sql_text
 from changeledger.kernels.arrow import NAMES, Bools, arrow_type, named_where, numbers, row_type, valid
 from changeledger.kernels.binary_text import sizes
 from changeledger.model.change import UNFIT_COLUMNS
@@ -157,15 +157,12 @@ def _date_and_clock(text: str) -> str:
 
 def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
     """NULL if SQL Server's type has no such value: a tinyint ends at 255, a float is finite."""
-    outside = ranges.outside(sql, values)
-    if outside is not None:
-        return pc.if_else(pa.array(outside), pa.scalar(None, values.type), values)
     if sql.base == "tinyint":
         fits = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, 255))
     elif pa.types.is_floating(values.type):
         fits = pc.is_finite(values)
     else:
-        return values
+        return cells.in_range(sql, cells.Cells(values)).values
     return pc.if_else(fits, values, pa.scalar(None, values.type))
 
 
