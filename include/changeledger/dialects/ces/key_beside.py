@@ -36,8 +36,15 @@ def contradicted(events: Sequence[Event], before: Side, after: Side, plan: Table
     beside = side([event.key_beside for event in events], plan)
     contradicts |= beside.image.present
     for image in (before, after):
-        contradicts &= ~image.image.present | _differs(beside, image)
+        contradicts &= ~_has_key(image, plan) | _differs(beside, image)
     return contradicts
+
+
+def _has_key(image: Side, plan: TablePlan) -> Bools:
+    """Which rows have a column of the key in the image."""
+    is_key = [column.key_position > 0 for column in plan.writer_schema.columns]
+    has_key: Bools = image.image.present & (image.states[:, is_key] == KNOWN).any(axis=1)
+    return has_key
 
 
 def _differs(beside: Side, image: Side) -> Bools:

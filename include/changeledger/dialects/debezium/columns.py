@@ -13,7 +13,7 @@ from msgspec import UNSET
 from changeledger.dialects.debezium.structs import Typed
 from changeledger.dialects.debezium.values import UNUSUAL, Cell
 from changeledger.kernels.arrow import Bools, Indices, flags_of, places
-from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE, Cells
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.images import Image
 
 
@@ -68,14 +68,11 @@ def _converted(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
     if not cell.is_text:
         return cell.convert(values), None
     texts = pa.array(values, pa.string())
-    held = None
-    for placeholder in cell.placeholders:
-        is_placeholder = pc.equal(texts, placeholder)
-        if pc.any(is_placeholder).as_py():
-            held = np.zeros(len(values), np.uint8) if held is None else held
-            held[flags_of(is_placeholder)] = UNAVAILABLE
-            texts = pc.if_else(is_placeholder, pa.scalar(None, pa.string()), texts)
-    return cell.convert(texts), held
+    is_placeholder = pc.is_in(texts, pa.array(cell.placeholders))
+    if not pc.any(is_placeholder).as_py():
+        return cell.convert(texts), None
+    held = np.where(flags_of(is_placeholder), UNAVAILABLE, KNOWN).astype(np.uint8)
+    return cell.convert(pc.if_else(is_placeholder, pa.scalar(None, pa.string()), texts)), held
 
 
 def _one_by_one(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:

@@ -53,7 +53,7 @@ UNUSUAL = (pa.ArrowException, TypeError, OverflowError, ValueError)
 def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) -> Cell:
     """`field`: what the schema block of the messages says of the column."""
     sql = column.sql_type
-    placeholders = _placeholders(sql, source, field)
+    placeholders = _placeholders(column, source, field)
     contradiction = fields.contradiction(sql, source, field)
     if contradiction is not None:
         nothing = _of_tokens(_no_value, arrow_type(sql.spark))
@@ -144,15 +144,21 @@ def _is_hex(source: DebeziumSource, field: Field | None) -> bool:
     return source.binary_handling_mode == "hex" and not is_bytes
 
 
-def _placeholders(sql: SqlType, source: DebeziumSource, field: Field | None) -> tuple[str, ...]:
+def _placeholders(column: Column, source: DebeziumSource, field: Field | None) -> tuple[str, ...]:
+    """What stands for a value that the connector could not read, as text and as text of bytes.
+
+    A text whose type nobody states may be bytes: in hex or in base64, if the block does not say it.
+    """
     raw = source.placeholder_bytes
     # As Java makes text of bytes that are none.
     plain = raw.decode(errors="replace")
-    if sql.spark == "string":
-        return (plain,)
-    if _is_hex(source, field):
-        return plain, raw.hex(), raw.hex().upper()
-    return tuple(dict.fromkeys((plain, b64encode(raw).decode(), urlsafe_b64encode(raw).decode())))
+    in_hex, in_base64 = (raw.hex(), raw.hex().upper()), (b64encode(raw), urlsafe_b64encode(raw))
+    texts = (plain, *in_hex, *(text.decode() for text in in_base64))
+    if column.spark_type != "string":
+        texts = texts[:3] if _is_hex(source, field) else (plain, *texts[3:])
+    elif column.length_stated:
+        texts = (plain,)
+    return tuple(dict.fromkeys(texts))
 
 
 def _of_tokens(read: Reader, kind: pa.DataType) -> Callable[[Sequence[Any]], Cells]:
