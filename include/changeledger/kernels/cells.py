@@ -20,8 +20,6 @@ from changeledger.model.sql_type import SqlType
 # Of each cell of an image, why it has no value that could be believed; 0 if it has one.
 KNOWN, UNAVAILABLE, NOT_CAPTURED = 0, 1, 2
 
-_GUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
-_OFFSET_CLOCK = r"^(?P<day>\d{4}-\d\d-\d\d)T(?P<clock>(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(?P<part>\d{1,%d}))?(?P<zone>[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00)|Z)$"  # noqa: E501
 _BASE64 = np.full(256, 255, np.uint8)
 for _at, _letter in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):
     _BASE64[_letter] = _at
@@ -56,63 +54,6 @@ def one_by_one(read: sql_text.Reader, kind: pa.DataType) -> FromTexts:
         return Cells(values, unfit if unfit.any() else None)
 
     return convert
-
-
-def from_texts(sql: SqlType, read: sql_text.Reader) -> FromTexts:
-    """How texts of a type become its values. `read` reads one of them."""
-    alone = one_by_one(read, arrow_type(sql.spark))
-    quick: dict[str, Callable[[pa.StringArray], pa.Array | None]] = {
-        "uniqueidentifier": _guids,
-        "char": lambda texts: _padded(texts, sql.length or 1),
-        "nchar": lambda texts: _padded(texts, sql.length or 1),
-        "datetimeoffset": lambda texts: _with_offsets(texts, sql.fraction_digits),
-    }
-    convert = quick.get(sql.base)
-    if convert is None:
-        return Cells if sql.spark == "string" and sql.base not in _CANONICAL else alone
-
-    def either(texts: pa.StringArray) -> Cells:
-        values = convert(texts)
-        return alone(texts) if values is None else Cells(values)
-
-    return either
-
-
-# Types that are text in the lake, in a form of their own.
-_CANONICAL = {"time", "datetime2"}
-
-
-def _every(condition: pa.BooleanArray) -> bool:
-    all_true = pc.all(condition, skip_nulls=True).as_py()
-    return all_true is not False
-
-
-def _guids(texts: pa.StringArray) -> pa.Array | None:
-    return pc.ascii_upper(texts) if _every(pc.match_substring_regex(texts, _GUID)) else None
-
-
-def _padded(texts: pa.StringArray, length: int) -> pa.Array | None:
-    return pc.ascii_rpad(texts, width=length, padding=" ") if _every(pc.string_is_ascii(texts)) else None
-
-
-def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array | None:
-    """Texts with as many digits of a second as the type has, or fewer; None if one is otherwise."""
-    if not digits or not _every(pc.match_substring_regex(texts, _OFFSET_CLOCK % digits)):
-        return None
-    parts = pc.extract_regex(texts, _OFFSET_CLOCK % digits)
-    day, clock, part, zone = (parts.field(name) for name in ("day", "clock", "part", "zone"))
-    try:
-        days = numbers(pc.cast(day.drop_null() if day.null_count else day, pa.date32()))
-    except pa.ArrowInvalid:
-        return None
-    if len(days) and int(days.min()) < sql_text.DAYS[0]:
-        return None
-    fraction = pc.ascii_rpad(part, width=digits, padding="0")
-    greenwich = pc.or_(pc.equal(zone, "Z"), pc.equal(zone, "-00:00"))
-    offset = pc.if_else(greenwich, "+00:00", zone)
-    joined = pc.binary_join_element_wise(pc.binary_join_element_wise(day, clock, "T"), fraction, ".")
-    joined = pc.binary_join_element_wise(joined, offset, "")
-    return pc.if_else(pc.is_null(texts), pa.scalar(None, pa.string()), joined)
 
 
 def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most_bytes: int) -> Cells:

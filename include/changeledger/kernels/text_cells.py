@@ -6,13 +6,15 @@ what the reader of a single text (`sql_text`) takes too; any other text is read 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels import cells, float_digits
+from changeledger.kernels import cells, float_digits, sql_text
 from changeledger.kernels.arrow import arrow_type, numbers, valid
 from changeledger.kernels.cells import Cells, FromTexts
 from changeledger.kernels.sql_text import DAYS, MICROS, Reader
@@ -23,11 +25,38 @@ _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _FLOAT = r"^-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,3})?$"
 # Of a second, the digits of a `datetime`, which counts thirds of 10 ms: .8833333 is .883 in its own text.
 _THIRDS = r"\.[0-9]{2}(?:3{2,7}|6{1,6}7)"
-# Where the parts of `2026-08-07 16:25:00.8833333` begin.
-_AT_CLOCK, _AT_FRACTION = 11, 20
+# Where in `2026-08-07 16:25:00.8833333` the clock begins, and the seconds end.
+_AT_CLOCK, _SECONDS_END = 11, 19
 
-# A column of texts that all fit a pattern as values; raises ArrowInvalid where a value is out of range.
+_GUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+_OFFSET = r" ?(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00)|Z)$"
+_BITS = pa.array(["0", "1", "false", "true"])
+_DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
+_MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z")
+
+# Which texts are in the usual form.
+Fits = Callable[[pa.StringArray], pa.BooleanArray]
+# A column of texts that are all so as values; raises ArrowInvalid where a value is out of range.
 Quick = Callable[[pa.StringArray], pa.Array]
+
+
+def lenient_reader(sql: SqlType) -> Reader:
+    """As `sql_text.reader`, of writers that add a Z or a midnight, which say nothing, or leave zeros out."""
+    read, form = sql_text.reader(sql), _FORMS.get("datetime" if sql.base in _DATE_AND_CLOCK else sql.base)
+    return read if form is None else lambda text: read(form(text))
+
+
+def _date_and_clock(text: str) -> str:
+    text = text.rstrip("Z")
+    return text + {10: " 00:00:00", 16: ":00"}.get(len(text), "")
+
+
+_FORMS: dict[str, Callable[[str], str]] = {
+    "datetime": _date_and_clock,
+    "date": lambda text: _MIDNIGHT.sub(r"\1", text) if len(text) > 10 else text,
+    # PostgreSQL prints whole hours alone.
+    "datetimeoffset": lambda text: f"{text}:00" if text[-3:-2] in {"+", "-"} else text,
+}
 
 
 def from_texts(sql: SqlType, read: Reader) -> FromTexts:
@@ -35,13 +64,13 @@ def from_texts(sql: SqlType, read: Reader) -> FromTexts:
     if sql.base in {"float", "real"}:
         return _floats(sql, read)
     conversion = _quick(sql)
-    if conversion is None:
-        return cells.from_texts(sql, read)
-    pattern, quick = conversion
     alone = cells.one_by_one(read, arrow_type(sql.spark))
+    if conversion is None:
+        return Cells if sql.spark == "string" else alone
+    fits_of, quick = conversion
 
     def convert(texts: pa.StringArray) -> Cells:
-        fits = pc.match_substring_regex(texts, pattern)
+        fits = fits_of(texts)
         try:
             if pc.all(fits).as_py() is not False:
                 return cells.in_range(sql, Cells(quick(texts)))
@@ -73,19 +102,36 @@ def _floats(sql: SqlType, read: Reader) -> FromTexts:
     return convert
 
 
-def _quick(sql: SqlType) -> tuple[str, Quick] | None:
-    """The pattern of the usual form of a type, and how it is converted; None for types without one."""
-    kind = arrow_type(sql.spark)
+def _quick(sql: SqlType) -> tuple[Fits, Quick] | None:
+    """How the usual form of a type is known, and how it is converted; None for types without one."""
+    if sql.base in {"char", "nchar"}:
+        length = sql.length or 1
+        return pc.string_is_ascii, lambda texts: pc.ascii_rpad(texts, width=length, padding=" ")
+    conversion = _of_pattern(sql)
+    if conversion is None:
+        return None
+    pattern, quick = conversion
+    return partial(pc.match_substring_regex, pattern=pattern), quick
+
+
+def _of_pattern(sql: SqlType) -> tuple[str, Quick] | None:
+    kind, digits = arrow_type(sql.spark), sql.fraction_digits
     if sql.spark in {"smallint", "int", "bigint"}:
         return _whole(sql, kind)
     if sql.spark.startswith("decimal"):
         return _decimal(kind)
+    if sql.base == "bit":
+        bits = pa.array([False, True, False, True])
+        return "^(?:0|1|false|true)$", lambda texts: bits.take(pc.index_in(texts, value_set=_BITS))
+    if sql.base == "uniqueidentifier":
+        return _GUID, pc.ascii_upper
     if sql.base == "date":
         return f"^{_DAY}$", lambda texts: _from_the_year_1(pc.cast(texts, kind), DAYS[0])
     if sql.base == "time":
-        digits = sql.fraction_digits
-        return f"^{_CLOCK}{_fraction(digits)}$", lambda texts: _clock(texts, 0, digits)
-    return _datetime(sql) if sql.base in {"datetime", "smalldatetime", "datetime2"} else None
+        return f"^{_CLOCK}{_fraction(digits)}$", lambda texts: _padded(texts, _SECONDS_END - _AT_CLOCK, digits)
+    if sql.base == "datetimeoffset":
+        return f"^{_DAY}[ T]{_CLOCK}{_fraction(digits)}{_OFFSET}", lambda texts: _with_offsets(texts, digits)
+    return _datetime(sql) if sql.base in _DATE_AND_CLOCK else None
 
 
 def _fraction(digits: int) -> str:
@@ -125,7 +171,7 @@ def _datetime(sql: SqlType) -> tuple[str, Quick]:
         return pattern, lambda texts: _day_and_clock(texts, digits)
 
     def convert(texts: pa.StringArray) -> pa.Array:
-        in_micros = pc.utf8_slice_codeunits(texts, 0, _AT_FRACTION + 6)
+        in_micros = pc.utf8_slice_codeunits(texts, 0, _SECONDS_END + 7)
         timestamps = _from_the_year_1(pc.cast(in_micros, pa.timestamp("us")), MICROS[0])
         return pc.round_temporal(timestamps, unit="millisecond") if is_in_thirds else timestamps
 
@@ -133,15 +179,23 @@ def _datetime(sql: SqlType) -> tuple[str, Quick]:
 
 
 def _day_and_clock(texts: pa.StringArray, digits: int) -> pa.Array:
-    day = pc.utf8_slice_codeunits(texts, 0, 10)
-    _from_the_year_1(pc.cast(day, pa.date32()), DAYS[0])
-    return pc.binary_join_element_wise(day, _clock(texts, _AT_CLOCK, digits), " ")
+    _from_the_year_1(pc.cast(pc.utf8_slice_codeunits(texts, 0, 10), pa.date32()), DAYS[0])
+    return _padded(pc.replace_substring(texts, "T", " "), _SECONDS_END, digits)
 
 
-def _clock(texts: pa.StringArray, start: int, digits: int) -> pa.Array:
-    """`hh:mm:ss`, which begins at `start`, with exactly this many digits of a second."""
-    seconds = pc.utf8_slice_codeunits(texts, start, start + 8)
+def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array:
+    greenwich = pc.or_(pc.ends_with(texts, "Z"), pc.ends_with(texts, "-00:00"))
+    offset = pc.if_else(greenwich, "+00:00", pc.utf8_slice_codeunits(texts, -6))
+    local = _day_and_clock(pc.replace_substring_regex(texts, _OFFSET, ""), digits)
+    return pc.binary_join_element_wise(pc.replace_substring(local, " ", "T"), offset, "")
+
+
+def _padded(texts: pa.StringArray, seconds_end: int, digits: int) -> pa.Array:
+    """Texts that are times to this place, and have a fraction of a second behind it, or none: with exactly
+    this many digits of it."""
     if not digits:
-        return seconds
-    part = pc.utf8_slice_codeunits(texts, start + 9, start + 9 + digits)
-    return pc.binary_join_element_wise(seconds, pc.ascii_rpad(part, width=digits, padding="0"), ".")
+        return pc.utf8_slice_codeunits(texts, 0, seconds_end)
+    is_whole = pc.equal(pc.binary_length(texts), seconds_end)
+    texts = pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".", ""), texts)
+    end = seconds_end + 1 + digits
+    return pc.ascii_rpad(pc.utf8_slice_codeunits(texts, 0, end), width=end, padding="0")

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.dialects.tables import usual, values
+from changeledger.dialects.tables import values
 from changeledger.dialects.tables.rows import RawRows
+from changeledger.kernels import cells, text_cells
+from changeledger.kernels.arrow import arrow_type
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 
@@ -42,6 +44,10 @@ NEAR = {
 }  # fmt: skip
 
 
+def one_by_one(texts: pa.StringArray, sql: SqlType) -> pa.Array:
+    return cells.one_by_one(text_cells.lenient_reader(sql), arrow_type(sql.spark))(texts).values
+
+
 @pytest.mark.parametrize("kind", NEAR)
 def test_a_column_at_once_is_what_its_texts_are_one_by_one(kind: str) -> None:
     sql = SqlType.parse(kind)
@@ -51,8 +57,7 @@ def test_a_column_at_once_is_what_its_texts_are_one_by_one(kind: str) -> None:
     @given(st.lists(st.one_of(text, text, text, st.none()), min_size=1, max_size=3))
     def same(texts: list[str | None]) -> None:
         column = pa.array(texts, pa.string())
-        found = usual.converted(column, sql)
-        assert found is None or found.equals(values._one_by_one(column, sql))
+        assert values.of_texts(column, sql).equals(one_by_one(column, sql))
 
     same()
 
@@ -69,9 +74,8 @@ USUAL = {
 @pytest.mark.parametrize("kind", USUAL)
 def test_usual_texts_are_read_at_once(kind: str) -> None:
     column = pa.array([USUAL[kind], None])
-    found = usual.converted(column, SqlType.parse(kind))
-    assert found is not None
-    assert found.equals(values._one_by_one(column, SqlType.parse(kind)))
+    sql = SqlType.parse(kind)
+    assert text_cells.from_texts(sql, pytest.fail)(column).values.equals(one_by_one(column, sql))
 
 
 GUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium import decimals, fields, times
 from changeledger.dialects.debezium.fields import Field
-from changeledger.kernels import cells, json_text, ranges, sql_text
+from changeledger.kernels import cells, json_text, ranges, sql_text, text_cells
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.binary_text import from_hex, from_padded_base64, of_size
 from changeledger.kernels.cells import Cells
@@ -69,7 +69,7 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
         return Cell(str, lambda values: convert(_texts(values)), of_text, placeholders, True, _no_value)
     read = sql_text.reader(sql)
     if sql.spark == "string":
-        of_texts = cells.from_texts(sql, read)
+        of_texts = text_cells.from_texts(sql, read)
         unquoted = _number(read) if column.length_stated else None
         return Cell(str, lambda values: of_texts(_texts(values)), read, placeholders, True, unquoted)
     is_widened = sql.spark == "double" and field is not None and field.is_single
@@ -97,7 +97,7 @@ def _of_time(
         return Cell(msgspec.Raw, _of_tokens(read, kind), read, placeholders, is_text=False)
     if unit is None:
         of_texts = (
-            cells.from_texts(sql, read) if sql.base == "datetimeoffset" else cells.one_by_one(read, kind)
+            text_cells.from_texts(sql, read) if sql.base == "datetimeoffset" else cells.one_by_one(read, kind)
         )
         return Cell(str, lambda values: of_texts(_texts(values)), read, placeholders, is_text=True)
     least, most = times.limits(sql, unit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
 
 from changeledger.dialects.qlik_messages import masks
-from changeledger.kernels import cells, sql_text, text_cells
+from changeledger.kernels import cells, text_cells
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.binary_text import of_size
 from changeledger.kernels.cells import Cells, FromTexts
@@ -21,8 +20,6 @@ from changeledger.kernels.sql_text import Reader
 from changeledger.model.contract import Column
 from changeledger.model.sql_type import SqlType
 
-_MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z", re.DOTALL)
-_DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
 # Of a decimal, what a double keeps whatever the digits are.
 EXACT_DIGITS = 15
 _UNUSUAL = (pa.ArrowException, TypeError, OverflowError)
@@ -126,30 +123,4 @@ def reader(sql: SqlType) -> Reader:
     if sql.spark == "binary":
         # Bytes, unlike masks, keep their zeros: an odd number of digits has lost one.
         return of_size(sql, lambda text: masks.parse(text) if len(text) % 2 == 0 else None)
-    read = sql_text.reader(sql)
-    form = _FORMS.get("datetime" if sql.base in _DATE_AND_CLOCK else sql.base)
-    return read if form is None else lambda text: read(form(text))
-
-
-def _date_and_clock(text: str) -> str:
-    """Without a Z, and with zeros that were left out."""
-    text = text.rstrip("Z")
-    return f"{text} 00:00:00" if len(text) == 10 else f"{text}:00" if len(text) == 16 else text
-
-
-def _date(text: str) -> str:
-    """Without a midnight."""
-    midnight = _MIDNIGHT.match(text) if len(text) > 10 else None
-    return text if midnight is None else midnight[1]
-
-
-def _with_offset(text: str) -> str:
-    """PostgreSQL prints whole hours alone."""
-    return f"{text}:00" if text[-3:-2] in {"+", "-"} else text
-
-
-_FORMS: dict[str, Callable[[str], str]] = {
-    "datetime": _date_and_clock,
-    "date": _date,
-    "datetimeoffset": _with_offset,
-}
+    return text_cells.lenient_reader(sql)

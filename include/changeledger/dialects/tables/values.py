@@ -3,25 +3,20 @@
 A column that has the contract's type already is taken as it is, but for numbers that SQL Server does not
 have. Texts of times, GUIDs and padded types are brought into their canonical form (docs/types.md), however
 they were read. A number becomes the same number of another type, or does not fit; all else goes by way of its
-text. A batch of texts in the usual form is
-converted as a whole; where one text of it is otherwise, `sql_text` reads each of them.
+text, as `text_cells` reads it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from decimal import Decimal
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.tables import usual
 from changeledger.dialects.tables.rows import RawRows, Read, kind_of
 from changeledger.dialects.tables.texts import as_text
-from changeledger.kernels import cells, masks, sql_text
+from changeledger.kernels import cells, masks, sql_text, text_cells
 from changeledger.kernels.arrow import NAMES, Bools, arrow_type, named_where, numbers, row_type, valid
 from changeledger.kernels.binary_text import sizes
 from changeledger.model.change import UNFIT_COLUMNS
@@ -30,13 +25,14 @@ from changeledger.model.sql_type import SqlType
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 # The types whose texts have one canonical form: a raw text is never taken as it is.
-_DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
-_IN_FORM = {"uniqueidentifier", "char", "nchar", "date", "time", "datetimeoffset", *_DATE_AND_CLOCK}
+_IN_FORM = {
+    "uniqueidentifier", "char", "nchar", "date", "time", "datetime", "smalldatetime", "datetime2",
+    "datetimeoffset",
+}  # fmt: skip
 # What a floating point number keeps of a decimal, whatever the digits are; one of more was rounded.
 _KEPT_DIGITS = {pa.float32(): 6, pa.float64(): 15}
 # Up to here a 32-bit number has every whole number.
 _WHOLE_IN_FLOAT32 = 2**24
-_MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z")
 
 
 def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cells:
@@ -125,34 +121,7 @@ def _checked(raw: pa.Array, values: pa.Array) -> cells.Cells:
 
 def of_texts(texts: pa.StringArray, sql: SqlType) -> pa.Array:
     """The values of texts in the lake's type; NULL if a text does not fit."""
-    if sql.spark == "string" and sql.base not in _IN_FORM:
-        return texts
-    converted = usual.converted(texts, sql)
-    return converted if converted is not None else _one_by_one(texts, sql)
-
-
-def _one_by_one(texts: pa.StringArray, sql: SqlType) -> pa.Array:
-    read, form = sql_text.reader(sql), _form(sql)
-    values = [None if text is None else read(form(text)) for text in texts.to_pylist()]
-    return pa.array(values, arrow_type(sql.spark))
-
-
-@lru_cache(maxsize=256)
-def _form(sql: SqlType) -> Callable[[str], str]:
-    """The text without a Z or a midnight, which say nothing, and with zeros that were left out."""
-    if sql.base in _DATE_AND_CLOCK:
-        return _date_and_clock
-    if sql.base == "date":
-        return lambda text: _MIDNIGHT.sub(r"\1", text) if len(text) > 10 else text
-    # PostgreSQL prints whole hours alone.
-    if sql.base == "datetimeoffset":
-        return lambda text: f"{text}:00" if text[-3:-2] in {"+", "-"} else text
-    return lambda text: text
-
-
-def _date_and_clock(text: str) -> str:
-    text = text.rstrip("Z")
-    return text + {10: " 00:00:00", 16: ":00"}.get(len(text), "")
+    return text_cells.from_texts(sql, text_cells.lenient_reader(sql))(texts).values
 
 
 def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
