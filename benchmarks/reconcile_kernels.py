@@ -65,7 +65,7 @@ def _table(
     key: np.ndarray, version: np.ndarray, operation: np.ndarray, place: np.ndarray, window: int
 ) -> pa.Table:
     size, schema = len(key), ledger_schema(CONTRACT)
-    lsn = fixed_width(big_endian(place, 10), np.ones(size, bool), pa.binary())
+    lsn = fixed_width(big_endian(place, 10))
     rank = np.array([2, 4, 1], np.uint8)[operation][:, None]
     sort_key = np.hstack([big_endian(place, 10), big_endian(place, 10), big_endian(place * 0, 8), rank])
     ids = pc.binary_join_element_wise(
@@ -79,7 +79,7 @@ def _table(
         "after": _image(key, version, operation != 2),
         "commit_lsn": lsn,
         "change_lsn": lsn,
-        "sort_key": fixed_width(sort_key, np.ones(size, bool), pa.binary()),
+        "sort_key": fixed_width(sort_key),
         "committed_at": pa.array(place * 1000 + 1_700_000_000_000_000).view(INSTANT),
         "source_position": pa.StructArray.from_arrays(
             [pa.repeat("orders", size), pa.array(np.zeros(size, np.int32)), pa.array(np.arange(size)),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.kernels import masks
+from changeledger.kernels import masks, octets
 from changeledger.model.byte_order import ByteOrder
 
 HIGHEST = 1024
@@ -63,7 +63,7 @@ def test_masks_of_any_width_and_ordinals_with_gaps(example: Example, others: lis
     assert [one is None for one in found[1:]] == [one is None for one in others]
     assert masks.highest_set(column, example.order)[0] == max(example.bits_set, default=0)
     assert masks.to_hex(column)[0].as_py() == example.mask.hex().upper()
-    assert masks.lengths(column)[0] == len(example.mask)
+    assert octets.lengths(column)[0] == len(example.mask)
 
 
 @pytest.mark.parametrize("order", ["big", "little"])

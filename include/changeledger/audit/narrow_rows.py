@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Indices, column
+from changeledger.kernels.arrow import Bools, Indices, column, same
 from changeledger.kernels.display import keys_as_json, text_of
 
 # What a row is about. Every CHANGE of the run has a row, so its rows can be counted.
@@ -73,8 +73,8 @@ def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
     wrong = np.unique(np.concatenate([np.zeros(0, np.int64), *(failed.at for failed in broken.values())]))
     at = np.arange(len(of.rows)) if of.kind == CHANGE else wrong
     cells: dict[str, pa.Array] = {
-        "kind": _constant(of.kind, len(at)),
-        "table": _constant(of.table, len(at)),
+        "kind": same(of.kind, len(at)),
+        "table": same(of.table, len(at)),
         **{name: _placed(at, failed.at, failed.why) for name, failed in broken.items()},
     }
     if of.change_id:
@@ -92,10 +92,6 @@ def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
 def _table(cells: Mapping[str, pa.Array | None], size: int) -> pa.Table:
     columns = [cells.get(name) for name in ROWS.names]
     return pa.table([pa.nulls(size, pa.string()) if c is None else c for c in columns], schema=ROWS)
-
-
-def _constant(text: str, size: int) -> pa.StringArray:
-    return pa.array([text]).take(pa.array(np.zeros(size, np.int32)))
 
 
 def _placed(rows: Indices, at: Indices, texts: str | Sequence[str | None]) -> pa.StringArray | None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from changeledger.audit.narrow_rows import position_text
 from changeledger.audit.rules import SAMPLES
 from changeledger.kernels import order
-from changeledger.kernels.arrow import NAMES, RECORD, Bools, Indices, column, flags_of, numbers, valid
+from changeledger.kernels.arrow import NAMES, RECORD, Bools, Indices, column, flags_of, numbers, same, valid
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -73,8 +73,7 @@ def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def of_read(records: pa.StructArray, received: pa.StringArray) -> pa.RecordBatch:
     """`ENTRIES` of what was read. `received`: the source whose window has it, NULL if none has."""
-    said = pa.array([READ]).take(pa.array(np.zeros(len(records), np.int32)))
-    return _entries(records, said, received)
+    return _entries(records, same(READ, len(records)), received)
 
 
 def hashes(records: pa.StructArray) -> pa.Int64Array:

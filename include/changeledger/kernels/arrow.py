@@ -19,6 +19,7 @@ Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
 
+_BINARY = pa.binary()
 GAPS = pa.map_(pa.string(), pa.string())
 NAMES = pa.list_(pa.string())
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -105,6 +106,11 @@ def equal(values: pa.Array, value: str) -> Bools:
     return flags_of(pc.equal(values, value))
 
 
+def same(value: str | None, rows: int) -> pa.StringArray:
+    """The same text, or NULL, in all rows."""
+    return pa.repeat(pa.scalar(value, pa.string()), rows)
+
+
 def taken(array: pa.Array, rows: Indices) -> pa.Array:
     """The values of these rows; NULL for a row below 0."""
     absent = rows < 0
@@ -147,9 +153,10 @@ def bitmap(flags: Bools) -> pa.Buffer | None:
     return None if flags.all() else pa.array(flags).buffers()[1]
 
 
-def fixed_width(cells: Bytes, known: Bools, kind: pa.DataType) -> pa.Array:
-    """An array of `kind` (string or binary) from a matrix of one row of bytes a value."""
+def fixed_width(cells: Bytes, known: Bools | None = None, kind: pa.DataType = _BINARY) -> pa.Array:
+    """An array of `kind` (string or binary) from a matrix of one row of bytes a value; NULL if not `known`."""
     rows, width = cells.shape
+    known = np.ones(rows, np.bool_) if known is None else known
     offsets = np.arange(0, (rows + 1) * width, max(width, 1), dtype=np.int32)[: rows + 1]
     if not known.all():
         cells = cells[known]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import float_digits, ranges, sql_text
-from changeledger.kernels.arrow import Bools, Bytes, arrow_type, bitmap, numbers, valid
+from changeledger.kernels.arrow import Bools, Bytes, bitmap, numbers, valid
 from changeledger.model.sql_type import SqlType
 
 # Of each cell of an image, why it has no value that could be believed; 0 if it has one.

@@ -19,6 +19,7 @@ from changeledger.kernels.arrow import (
     named_where,
     places,
     row_type,
+    same,
     valid,
 )
 from changeledger.kernels.images import Image
@@ -81,11 +82,11 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
         "committed_at": changes.committed_at,
         "transaction_id": changes.transaction_id,
         "flags": flags(changes.flags, rows),
-        "feed": _same(feed, rows),
-        "dialect": _same(dialect, rows),
+        "feed": same(feed, rows),
+        "dialect": same(dialect, rows),
         "source_position": changes.source_position,
         **({"paired_source_position": pair} if (pair := changes.paired_source_position) is not None else {}),
-        "window_id": _same(window_id, rows),
+        "window_id": same(window_id, rows),
     }
     schema = ledger_schema(contract)
     columns = [by_name[f.name] if f.name in by_name else pa.nulls(rows, f.type) for f in schema]
@@ -100,10 +101,6 @@ def _struct(
         absent = [False] * rows if mask is None else mask.to_pylist()
         return pa.array([None if is_absent else {} for is_absent in absent], kind)
     return pa.StructArray.from_arrays(list(cells), fields=list(kind), mask=mask)
-
-
-def _same(text: str, rows: int) -> pa.StringArray:
-    return pa.array([text], pa.string()).take(pa.array(np.zeros(rows, np.int32)))
 
 
 def flags(conditions: Mapping[str, Bools], rows: int) -> pa.ListArray:
@@ -152,7 +149,7 @@ def change_ids(changes: Changes, contract: Contract) -> pa.StringArray:
     for number, image in enumerate((changes.before, changes.after)):
         cells = [fingerprints.widest(cell) for cell in image.cells]
         said = fingerprints.of_image(said, cells, contract.names, number)
-    parts = [_same(contract.table, rows), changes.operation, changes.sort_key, _place(changes, contract)]
+    parts = [same(contract.table, rows), changes.operation, changes.sort_key, _place(changes, contract)]
     return fingerprints.as_text(fingerprints.of_parts(said, parts))
 
 

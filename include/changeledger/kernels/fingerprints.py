@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bytes, Indices, fixed_width, numbers, valid
 
 Hashes = npt.NDArray[np.uint64]
@@ -36,7 +37,6 @@ _STRIPE, _WORD = 32, 8
 _INT_BITS = 32
 # Up to this many values are hashed each by itself.
 _FEW = 4
-_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
 def _rotated(value: Hashes, bits: int) -> Hashes:
@@ -257,10 +257,7 @@ def as_text(h: Hashes) -> pa.StringArray:
     """32 upper-case hex digits a row."""
     rows = h.shape[1]
     data = np.concatenate([half.astype(">u8").view(np.uint8).reshape(rows, 8) for half in h], axis=1)
-    digits = np.empty((rows, 32), np.uint8)
-    digits[:, ::2] = _DIGITS[data >> 4]
-    digits[:, 1::2] = _DIGITS[data & 15]
-    return fixed_width(digits, np.ones(rows, np.bool_), pa.string())
+    return fixed_width(octets.to_hex(data), kind=pa.string())
 
 
 def widest(column: pa.Array) -> pa.Array:

@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, Bytes, valid
-from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
+from changeledger.kernels import images, lsn
+from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
-from changeledger.kernels.lsn import WIDTH, Lsns
-from changeledger.model import change
 from changeledger.model.contract import Contract
 
 _PLAIN = (
@@ -26,29 +24,13 @@ _PLAIN = (
     "transaction_id",
     "source_position",
 )
-_STATES = {change.UNAVAILABLE: UNAVAILABLE, change.NOT_CAPTURED: NOT_CAPTURED}
 
 
 def image(batch: pa.RecordBatch, side: str, contract: Contract) -> Image:
     """The image `before` or `after`, with its gaps."""
     struct = batch.column(side)
-    return Image(
-        valid(struct), struct.flatten(), _gaps(batch.column(f"{side}_unknown_columns"), contract.names)
-    )
-
-
-def _gaps(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
-    if gaps.null_count == len(gaps):
-        return None
-    states = np.zeros((len(gaps), len(names)), np.uint8)
-    entries = gaps.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
-    row = pc.list_parent_indices(entries).to_numpy()
-    name, state = entries.flatten().flatten()
-    codes = pa.array(list(_STATES.values()), pa.uint8()).take(
-        pc.index_in(state, value_set=pa.array(list(_STATES)))
-    )
-    states[row, pc.index_in(name, value_set=pa.array(list(names))).to_numpy()] = codes.to_numpy()
-    return states
+    states = images.states(batch.column(f"{side}_unknown_columns"), contract.names)
+    return Image(valid(struct), struct.flatten(), states)
 
 
 def named(lists: pa.ListArray, names: Sequence[str]) -> Bools:
@@ -77,17 +59,9 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
         after=after,
         key=key,
         moved=moved,
-        commit_lsn=_lsns(batch.column("commit_lsn")),
-        change_lsn=_lsns(batch.column("change_lsn")),
+        commit_lsn=lsn.of_bytes(batch.column("commit_lsn")),
+        change_lsn=lsn.of_bytes(batch.column("change_lsn")),
         flags={},
         paired_source_position=paired_source_position,
         **plain,
     )
-
-
-def _lsns(lsns: pa.BinaryArray) -> Lsns:
-    known = valid(lsns)
-    digits = np.zeros((len(lsns), WIDTH), np.uint8)
-    data = b"".join(lsns.drop_null().to_pylist())
-    digits[known] = np.frombuffer(data, np.uint8).reshape(-1, WIDTH)
-    return Lsns(digits, known)

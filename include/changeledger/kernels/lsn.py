@@ -13,15 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bools, Bytes, fixed_width, numbers, valid
 
 WIDTH = 10
 _GROUPED = 22
-# Of a byte the value of the hex digit that it is; 255 for any other.
-_NIBBLES = np.full(256, 255, np.uint8)
-for _digit in b"0123456789abcdefABCDEF":
-    _NIBBLES[_digit] = int(chr(_digit), 16)
-_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _COLON = ord(":")
 # Of the usual forms the length, and where the digits are; colons elsewhere.
 _FORMS = ((_GROUPED, np.r_[0:8, 9:17, 18:22]), (2 * WIDTH, np.arange(2 * WIDTH)))
@@ -34,7 +30,7 @@ class Lsns(NamedTuple):
     known: Bools
 
     def array(self) -> pa.Array:
-        return fixed_width(self.digits, self.known, pa.binary())
+        return fixed_width(self.digits, self.known)
 
 
 def parse(text: str) -> bytes | None:
@@ -60,46 +56,50 @@ def is_absent(text: str | None) -> bool:
 def parse_all(texts: pa.StringArray) -> Lsns:
     """The LSNs of a column of texts. Unknown: NULL, or no LSN."""
     known, rows = valid(texts), len(texts)
-    octets = np.zeros((rows, WIDTH), np.uint8)
+    parsed = np.zeros((rows, WIDTH), np.uint8)
     others = known.copy()
     for length, digits in _FORMS:
         has_length = pc.fill_null(pc.equal(pc.binary_length(texts), length), fill_value=False)
         at = np.flatnonzero(has_length.to_numpy(zero_copy_only=False))
         if not len(at):
             continue
-        matrix = _matrix(texts if len(at) == rows else texts.filter(has_length), length)
-        nibbles = _NIBBLES[matrix[:, digits]]
+        matrix = octets.matrix(texts if len(at) == rows else texts.filter(has_length), length)
+        nibbles = octets.NIBBLES[matrix[:, digits]]
         colons = np.delete(matrix, digits, axis=1)
         fits = (nibbles < 16).all(axis=1) & (colons == _COLON).all(axis=1)
-        octets[at] = nibbles[:, ::2] << 4 | (nibbles[:, 1::2] & 15)
+        parsed[at] = octets.of_hex(nibbles)
         others[at] = ~fits
     for row in np.flatnonzero(others):
         lsn = parse(texts[int(row)].as_py())
         known[row] = lsn is not None
-        octets[row] = np.frombuffer(lsn or bytes(WIDTH), np.uint8)
-    return Lsns(octets, known)
+        parsed[row] = np.frombuffer(lsn or bytes(WIDTH), np.uint8)
+    return Lsns(parsed, known)
 
 
-def _matrix(texts: pa.StringArray, length: int) -> Bytes:
-    """The bytes of texts that are all so long, a row each."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-    return data.reshape(len(texts), length)
+def of_bytes(values: pa.BinaryArray) -> Lsns:
+    """The LSNs of a column of bytes. Unknown: NULL, or of another width."""
+    known = octets.lengths(values) == WIDTH
+    digits = np.zeros((len(values), WIDTH), np.uint8)
+    if known.any():
+        digits[known] = octets.matrix(values if known.all() else values.filter(pa.array(known)), WIDTH)
+    return Lsns(digits, known)
+
+
+def unknown(rows: int) -> Lsns:
+    """No LSN in any row."""
+    return Lsns(np.zeros((rows, WIDTH), np.uint8), np.zeros(rows, np.bool_))
 
 
 def to_text(lsns: Lsns) -> pa.StringArray:
     """20 upper-case hex digits."""
-    digits = np.empty((len(lsns.digits), 2 * WIDTH), np.uint8)
-    digits[:, ::2] = _DIGITS[lsns.digits >> 4]
-    digits[:, 1::2] = _DIGITS[lsns.digits & 15]
-    return fixed_width(digits, lsns.known, pa.string())
+    return fixed_width(octets.to_hex(lsns.digits), lsns.known, pa.string())
 
 
 def big_endian(values: npt.NDArray[Any], width: int) -> Bytes:
     """Non-negative integers as `width` (8 or more) bytes each, so that byte order is number order."""
-    octets = np.zeros((len(values), width), np.uint8)
-    octets[:, width - 8 :] = values.astype(">i8").view(np.uint8).reshape(-1, 8)
-    return octets
+    wide = np.zeros((len(values), width), np.uint8)
+    wide[:, width - 8 :] = values.astype(">i8").view(np.uint8).reshape(-1, 8)
+    return wide
 
 
 def of_integers(values: pa.Int64Array) -> Lsns:

@@ -13,19 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, Bytes, Indices, bitmap, named_where, valid
+from changeledger.kernels import octets
+from changeledger.kernels.arrow import Bools, Bytes, Indices, named_where, valid
 from changeledger.model.byte_order import ByteOrder
 
 # Longer ones are read one by one: SQL Server's type ends at 128 bytes.
 _MOST_BYTES = 256
-_NIBBLES = np.full(256, 255, np.uint8)
-for _digit in b"0123456789abcdefABCDEF":
-    _NIBBLES[_digit] = int(chr(_digit), 16)
-_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _HEX = r"^(0[xX])?[0-9a-fA-F]*$"
 
 
@@ -44,27 +40,14 @@ def from_texts(texts: pa.StringArray) -> pa.BinaryArray:
     odd = pc.equal(pc.bit_wise_and(pc.binary_length(digits), 1), 1)
     even = pc.if_else(odd, pc.binary_join_element_wise("0", digits, ""), digits)
     known = valid(even)
-    offsets, data = _parts(pc.fill_null(even, ""))
-    return _binary(offsets // 2, _octets(_NIBBLES[data]), known, pa.binary())
-
-
-def _octets(nibbles: Bytes) -> Bytes:
-    octets: Bytes = (nibbles[::2] << 4 | nibbles[1::2]).astype(np.uint8)
-    return octets
+    offsets, data = octets.parts(even)
+    return octets.of_parts(offsets // 2, octets.of_hex(octets.NIBBLES[data]), known, pa.binary())
 
 
 def to_hex(masks: pa.BinaryArray) -> pa.StringArray:
     """Two upper-case digits a byte, in the order of the bytes."""
-    offsets, data = _parts(masks)
-    digits = np.empty((len(data), 2), np.uint8)
-    digits[:, 0], digits[:, 1] = _DIGITS[data >> 4], _DIGITS[data & 15]
-    return _binary(offsets * 2, digits.reshape(-1), valid(masks), pa.string())
-
-
-def lengths(masks: pa.BinaryArray) -> Indices:
-    """Bytes of each mask; 0 for none."""
-    offsets, _ = _parts(masks)
-    return np.diff(offsets)
+    offsets, data = octets.parts(masks)
+    return octets.of_parts(offsets * 2, octets.to_hex(data), valid(masks), pa.string())
 
 
 def bits(masks: pa.BinaryArray, highest: int, order: ByteOrder) -> Bools:
@@ -76,7 +59,7 @@ def bits(masks: pa.BinaryArray, highest: int, order: ByteOrder) -> Bools:
 
 def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Indices:
     """The highest ordinal whose bit is set, at any width; 0 if none is."""
-    sizes = lengths(masks)
+    sizes = octets.lengths(masks)
     ordinals = np.zeros(len(masks), np.int64)
     most = min(int(sizes.max(initial=0)), _MOST_BYTES)
     flags = np.unpackbits(_low_first(masks, most, order), axis=1, bitorder="little")
@@ -106,12 +89,6 @@ def of(ordinals: Sequence[int], highest: int) -> Bools:
     flags = np.zeros(highest, np.bool_)
     flags[[ordinal - 1 for ordinal in ordinals]] = True
     return flags
-
-
-def matrix(values: pa.BinaryArray, width: int) -> Bytes:
-    """n x width: values that all have that many bytes."""
-    _, data = _parts(values)
-    return data.reshape(len(values), width)
 
 
 def disagrees(flags: Bools, known: Bools, required: Bools, allowed: Bools) -> Bools:
@@ -148,7 +125,7 @@ def any_set(flags: Bools) -> Bools:
 
 def _low_first(masks: pa.BinaryArray, size: int, order: ByteOrder) -> Bytes:
     """n x size: the bytes of the lowest ordinals first; zero where a mask has fewer."""
-    offsets, data = _parts(masks)
+    offsets, data = octets.parts(masks)
     rows, counts = len(masks), np.diff(offsets)
     if not rows or not size or not len(data):
         return np.zeros((rows, size), np.uint8)
@@ -156,22 +133,3 @@ def _low_first(masks: pa.BinaryArray, size: int, order: ByteOrder) -> Bytes:
     at = offsets[1:, None] - 1 - steps if order == "big" else offsets[:-1, None] + steps
     inside = steps < counts[:, None]
     return np.where(inside, data[np.where(inside, at, 0)], 0).astype(np.uint8)
-
-
-def _parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], Bytes]:
-    """Offsets from 0 and data of texts or bytes; nothing stands for NULL."""
-    if array.null_count:
-        array = pc.fill_null(array, pa.scalar(b"", array.type))
-    raw = array.buffers()
-    offsets = np.frombuffer(raw[1], np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    data = np.frombuffer(raw[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    return offsets - offsets[0], data
-
-
-def _binary(offsets: npt.NDArray[np.int64], data: Bytes, known: Bools, kind: pa.DataType) -> pa.Array:
-    buffers = [
-        bitmap(known),
-        pa.py_buffer(offsets.astype(np.int32)),
-        pa.py_buffer(np.ascontiguousarray(data)),
-    ]
-    return pa.Array.from_buffers(kind, len(known), buffers)

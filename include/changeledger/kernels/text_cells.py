@@ -25,8 +25,8 @@ _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _FLOAT = r"^-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,3})?$"
 # Of a second, the digits of a `datetime`, which counts thirds of 10 ms: .8833333 is .883 in its own text.
 _THIRDS = r"\.[0-9]{2}(?:3{2,7}|6{1,6}7)"
-# Where in `2026-08-07 16:25:00.8833333` the clock begins, and the seconds end.
-_AT_CLOCK, _SECONDS_END = 11, 19
+# Where the seconds of `2026-08-07 16:25:00.8833333` end.
+_SECONDS_END = 19
 
 _GUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 _OFFSET = r" ?(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00)|Z)$"
@@ -114,7 +114,7 @@ def _quick(sql: SqlType) -> tuple[Fits, Quick] | None:
     return partial(pc.match_substring_regex, pattern=pattern), quick
 
 
-def _of_pattern(sql: SqlType) -> tuple[str, Quick] | None:
+def _of_pattern(sql: SqlType) -> tuple[str, Quick] | None:  # noqa: PLR0911 - a pattern for each type
     kind, digits = arrow_type(sql.spark), sql.fraction_digits
     if sql.spark in {"smallint", "int", "bigint"}:
         return _whole(sql, kind)
@@ -128,7 +128,7 @@ def _of_pattern(sql: SqlType) -> tuple[str, Quick] | None:
     if sql.base == "date":
         return f"^{_DAY}$", lambda texts: _from_the_year_1(pc.cast(texts, kind), DAYS[0])
     if sql.base == "time":
-        return f"^{_CLOCK}{_fraction(digits)}$", lambda texts: _padded(texts, _SECONDS_END - _AT_CLOCK, digits)
+        return f"^{_CLOCK}{_fraction(digits)}$", lambda texts: _padded(texts, 8, digits)
     if sql.base == "datetimeoffset":
         return f"^{_DAY}[ T]{_CLOCK}{_fraction(digits)}{_OFFSET}", lambda texts: _with_offsets(texts, digits)
     return _datetime(sql) if sql.base in _DATE_AND_CLOCK else None

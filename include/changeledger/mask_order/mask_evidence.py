@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels import images, ledger, masks
+from changeledger.kernels import images, ledger, masks, octets
 from changeledger.kernels.arrow import Bools, valid
 from changeledger.mask_order.decision import COUNTS, ORDERS, Evidence
 from changeledger.model import change
@@ -207,7 +207,7 @@ class _Judged:
         if self.rules.delete_sets == "all":
             deleted = (bits | ~sure).all(axis=1)
             # A wider mask is of a table with more columns than its rows show; SQL Server trims no zero bytes.
-            within |= masks.lengths(mask_facts.mask) > masks.width(self.highest)
+            within |= octets.lengths(mask_facts.mask) > masks.width(self.highest)
         else:
             deleted = (
                 self._sets_the_key(bits) & within if self.writer_schema.key else np.ones(len(top), np.bool_)

@@ -20,12 +20,11 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.tables.outcomes import Problems
-from changeledger.kernels import changes, images, masks, sql_text, text_cells
+from changeledger.kernels import changes, images, lsn, masks, sql_text, text_cells
 from changeledger.kernels.arrow import Bools, places, table_schema, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, Cells
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
-from changeledger.kernels.lsn import WIDTH, Lsns
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
@@ -181,8 +180,8 @@ def _changes(
         key=key,
         moved=nothing,
         changed=images.changed(before.only(is_update), after, contract.names),
-        commit_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), nothing),
-        change_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), nothing),
+        commit_lsn=lsn.unknown(size),
+        change_lsn=lsn.unknown(size),
         event_serial_no=pa.nulls(size, pa.int64()),
         sort_key=pc.fill_null(behind, _FIRST),
         committed_at=raw.column("since"),

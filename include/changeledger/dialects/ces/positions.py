@@ -105,7 +105,7 @@ def sort_keys(place: Positions, operations: Sequence[str]) -> pa.BinaryArray:
     """19 bytes: commit LSN, number inside the transaction, rank of the operation."""
     rank = np.array([_RANKS[operation] for operation in operations], np.uint8).reshape(-1, 1)
     key = np.hstack([place.commit_lsn.digits, lsn.big_endian(numbers(place.ordinal), 8), rank])
-    return fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
+    return fixed_width(key)
 
 
 def times(events: Sequence[Event]) -> Times:

@@ -44,7 +44,7 @@ class Positions(NamedTuple):
 def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
     """`raw`: the messages of the events, row by row."""
     wal = lsn.of_integers(events.column("wal"))
-    commit, change = (_or(_lsns(events.column(name)), wal) for name in ("commit_lsn", "change_lsn"))
+    commit, change = (_or(lsn.of_bytes(events.column(name)), wal) for name in ("commit_lsn", "change_lsn"))
     snapshot, op = _is_snapshot(events), events.column("op")
     committed_at, suspect = _committed(events, raw.column("timestamp"))
     ordinal = events.column("ordinal")
@@ -52,21 +52,10 @@ def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
     for letter, number in _RANKS.items():
         rank[equal(op, letter)] = number
     key = np.hstack([*_place(commit, change, ordinal, snapshot, raw), rank])
-    sort_key = fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
+    sort_key = fixed_width(key)
     # An incremental snapshot carries the stream's position; one of the whole table has none in a transaction.
     known = change.known & (~snapshot | equal(events.column("snapshot"), "incremental"))
     return Positions(commit, change._replace(known=known), ordinal, sort_key, committed_at, suspect, snapshot)
-
-
-def _lsns(lsn_bytes: pa.BinaryArray) -> Lsns:
-    known = valid(lsn_bytes)
-    digits = np.zeros((len(lsn_bytes), lsn.WIDTH), np.uint8)
-    offsets = np.frombuffer(lsn_bytes.buffers()[1], np.int32)[
-        lsn_bytes.offset : lsn_bytes.offset + len(lsn_bytes) + 1
-    ]
-    data = np.frombuffer(lsn_bytes.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    digits[known] = data.reshape(-1, lsn.WIDTH)
-    return Lsns(digits, known)
 
 
 def _or(lsns: Lsns, other: Lsns) -> Lsns:

@@ -9,7 +9,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.kernels.arrow import HEADERS, MESSAGE, RECORD, Indices, as_schema, ledger_schema, places
+from changeledger.kernels.arrow import (
+    HEADERS,
+    MESSAGE,
+    RECORD,
+    Indices,
+    as_schema,
+    ledger_schema,
+    places,
+    same,
+)
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
@@ -64,8 +73,7 @@ def outcomes(batch: pa.RecordBatch, rows: Sequence[int], row_outcomes: Sequence[
     """The columns of `OUTCOME`: `rows` have `row_outcomes`, all others are changes."""
     size = batch.num_rows
     if not rows:
-        texts = [pa.array([change.CHANGE], pa.string()).take(pa.array(np.zeros(size, np.int32)))]
-        return [*texts, *(pa.nulls(size, kind) for _, kind in OUTCOME[1:])]
+        return [same(change.CHANGE, size), *(pa.nulls(size, kind) for _, kind in OUTCOME[1:])]
     at = np.array(rows, np.int64)
     where = places(at, size)
     disposition, reason, detail = (

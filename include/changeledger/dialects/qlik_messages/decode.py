@@ -189,7 +189,7 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
         moved=moved,
         changed=changed_columns,
         commit_lsn=place.commit_lsn,
-        change_lsn=lsn.Lsns(np.zeros((rows, lsn.WIDTH), np.uint8), np.zeros(rows, np.bool_)),
+        change_lsn=lsn.unknown(rows),
         event_serial_no=place.ordinal,
         sort_key=positions.sort_keys(place, read.events, raw),
         committed_at=place.committed_at,

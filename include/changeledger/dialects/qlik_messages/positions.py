@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.qlik_messages import instants
 from changeledger.dialects.qlik_messages.events import DELETE, INSERT, REFRESH, UPDATE, Event
-from changeledger.kernels import clocks, lsn, sql_text
+from changeledger.kernels import clocks, lsn, octets, sql_text
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 from changeledger.kernels.sql_text import MICROS
@@ -129,26 +129,19 @@ def sort_keys(event_positions: Positions, events: Sequence[Event], raw: pa.Recor
     ).astype(np.uint8)
     place[~event_positions.commit_lsn.known, -1] = 1
     counter = lsn.big_endian(np.where(valid(event_positions.ordinal), numbers(event_positions.ordinal), 0), 8)
-    streamed = _binary(np.hstack([place, _packed(event_positions.sequence), counter, rank]))
+    streamed = fixed_width(np.hstack([place, _packed(event_positions.sequence), counter, rank]))
     if not loaded.any():
         return streamed
     nowhere = np.zeros_like(place)
     partition = lsn.big_endian(numbers(raw.column("partition")), lsn.WIDTH)
     offset = lsn.big_endian(numbers(raw.column("offset")), 8)
-    return pc.if_else(pa.array(loaded), _binary(np.hstack([nowhere, partition, offset, rank])), streamed)
-
-
-def _binary(key: Bytes) -> pa.BinaryArray:
-    return fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
+    return pc.if_else(pa.array(loaded), fixed_width(np.hstack([nowhere, partition, offset, rank])), streamed)
 
 
 def _packed(sequence: pa.StringArray) -> Bytes:
     """Two decimal digits a byte: their order is that of the numbers."""
     digits = np.zeros((len(sequence), 2 * _SEQUENCE_BYTES), np.uint8)
     known = valid(sequence)
-    texts = sequence.drop_null()
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    digits[known, 1:] = data.reshape(-1, _SEQUENCE_DIGITS) - ord("0")
+    digits[known, 1:] = octets.matrix(sequence.drop_null(), _SEQUENCE_DIGITS) - ord("0")
     packed: Bytes = (digits[:, ::2] << 4 | digits[:, 1::2]).astype(np.uint8)
     return packed

@@ -24,11 +24,10 @@ from changeledger.dialects.tables import outcomes, values
 from changeledger.dialects.tables.outcomes import Decoded, Problems
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import RawRows
-from changeledger.kernels import images, masks
+from changeledger.kernels import images, lsn, masks
 from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
-from changeledger.kernels.lsn import WIDTH, Lsns
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
@@ -185,9 +184,9 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
         changed=_changed(rows, writer_schema),
         mask=pc.if_else(of_a_row, masks.to_hex(rows.masks.data), nothing),
         commit_lsn=header.commit_lsn(),
-        change_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), np.zeros(size, np.bool_)),
+        change_lsn=lsn.unknown(size),
         event_serial_no=rows.sequences.ordinal(),
-        sort_key=fixed_width(sort_key, np.ones(size, np.bool_), pa.binary()),
+        sort_key=fixed_width(sort_key),
         committed_at=rows.times.committed_at,
         transaction_id=transaction_id,
         flags={

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from changeledger.kernels import clocks, masks
+from changeledger.kernels import clocks, octets
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, numbers, valid
 
 SEQ_DIGITS = 35
@@ -30,12 +30,13 @@ class Sequences(NamedTuple):
 
     @classmethod
     def of(cls, texts: pa.StringArray) -> Sequences:
-        known = masks.lengths(texts) == SEQ_DIGITS
+        known = octets.lengths(texts) == SEQ_DIGITS
         some = texts if known.all() else texts.filter(pa.array(known))
-        characters = masks.matrix(some, SEQ_DIGITS)
-        known[known] = np.logical_and.reduce((characters >= _ZERO) & (characters <= _ZERO + 9), axis=1)
+        characters = octets.matrix(some, SEQ_DIGITS)
+        are_digits = np.logical_and.reduce((characters >= _ZERO) & (characters <= _ZERO + 9), axis=1)
+        known[known] = are_digits
         digits = np.full((len(texts), SEQ_DIGITS), _ZERO, np.uint8)
-        digits[known] = characters if known.all() else masks.matrix(texts.filter(pa.array(known)), SEQ_DIGITS)
+        digits[known] = characters[are_digits]
         return cls(digits, known)
 
     def ordinal(self) -> pa.Int64Array:

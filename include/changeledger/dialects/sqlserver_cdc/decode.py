@@ -22,7 +22,7 @@ from changeledger.dialects.tables import outcomes, values
 from changeledger.dialects.tables.outcomes import Decoded, Problems
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import RawRows
-from changeledger.kernels import fingerprints, images, lsn, masks
+from changeledger.kernels import fingerprints, images, lsn, masks, octets
 from changeledger.kernels.arrow import Bools, Bytes, Indices, fixed_width, flags_of, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
@@ -77,7 +77,7 @@ def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: 
     wanted = header.code != _NET if rows.has(SEQVAL) else valid(rows.text(UPDATE_MASK))
     problems.add(~known & wanted, "malformed_mask", lambda row: f"the mask is {text(row)}")
     needed = masks.width(_highest(plan))
-    width = masks.lengths(header.mask)
+    width = octets.lengths(header.mask)
     bad, wide = known & (width < needed), known & (width > needed)
     if wide.any():
         # The rows may lack the table's last columns, whose bits the mask has. But none has more bytes than
@@ -116,7 +116,7 @@ def _decoded(
         commit_lsn=header.start_lsn,
         change_lsn=header.seqval,
         event_serial_no=pa.array(header.command_id),
-        sort_key=fixed_width(sort_key, np.ones(rows.size, np.bool_), pa.binary()),
+        sort_key=fixed_width(sort_key),
         committed_at=header.committed_at,
         transaction_id=lsn.to_text(header.start_lsn),
         flags={
@@ -146,7 +146,7 @@ def _pair_key(
         for column in plan.writer_schema.key:
             hashes = fingerprints.of_column(hashes, by_name[column.name])
         place = np.hstack([place, hashes[0].astype(">u8").view(np.uint8).reshape(-1, 8)])
-    return fixed_width(place, is_half, pa.binary())
+    return fixed_width(place, is_half)
 
 
 def _gaps(

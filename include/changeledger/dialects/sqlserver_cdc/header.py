@@ -54,7 +54,7 @@ class Header:
     def of(cls, rows: RawRows, feed: Feed) -> Header:
         command_id, broken = rows.whole(COMMAND_ID)
         code, _ = rows.whole(OPERATION)
-        start, seqval = (_of_width(lsn_bytes(rows, name)) for name in (START_LSN, SEQVAL))
+        start, seqval = (lsn.of_bytes(lsn_bytes(rows, name)) for name in (START_LSN, SEQVAL))
         mask = rows.first(UPDATE_MASK, _mask, pa.binary())
         return cls(start, seqval, command_id, broken, code, mask, *_committed(rows, feed))
 
@@ -83,7 +83,7 @@ def _cut(values: npt.NDArray[np.int64], width: int) -> pa.BinaryArray:
     """Numbers in so many bytes; of one that does not fit the first ones, as ledgers have them."""
     if ((values >= 0) & (values < 256**width)).all():
         last_bytes = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
-        return fixed_width(np.ascontiguousarray(last_bytes), np.ones(len(values), np.bool_), pa.binary())
+        return fixed_width(last_bytes)
     digits = (f"{int(value) % 2**64:0{2 * width}X}"[: 2 * width] for value in values)
     return pa.array([bytes.fromhex(hex_digits) for hex_digits in digits], pa.binary())
 
@@ -112,18 +112,6 @@ def _of_base64(text: str) -> bytes | None:
     if len(text) != _BASE64_LENGTH or not _BASE64.match(text):
         return None
     return b64decode(text)
-
-
-def _of_width(values: pa.BinaryArray) -> Lsns:
-    """Those that have the width of an LSN."""
-    known = masks.lengths(values) == lsn.WIDTH
-    digits = np.zeros((len(values), lsn.WIDTH), np.uint8)
-    if known.any():
-        some = values if known.all() else values.filter(pa.array(known))
-        offsets = np.frombuffer(some.buffers()[1], np.int32)[some.offset : some.offset + len(some) + 1]
-        data = np.frombuffer(some.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-        digits[known] = data.reshape(-1, lsn.WIDTH)
-    return Lsns(digits, known)
 
 
 def _mask(column: Read) -> pa.BinaryArray:

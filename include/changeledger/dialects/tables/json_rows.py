@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.tables import texts
-from changeledger.kernels import masks
+from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bytes, fixed_width, places
 
 _ESCAPED = r'["\\\x00-\x1f]'
@@ -71,14 +71,13 @@ def _times(values: pa.Array) -> pa.StringArray:
 
 def _base64(values: pa.BinaryArray) -> pa.StringArray:
     """Values of one length at a time: nearly all are LSNs and masks."""
-    lengths = masks.lengths(values)
+    lengths = octets.lengths(values)
     encoded = pa.nulls(len(values), pa.string())
     known = values.is_valid().to_numpy(zero_copy_only=False)
     for length in np.unique(lengths[known]):
         mine = np.flatnonzero(known & (lengths == length))
-        data = masks.matrix(values.take(pa.array(mine)), int(length))
-        every = np.ones(len(mine), np.bool_)
-        letters = fixed_width(_letters(data), every, pa.string()) if length else pa.array([""] * len(mine))
+        data = octets.matrix(values.take(pa.array(mine)), int(length))
+        letters = fixed_width(_letters(data), kind=pa.string()) if length else pa.array([""] * len(mine))
         if len(mine) == len(values):
             return letters
         encoded = pc.coalesce(encoded, letters.take(places(mine, len(values))))

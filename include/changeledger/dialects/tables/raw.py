@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
@@ -14,7 +13,7 @@ from changeledger.dialects.tables.crowded import are_crowded
 from changeledger.dialects.tables.crowded import numbered as numbered_batch
 from changeledger.dialects.tables.interface import TableKernel
 from changeledger.dialects.tables.rows import kind_of, stored_names
-from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.arrow import RECORD, same
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, as_batch, bucketed
 from changeledger.model.change import RECORD_TYPE
@@ -76,9 +75,9 @@ class AsRaw:
             name.lower(): values
             for name, values in zip(self.table.names[self.instance], read.columns, strict=True)
         } | {
-            "window_id": _same(self.window_id, size),
+            "window_id": same(self.window_id, size),
             "source_position": self.kernel.record(read, self.instance, self.feed),
-            "_instance": _same(self.instance, size),
+            "_instance": same(self.instance, size),
         }
         columns = [
             values.cast(field.type) if (values := values_by_name.get(field.name.lower())) is not None
@@ -86,10 +85,6 @@ class AsRaw:
             for field in schema
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _same(text: str, size: int) -> pa.StringArray:
-    return pa.array([text], pa.string()).take(pa.array(np.zeros(size, np.int32)))
 
 
 def numbered(rows: Rows) -> Rows:
