@@ -154,7 +154,7 @@ def bitmap(flags: Bools) -> pa.Buffer | None:
 
 
 def fixed_width(cells: Bytes, known: Bools | None = None, kind: pa.DataType = _BINARY) -> pa.Array:
-    """An array of `kind` (string or binary) from a matrix of one row of bytes a value; NULL if not `known`."""
+    """An array of `kind` (string or binary): a row of bytes for each value, NULL if it is not `known`."""
     rows, width = cells.shape
     known = np.ones(rows, np.bool_) if known is None else known
     offsets = np.arange(0, (rows + 1) * width, max(width, 1), dtype=np.int32)[: rows + 1]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from changeledger.kernels import cast_text, json_rows
 from changeledger.kernels.arrow import GAPS, NAMES, Bools, Bytes
 from changeledger.model.change import NOT_CAPTURED, UNAVAILABLE
 from changeledger.model.contract import Contract
 
-_LEAST, _MOST = 1e-3, 1e7
 # By the state of a cell (`kernels.cells`).
 _WORDS = (None, f"({UNAVAILABLE})", f"({NOT_CAPTURED})")
 
@@ -48,21 +46,12 @@ def lists_of_texts(cells: Sequence[pa.Array], states: Bytes | None, present: Boo
     )
 
 
-def _values(cells: pa.Array) -> list[Any]:
-    """A 32-bit number as the shortest text has it, not as the 64-bit number that is equal to it."""
-    values: list[Any] = cells.to_pylist()
-    if not pa.types.is_float32(cells.type):
-        return values
-    return [None if v is None else float(str(np.float32(v))) for v in values]
-
-
 def texts(cells: pa.Array) -> pa.StringArray:
     """Each cell as text; NULL for NULL."""
     if pa.types.is_string(cells.type):
         return cells
     encoded = cells.dictionary_encode()
-    written = [text_of(v) for v in _values(encoded.dictionary)]
-    return pa.array(written, pa.string()).take(encoded.indices)
+    return cast_text.shown(encoded.dictionary).take(encoded.indices)
 
 
 def text_of(value: Any) -> str:
@@ -74,9 +63,10 @@ def text_of(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, float):
-        return _java(value)
+        return cast_text.double(value)
     if isinstance(value, datetime):
-        return _clock(value, " ")
+        text = value.replace(tzinfo=None).isoformat(" ", "microseconds")
+        return text.rstrip("0").rstrip(".")
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
@@ -89,53 +79,8 @@ def place(record: Mapping[str, Any] | None) -> str:
     return f"{record['source']}[{record['partition']}] {record['offset']}"
 
 
-def _java(value: float) -> str:
-    """As Java writes a double: with an exponent below 0.001 and from ten million on."""
-    if value == 0 or _LEAST <= abs(value) < _MOST:
-        plain = f"{Decimal(repr(value)):f}"
-        return plain if "." in plain else f"{plain}.0"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    first, *rest = map(str, digits)
-    power = int(exponent) + len(rest)
-    return f"{'-' if sign else ''}{first}.{''.join(rest) or '0'}E{power}"
-
-
-def _clock(value: datetime, separator: str) -> str:
-    text = value.replace(tzinfo=None).isoformat(separator, "microseconds")
-    return text.rstrip("0").rstrip(".")
-
-
 def keys_as_json(key: Mapping[str, pa.Array]) -> list[str]:
     """Of each row, its key as a JSON object without spaces."""
-    columns = [[(name, _json(v)) for v in _values(cells)] for name, cells in key.items()]
-    return [
-        "{" + ",".join(f"{_quoted(name)}:{text}" for name, text in row if text is not None) + "}"
-        for row in zip(*columns, strict=True)
-    ]
-
-
-def _json(value: Any) -> str | None:
-    """A member's value; None: `to_json` leaves it out."""
-    writers: tuple[tuple[type, Callable[[Any], str]], ...] = (
-        (bool, text_of),
-        (bytes, lambda v: _quoted(base64.b64encode(v).decode())),
-        (datetime, _timestamp),
-        (date, lambda v: _quoted(v.isoformat())),
-        (str, _quoted),
-        (Decimal, str),
-        (object, text_of),
-    )
-    if value is None:
-        return None
-    return next(write for kind, write in writers if isinstance(value, kind))(value)
-
-
-def _timestamp(value: datetime) -> str:
-    """To the millisecond, as `to_json` does when nothing else is asked of it."""
-    text = value.replace(tzinfo=None).isoformat("T", "milliseconds")
-    return _quoted(text + ("Z" if value.tzinfo is not None else ""))
-
-
-def _quoted(text: str) -> str:
-    """Source: Jackson escapes no more than JSON demands."""
-    return json.dumps(text, ensure_ascii=False)
+    rows = len(next(iter(key.values()), ()))
+    texts_of_keys: list[str] = json_rows.rows(key, rows).to_pylist()
+    return texts_of_keys

@@ -184,10 +184,11 @@ def _day_and_clock(texts: pa.StringArray, digits: int) -> pa.Array:
 
 
 def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array:
-    greenwich = pc.or_(pc.ends_with(texts, "Z"), pc.ends_with(texts, "-00:00"))
-    offset = pc.if_else(greenwich, "+00:00", pc.utf8_slice_codeunits(texts, -6))
-    local = _day_and_clock(pc.replace_substring_regex(texts, _OFFSET, ""), digits)
-    return pc.binary_join_element_wise(pc.replace_substring(local, " ", "T"), offset, "")
+    texts = pc.replace_substring(texts, "Z", "+00:00")
+    local, offset = pc.utf8_slice_codeunits(texts, 0, -6), pc.utf8_slice_codeunits(texts, -6)
+    written = _day_and_clock(pc.ascii_rtrim(local, " "), digits)
+    offset = pc.if_else(pc.equal(offset, "-00:00"), "+00:00", offset)
+    return pc.binary_join_element_wise(pc.replace_substring(written, " ", "T"), offset, "")
 
 
 def _padded(texts: pa.StringArray, seconds_end: int, digits: int) -> pa.Array:
@@ -195,7 +196,9 @@ def _padded(texts: pa.StringArray, seconds_end: int, digits: int) -> pa.Array:
     this many digits of it."""
     if not digits:
         return pc.utf8_slice_codeunits(texts, 0, seconds_end)
-    is_whole = pc.equal(pc.binary_length(texts), seconds_end)
+    lengths, end = pc.binary_length(texts), seconds_end + 1 + digits
+    if pc.all(pc.equal(lengths, end)).as_py() is not False:
+        return texts
+    is_whole = pc.equal(lengths, seconds_end)
     texts = pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".", ""), texts)
-    end = seconds_end + 1 + digits
     return pc.ascii_rpad(pc.utf8_slice_codeunits(texts, 0, end), width=end, padding="0")

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.dialects.tables import json_rows
 from changeledger.dialects.tables.crowded import are_crowded, numbered
 from changeledger.dialects.tables.rows import RawRows, stored_names
-from changeledger.dialects.tables.texts import as_text, double, float32
+from changeledger.kernels import json_rows
 from changeledger.kernels.arrow import INSTANT, RECORD
+from changeledger.kernels.cast_text import as_text, double, float32
 
 RAW = pa.schema(
     [("window_id", pa.string()), ("source_position", RECORD), ("id", pa.int32()), ("a b", pa.string())]

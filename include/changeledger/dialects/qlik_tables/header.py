@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
-from changeledger.dialects.tables import instants, json_rows
+from changeledger.dialects.tables import instants
 from changeledger.dialects.tables.rows import RawRows, Read, trimmed
-from changeledger.dialects.tables.texts import as_text
-from changeledger.kernels import lsn, masks
+from changeledger.kernels import json_rows, lsn, masks
 from changeledger.kernels.arrow import INSTANT, RECORD, valid
+from changeledger.kernels.cast_text import as_text
 from changeledger.kernels.lsn import Lsns
 from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract

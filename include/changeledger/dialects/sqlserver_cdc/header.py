@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from changeledger.config.feed import Feed
 from changeledger.dialects.tables import instants
 from changeledger.dialects.tables.rows import RawRows, Read
-from changeledger.dialects.tables.texts import as_text
 from changeledger.kernels import lsn, masks
 from changeledger.kernels.arrow import INSTANT, RECORD, Bools, Bytes, fixed_width, valid
+from changeledger.kernels.cast_text import as_text
 from changeledger.kernels.lsn import Lsns
 from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from changeledger.dialects.tables import json_rows
 from changeledger.dialects.tables.rows import OWN
+from changeledger.kernels import json_rows
 from changeledger.kernels.arrow import RECORD
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.tables.rows import Read
-from changeledger.dialects.tables.texts import as_text
 from changeledger.kernels.arrow import INSTANT, Bools, numbers, valid
+from changeledger.kernels.cast_text import as_text
 from changeledger.kernels.sql_text import MICROS, MICROS_A_DAY
 
 Micros = npt.NDArray[np.int64]

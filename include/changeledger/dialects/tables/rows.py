@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.tables.texts import as_text
-from changeledger.kernels import masks, sql_text
+from changeledger.kernels import cast_text, sql_text
 from changeledger.kernels.arrow import Bools, numbers, valid
 
 # The columns of a raw table that are its own.
@@ -107,13 +106,13 @@ class RawRows:
 
     def text(self, name: str) -> pa.StringArray:
         """The values as texts; bytes as 0x and hex."""
-        return self.first(name, shown, pa.string())
+        return self.first(name, lambda read: cast_text.shown(read.values), pa.string())
 
     def shown(self, name: str, otherwise: str = "NULL") -> Callable[[int], str]:
         """How the value of one row is shown; `otherwise` if there is none."""
 
         def of_row(row: int) -> str:
-            texts = (shown(Read(kind, values.slice(row, 1)))[0].as_py() for kind, values in self.read(name))
+            texts = (cast_text.shown(values.slice(row, 1))[0].as_py() for _, values in self.read(name))
             return next((text for text in texts if text is not None), otherwise)
 
         return of_row
@@ -124,17 +123,11 @@ class RawRows:
         broken = np.zeros(self.size, np.bool_)
         for kind, values in self.read(name):
             is_there = valid(values)
-            whole = values if kind in _INTS else _wholes(as_text(values))
+            whole = values if kind in _INTS else _wholes(cast_text.as_text(values))
             is_known = valid(whole)
             whole_numbers = np.where(is_known, numbers(whole), whole_numbers)
             broken |= is_there & ~is_known
         return whole_numbers, broken
-
-
-def shown(read: Read) -> pa.StringArray:
-    if read.kind != "binary":
-        return as_text(read.values)
-    return pc.binary_join_element_wise("0x", masks.to_hex(read.values), "")
 
 
 def _wholes(texts: pa.StringArray) -> pa.Int64Array:

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.tables.rows import RawRows, Read, kind_of
-from changeledger.dialects.tables.texts import as_text
 from changeledger.kernels import cells, masks, sql_text, text_cells
 from changeledger.kernels.arrow import NAMES, Bools, arrow_type, named_where, numbers, row_type, valid
 from changeledger.kernels.binary_text import sizes
+from changeledger.kernels.cast_text import as_text
 from changeledger.model.change import UNFIT_COLUMNS
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType

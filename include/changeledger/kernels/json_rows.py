@@ -1,6 +1,6 @@
-"""Raw rows as JSON, letter by letter as Spark's `to_json` writes them.
+"""Rows as JSON, letter by letter as Spark's `to_json` writes them.
 
-Rows without a place of their own are known by a hash of it (`qlik_tables.record`), which ledgers hold; the
+Rows without a place of their own are known by a hash of it, which ledgers hold; the
 quarantine shows it. Cells that are NULL are left out, and times have three digits of a second.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.tables import texts
 from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bytes, fixed_width, places
+from changeledger.kernels.cast_text import as_text
 
 _ESCAPED = r'["\\\x00-\x1f]'
 _ESCAPE = re.compile(r"\\(u00[0-9a-f]{2}|.)")
@@ -51,7 +51,7 @@ def _member(start: str, values: pa.Array) -> pa.StringArray:  # noqa: PLR0911 - 
         return _in_quotes(start, _times(values))
     if pa.types.is_decimal(kind):
         return pc.binary_join_element_wise(start, pc.cast(values, pa.string()), "")
-    cell_texts = texts.as_text(values)
+    cell_texts = as_text(values)
     plain = pc.binary_join_element_wise(start, cell_texts, "")
     if pa.types.is_floating(kind):
         return pc.if_else(pc.is_finite(values), plain, _in_quotes(start, cell_texts))

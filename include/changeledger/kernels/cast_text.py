@@ -1,4 +1,4 @@
-"""Raw values as texts, as Spark's casts write them: what has been read so far was read by way of those."""
+"""Values as texts, as Spark's casts write them: what has been read so far was read by way of those."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from changeledger.kernels import masks
 
 
 def as_text(values: pa.Array) -> pa.StringArray:
@@ -25,6 +27,13 @@ def as_text(values: pa.Array) -> pa.StringArray:
     if pa.types.is_floating(kind):
         return _floats(values)
     return _each(values, lambda value: value.decode("utf-8", "replace"))
+
+
+def shown(values: pa.Array) -> pa.StringArray:
+    """As `as_text`; bytes as 0x and hex."""
+    if not pa.types.is_binary(values.type):
+        return as_text(values)
+    return pc.binary_join_element_wise("0x", masks.to_hex(values), "")
 
 
 def _times(values: pa.Array) -> pa.StringArray:
