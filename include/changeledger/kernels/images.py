@@ -45,6 +45,15 @@ def key(image: Image, contract: Contract) -> list[pa.Array]:
     return [by_name[column.name] for column in contract.key]
 
 
+def keys(before: Image, after: Image, is_delete: Bools, contract: Contract) -> tuple[list[pa.Array], Bools]:
+    """The cells of each row's key, of a delete before it; and in which rows the two images have others."""
+    old, new = (key(image, contract) for image in (before, after))
+    of_delete, are_others = pa.array(is_delete), np.zeros(len(is_delete), np.bool_)
+    for old_cells, new_cells in zip(old, new, strict=True):
+        are_others |= differs(old_cells, new_cells)
+    return [pc.if_else(of_delete, *cells) for cells in zip(old, new, strict=True)], are_others
+
+
 def gaps(image: Image, names: Sequence[str]) -> pa.MapArray:
     """map<column, state> of the cells that are not known; NULL if all are."""
     rows = len(image.present)
@@ -172,6 +181,16 @@ def fitted_key(cells: Sequence[pa.Array], columns: Sequence[Column], contract: C
     kinds = [field.type for field in row_type(contract.key)]
     key_cells = [by_name[column.name.lower()] for column in contract.key]
     return [c if c.type == kind else pc.cast(c, kind) for c, kind in zip(key_cells, kinds, strict=True)]
+
+
+def all_fitted(
+    before: Image, after: Image, key_cells: list[pa.Array], written: Contract, contract: Contract
+) -> tuple[Image, Image, list[pa.Array]]:
+    """Both images, and the cells of the key, in the columns of the contract."""
+    if is_fitted(written, contract):
+        return before, after, key_cells
+    before, after = (fitted(image, written, contract) for image in (before, after))
+    return before, after, fitted_key(key_cells, written.key, contract)
 
 
 def is_fitted(written: Contract, contract: Contract) -> bool:

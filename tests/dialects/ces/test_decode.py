@@ -12,7 +12,6 @@ from changeledger.dialects.ces import discovery, typed
 from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.discovery import facts, merged
 from changeledger.dialects.ces.plan import TablePlan
-from changeledger.model.contract import Contract
 from tests.dialects.ces.decoding import decoded
 from tests.dialects.ces.test_cases import ALL
 from tests.dialects.golden import Case
@@ -33,10 +32,7 @@ def rows(case: Case) -> dict[Any, Row]:
 def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     by_types = rows(case)
 
-    def nothing(values: list[bytes | None], written: Contract) -> tuple[list[Any], list[int]]:
-        return [], list(range(len(values)))
-
-    monkeypatch.setattr(typed, "read", nothing)
+    monkeypatch.setattr(typed, "reader_of", lambda _: lambda *_: None)
     monkeypatch.setattr(discovery, "_usual", lambda _: None)
     assert rows(case) == by_types
 

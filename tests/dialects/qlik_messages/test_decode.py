@@ -14,7 +14,6 @@ from changeledger.dialects.qlik_messages.avro import schemas_in
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.discovery import facts, merged
 from changeledger.dialects.qlik_messages.plan import TablePlan
-from changeledger.model.contract import Contract
 from tests.dialects.golden import Case
 from tests.dialects.qlik_messages.decoding import decoded
 from tests.dialects.qlik_messages.test_cases import ALL
@@ -35,10 +34,7 @@ def rows(case: Case) -> dict[Any, Row]:
 def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     by_types = rows(case)
 
-    def nothing(values: list[bytes | None], written: Contract) -> tuple[list[Any], list[int]]:
-        return [], list(range(len(values)))
-
-    monkeypatch.setattr(typed, "read", nothing)
+    monkeypatch.setattr(typed, "reader_of", lambda _: lambda *_: None)
     monkeypatch.setattr(discovery, "address", lambda value: addresses.single_address(value or b""))
     monkeypatch.setattr(addresses, "contents", lambda value: addresses.single_contents(value or b""))
     assert rows(case) == by_types

@@ -14,11 +14,11 @@ from changeledger.dialects.ces.events import DELETE, INSERT, UPDATE, Event
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
-from changeledger.dialects.messages import foreign, message_rows
+from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, named, no_columns, no_value_of
+from changeledger.dialects.messages.problems import Problem, misfits, named, no_columns
 from changeledger.kernels import changes, images, lsn
-from changeledger.kernels.arrow import Bools, Indices, valid
+from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
@@ -40,7 +40,9 @@ class Read(NamedTuple):
     before: Side
     after: Side
     # The cells of each row's key.
-    key: Sequence[pa.Array]
+    key: list[pa.Array]
+    # Which images before have another one.
+    has_other_key: Bools
     is_update: Bools
     is_delete: Bools
     # Whose `pkkey` is in none of their images.
@@ -52,16 +54,10 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 
     `raw`: `arrow.MESSAGE`, or `split.JOINED`: then the rows of an event's other segments follow its own.
     """
-    events, left = typed.read(raw.column("value").to_pylist(), plan.writer_schema)
-    others: dict[int, Outcome] = {}
-    for at in left:
-        event_or_outcome = single.read(at, raw.column("value")[at].as_py(), plan)
-        if isinstance(event_or_outcome, Event):
-            events.append(event_or_outcome)
-        else:
-            others[at] = event_or_outcome
-    if left:
-        events.sort(key=lambda event: event.at)
+    events, others = one_by_one.read(
+        raw.column("value").to_pylist(), typed.reader_of(plan.writer_schema),
+        lambda at, value: single.read(at, value, plan),
+    )  # fmt: skip
     read = _read(events, plan)
     bad = _problems(read, plan)
     others |= {events[number].at: outcome for number, outcome in bad.items()}
@@ -74,23 +70,9 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     )  # fmt: skip
     if bad:
         canonical = canonical.take(pa.array(good))
-    return _assembled(raw, canonical, rows[good], others, plan)
-
-
-def _assembled(
-    raw: pa.RecordBatch, canonical: pa.RecordBatch, rows: Indices,
-    others: dict[int, Outcome], plan: TablePlan,
-) -> pa.RecordBatch:  # fmt: skip
-    """The changes of these rows of `raw`, and what became of its others."""
-    schema = message_rows.decoded_schema(plan.contract)
     own = split.first_messages(raw)
-    columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
-    columns[schema.get_field_index("source_position")] = message_rows.record(own)
-    at = sorted(others)
-    outcomes = foreign.named(own, at, [others[number] for number in at], DIALECT)
-    others = dict(zip(at, outcomes, strict=True))
-    columns += message_rows.outcomes(own, at, outcomes)
-    decoded = pa.RecordBatch.from_arrays(columns, schema=schema)
+    others = foreign.named(own, others, DIALECT)
+    decoded = message_rows.decoded(own, canonical, rows[good], others, plan.contract)
     return split.with_segments(decoded, raw, lambda row: others.get(row, Outcome(change.PAIRED)))
 
 
@@ -103,12 +85,10 @@ def _read(events: Sequence[Event], plan: TablePlan) -> Read:
     is_update, is_delete = (
         np.array([operation == name for operation in operations], np.bool_) for name in (UPDATE, DELETE)
     )
-    of_delete = pa.array(is_delete)
-    old, new = (images.key(event_side.image, writer_schema) for event_side in (before, after))
-    key = [pc.if_else(of_delete, old_cells, new_cells) for old_cells, new_cells in zip(old, new, strict=True)]
+    key, has_other_key = images.keys(before.image, after.image, is_delete, writer_schema)
     place, time = positions.positions(events), positions.times(events)
     is_of_other_key = key_beside.contradicted(events, before, after, plan)
-    return Read(events, place, time, before, after, key, is_update, is_delete, is_of_other_key)
+    return Read(events, place, time, before, after, key, has_other_key, is_update, is_delete, is_of_other_key)
 
 
 def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
@@ -142,10 +122,8 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
     if event.unknown:
         return no_columns(writer_schema.table, event.unknown, writer_schema.names)
     for event_side in (read.before, read.after):
-        if event_side.unfit[number].any():
-            columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
-            bad = [column for column, is_bad in columns if is_bad]
-            return Problem("value_does_not_fit", no_value_of(bad))
+        if problem := misfits(writer_schema.columns, event_side.unfit[number]):
+            return problem
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL or missing")
     return Problem("key_disagrees", "`pkkey` has another key than the images, so which row it is is open")
@@ -153,12 +131,10 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     writer_schema, contract = plan.writer_schema, plan.contract
-    before, after, key = read.before.image, read.after.image, list(read.key)
-    moved = _moved(read, plan)
-    changed = _changed(read, plan)
-    if not images.is_fitted(writer_schema, contract):
-        before, after = (images.fitted(image, writer_schema, contract) for image in (before, after))
-        key = images.fitted_key(key, writer_schema.key, contract)
+    moved, changed = _moved(read, plan), _changed(read, plan)
+    before, after, key = images.all_fitted(
+        read.before.image, read.after.image, read.key, writer_schema, contract
+    )
     operations = [event.operation for event in read.events]
     rows = len(operations)
     place = read.place
@@ -182,14 +158,9 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
 
 def _moved(read: Read, plan: TablePlan) -> Bools:
     """Which updates have another key in their image before."""
-    writer_schema = plan.writer_schema
-    moved = np.zeros(len(read.events), np.bool_)
-    for cell, own in zip(images.key(read.before.image, writer_schema), read.key, strict=True):
-        moved |= images.differs(cell, own)
-    keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
-    has_key = (read.before.states[:, keys] == KNOWN).all(axis=1)
-    moved &= has_key & read.is_update & read.before.image.present
-    return moved
+    keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]
+    has_key: Bools = (read.before.states[:, keys] == KNOWN).all(axis=1)
+    return read.has_other_key & has_key & read.is_update & read.before.image.present
 
 
 def _changed(read: Read, plan: TablePlan) -> pa.ListArray:

@@ -19,9 +19,8 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     outcomes = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
     own = split.first_messages(raw)
-    outcomes = foreign.named(own, range(len(outcomes)), outcomes, DIALECT)
-    decoded = message_rows.unchanged(own, outcomes)
-    return split.with_segments(decoded, raw, lambda row: outcomes[row])
+    named = foreign.named(own, dict(enumerate(outcomes)), DIALECT)
+    return split.with_segments(message_rows.unchanged(own, list(named.values())), raw, named.__getitem__)
 
 
 def _outcome(value: bytes | None, plan: Discovery) -> Outcome:

@@ -29,7 +29,6 @@ from changeledger.dialects.ces.events import (  # fmt: skip
 )
 from changeledger.dialects.ces.key_beside import doubtful
 from changeledger.dialects.ces.single import is_known
-from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
 _Text = str | None
@@ -132,7 +131,7 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     (row_of, lacks_key, with_key, key_beside), single_key = _of_rows(rows), len(rows.key) == 1
 
     def read(at: int, value: bytes) -> Event | None:
-        envelope = of_envelope(value)
+        envelope = of_envelope(avro.as_json(value))
         operation, kind, data = envelope.operation, envelope.type, envelope.data
         is_change = operation in _OPERATIONS and kind is not None and is_known(kind)
         if not is_change or not is_alone(envelope) or data is None:
@@ -167,20 +166,3 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
 
 _NOWHERE = Transaction()
 _OPERATIONS = frozenset({INSERT, UPDATE, DELETE})
-
-
-def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[Event], list[int]]:
-    """The events of messages (JSON), and the numbers of the messages that are left."""
-    read_message = reader_of(writer_schema)
-    events: list[Event] = []
-    left: list[int] = []
-    for at, value in enumerate(values):
-        try:
-            event = None if value is None else read_message(at, avro.as_json(value))
-        except UNREADABLE:
-            event = None
-        if event is None:
-            left.append(at)
-        else:
-            events.append(event)
-    return events, left

@@ -44,20 +44,16 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     singles.sort(key=itemgetter(0))
     alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], plan)
     read = events.together([*parts, alone])
-    schema = message_rows.decoded_schema(plan.contract)
     rows = read.column("at").to_numpy()
     place = raw.select(["topic", "partition", "offset", "timestamp"])
     of_changes = place if len(rows) == raw.num_rows else place.take(read.column("at"))
     canonical = changes.ledger_rows(
         _changes(read, of_changes, plan), plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
     )
-    columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
-    columns[schema.get_field_index("source_position")] = message_rows.record(raw)
     others = {at: outcome for at, outcome in singles if isinstance(outcome, Outcome)}
     records = {at: value for at in others if plan.avro_schema is not None and (value := values[at])}
-    named = foreign.named(raw, list(others), list(others.values()), DIALECT, records)
-    outcomes = message_rows.outcomes(raw, list(others), named)
-    return pa.RecordBatch.from_arrays([*columns, *outcomes], schema=schema)
+    others = foreign.named(raw, others, DIALECT, records)
+    return message_rows.decoded(raw, canonical, rows, others, plan.contract)
 
 
 def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
@@ -152,8 +148,9 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     before, after = large_values.without_unsent(before, after, rows, written)
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
-    key, moved = _keys(before, after, is_update, is_delete, plan)
-    before, after, key = _fitted(before, after, key, plan)
+    key, moved = images.keys(before, after, is_delete, written)
+    moved &= is_update & before.present
+    before, after, key = images.all_fitted(before, after, key, written, plan.contract)
     return Changes(
         operation=_operations(op),
         before=before,
@@ -180,17 +177,6 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     )
 
 
-def _fitted(
-    before: Image, after: Image, key: list[pa.Array], plan: TablePlan
-) -> tuple[Image, Image, list[pa.Array]]:
-    """Images and key in the columns of the table's contract."""
-    written, contract = plan.writer_schema, plan.contract
-    if images.is_fitted(written, contract):
-        return before, after, key
-    before, after = (images.fitted(image, written, contract) for image in (before, after))
-    return before, after, images.fitted_key(key, written.key, contract)
-
-
 def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
     """The source's own id; SQL Server's is the commit LSN, which a snapshot row has of no transaction."""
     commit = place.commit_lsn._replace(known=place.commit_lsn.known & ~place.is_snapshot)
@@ -202,19 +188,6 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
 def _operations(op: pa.StringArray) -> pa.StringArray:
     names = pa.array(list(OPERATIONS.values()), pa.string())
     return names.take(pc.index_in(op, value_set=pa.array(list(OPERATIONS), pa.string())))
-
-
-def _keys(
-    before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
-) -> tuple[list[pa.Array], Bools]:
-    """The cells of each row's key, and which updates have another key in their image before."""
-    old, new = (images.key(image, plan.writer_schema) for image in (before, after))
-    of_delete = pa.array(is_delete)
-    key = [pc.if_else(of_delete, old_cells, new_cells) for old_cells, new_cells in zip(old, new, strict=True)]
-    differs = np.zeros(len(is_update), np.bool_)
-    for old_cells, new_cells in zip(old, new, strict=True):
-        differs |= images.differs(old_cells, new_cells)
-    return key, differs & is_update & before.present
 
 
 def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:

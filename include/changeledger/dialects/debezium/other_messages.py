@@ -46,7 +46,8 @@ def decode_other(raw: pa.RecordBatch, feed: Feed, discovery: Discovery) -> pa.Re
         outcomes.append(outcome)
         if record is not None:
             records[at] = record
-    return message_rows.unchanged(raw, foreign.named(raw, range(len(outcomes)), outcomes, DIALECT, records))
+    named = foreign.named(raw, dict(enumerate(outcomes)), DIALECT, records)
+    return message_rows.unchanged(raw, list(named.values()))
 
 
 def _of_avro(

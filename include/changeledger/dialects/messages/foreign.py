@@ -6,7 +6,7 @@ message is: a row can have a column of any name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -48,22 +48,21 @@ _FLATTENED = (
 
 def named(
     raw: pa.RecordBatch,
-    rows: Sequence[int],
-    outcomes: Sequence[Outcome],
+    outcomes: Mapping[int, Outcome],
     dialect: str,
     records: Mapping[int, bytes | None] | None = None,
-) -> list[Outcome]:
+) -> dict[int, Outcome]:
     """What became of these rows of a batch of messages, with what the messages are.
 
     `records`: by their rows, as JSON, the records of messages in Avro that could be read.
     """
-    named_outcomes = list(outcomes)
-    for number, (at, outcome) in enumerate(zip(rows, outcomes, strict=True)):
+    named_outcomes = dict(outcomes)
+    for at, outcome in outcomes.items():
         if outcome.disposition == change.QUARANTINED and outcome.reason in _NOT_OF_ITS_FORM:
             value, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
             record = (records or {}).get(at)
             problem = _problem(value if record is None else record, headers or (), dialect)
-            named_outcomes[number] = outcome if problem is None else problem.outcome
+            named_outcomes[at] = outcome if problem is None else problem.outcome
     return named_outcomes
 
 

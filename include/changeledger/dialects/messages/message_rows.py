@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -81,6 +81,18 @@ def outcomes(batch: pa.RecordBatch, rows: Sequence[int], row_outcomes: Sequence[
     )
     raw = [batch.column(name).take(pa.array(at)).take(where) for name in ("key", "value", "headers")]
     return [disposition.take(where).fill_null(change.CHANGE), reason.take(where), detail.take(where), *raw]
+
+
+def decoded(
+    raw: pa.RecordBatch, canonical: pa.RecordBatch, rows: Indices, others: Mapping[int, Outcome],
+    contract: Contract,
+) -> pa.RecordBatch:  # fmt: skip
+    """A decoded batch: the changes of these rows of `raw`, and what became of its others."""
+    schema = decoded_schema(contract)
+    columns = spread(canonical.columns, rows, raw.num_rows)
+    columns[schema.get_field_index("source_position")] = record(raw)
+    columns += outcomes(raw, list(others), list(others.values()))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def unchanged(batch: pa.RecordBatch, row_outcomes: Sequence[Outcome]) -> pa.RecordBatch:

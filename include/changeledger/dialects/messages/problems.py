@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.model import change
@@ -38,6 +38,12 @@ def columns_alike(table: str, names: Iterable[str]) -> Problem:
         "columns_alike",
         f"{what}. The lake cannot distinguish them: leave one out of the capture, or rename it in the source",
     )
+
+
+def misfits(columns: Sequence[Column], unfit: Iterable[bool]) -> Problem | None:
+    """What is wrong with an image; None: all values fit. `unfit`: whose value does not, column by column."""
+    bad = [column for column, is_bad in zip(columns, unfit, strict=True) if is_bad]
+    return Problem("value_does_not_fit", no_value_of(bad)) if bad else None
 
 
 def no_value_of(columns: Iterable[Column]) -> str:

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from changeledger.dialects.messages import foreign, message_rows
+from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, no_columns, no_value_of
+from changeledger.dialects.messages.problems import Problem, misfits, no_columns
 from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
 from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
@@ -28,7 +27,7 @@ from changeledger.model.contract import Contract
 
 
 class Read(NamedTuple):
-    """n events of a table, read as far as they can be. `key`, `old_key`: their cells."""
+    """n events of a table, read as far as they can be. `key`: its cells."""
 
     events: Sequence[Event]
     place: Positions
@@ -36,8 +35,9 @@ class Read(NamedTuple):
     column_mask: Masks
     before: Side
     after: Side
-    key: Sequence[pa.Array]
-    old_key: Sequence[pa.Array]
+    key: list[pa.Array]
+    # Which images before have other cells there.
+    has_other_key: Bools
 
     def are(self, operation: str) -> Bools:
         return np.array([event.operation == operation for event in self.events], np.bool_)
@@ -46,18 +46,10 @@ class Read(NamedTuple):
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """A row for each of a table's messages (`arrow.MESSAGE`), in their order (`messages.decoded_schema`)."""
     values, broken = avro.in_json(raw, dict(plan.avro_schemas))
-    events, left = typed.read(values, plan.writer_schema)
-    others = {at: problem.outcome for at, problem in broken.items()}
-    for at in left:
-        if at in broken:
-            continue
-        result = single.read(at, values[at], plan)
-        if isinstance(result, Event):
-            events.append(result)
-        else:
-            others[at] = result
-    if left:
-        events.sort(key=lambda event: event.at)
+    events, others = one_by_one.read(
+        values, typed.reader_of(plan.writer_schema),
+        lambda at, value: broken[at].outcome if at in broken else single.read(at, value, plan),
+    )  # fmt: skip
     rows = np.array([event.at for event in events], np.int64)
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
     read = _read(events, of_events, plan)
@@ -73,14 +65,8 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     if bad:
         good = np.array([number for number in range(len(events)) if number not in bad], np.int64)
         canonical, rows = canonical.take(pa.array(good)), rows[good]
-    schema = message_rows.decoded_schema(plan.contract)
-    columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
-    columns[schema.get_field_index("source_position")] = message_rows.record(raw)
-    at_others = sorted(others)
-    records = {at: values[at] for at in at_others}
-    outcomes = foreign.named(raw, at_others, [others[at] for at in at_others], avro.DIALECT, records)
-    columns += message_rows.outcomes(raw, at_others, outcomes)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    others = foreign.named(raw, others, avro.DIALECT, {at: values[at] for at in others})
+    return message_rows.decoded(raw, canonical, rows, others, plan.contract)
 
 
 def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read:
@@ -102,11 +88,9 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     is_silent = (is_update & ~of_columns.known)[:, None] & before.is_null
     before = with_gaps(before, absent, writer_schema, is_delete=is_delete, is_silent=True)
     after = with_gaps(after, absent, writer_schema, is_delete=is_delete, is_silent=is_silent)
-    old, new = (images.key(event_side.image, writer_schema) for event_side in (before, after))
-    of_delete = pa.array(is_delete)
-    key = [pc.if_else(of_delete, old_cells, new_cells) for old_cells, new_cells in zip(old, new, strict=True)]
+    key, has_other_key = images.keys(before.image, after.image, is_delete, writer_schema)
     place = positions.positions(events, raw.column("timestamp"))
-    return Read(events, place, of_changes, of_columns, before, after, key, old)
+    return Read(events, place, of_changes, of_columns, before, after, key, has_other_key)
 
 
 def _problems(read: Read, writer_schema: Contract) -> dict[int, Outcome]:
@@ -161,10 +145,8 @@ def _problem_of_images(read: Read, number: int, writer_schema: Contract) -> Prob
     if event.unknown:
         return no_columns(writer_schema.table, event.unknown, writer_schema.names)
     for event_side in (read.before, read.after):
-        if event_side.unfit[number].any():
-            columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
-            bad = [column for column, is_bad in columns if is_bad]
-            return Problem("value_does_not_fit", no_value_of(bad))
+        if problem := misfits(writer_schema.columns, event_side.unfit[number]):
+            return problem
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL")
     return None
@@ -172,14 +154,12 @@ def _problem_of_images(read: Read, number: int, writer_schema: Contract) -> Prob
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     writer_schema, contract = plan.writer_schema, plan.contract
-    before, after, key = read.before.image, read.after.image, list(read.key)
-    knows_old_key = _knows_old_key(read)
-    moved = _moved(read, knows_old_key)
+    before, after = read.before.image, read.after.image
+    knows_old_key = _knows_old_key(read, writer_schema)
+    moved = read.has_other_key & knows_old_key
     changed_columns = changed(before, after, read.are(UPDATE), read.change_mask, writer_schema)
     flags = _flags(read, moved, knows_old_key, writer_schema)
-    if not images.is_fitted(writer_schema, contract):
-        before, after = (images.fitted(image, writer_schema, contract) for image in (before, after))
-        key = images.fitted_key(key, writer_schema.key, contract)
+    before, after, key = images.all_fitted(before, after, read.key, writer_schema, contract)
     rows, place = len(read.events), read.place
     return Changes(
         operation=pa.array([OPERATIONS[event.operation] for event in read.events], pa.string()),
@@ -200,19 +180,11 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     )
 
 
-def _knows_old_key(read: Read) -> Bools:
+def _knows_old_key(read: Read, writer_schema: Contract) -> Bools:
     is_known = read.are(UPDATE) & read.before.image.present
-    for cells in read.old_key:
+    for cells in images.key(read.before.image, writer_schema):
         is_known &= valid(cells)
     return is_known
-
-
-def _moved(read: Read, knows_old_key: Bools) -> Bools:
-    """Which updates have another key in their image before."""
-    is_moved = np.zeros(len(read.events), np.bool_)
-    for old, own in zip(read.old_key, read.key, strict=True):
-        is_moved |= images.differs(old, own)
-    return is_moved & knows_old_key
 
 
 def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contract) -> dict[str, Bools]:

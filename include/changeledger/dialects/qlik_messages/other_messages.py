@@ -23,10 +23,8 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
         _outcome(value, place, broken.get(at), plan)
         for at, (value, place) in enumerate(zip(values, places, strict=True))
     ]
-    records = dict(enumerate(values))
-    return message_rows.unchanged(
-        raw, foreign.named(raw, range(len(outcomes)), outcomes, avro.DIALECT, records)
-    )
+    named = foreign.named(raw, dict(enumerate(outcomes)), avro.DIALECT, dict(enumerate(values)))
+    return message_rows.unchanged(raw, list(named.values()))
 
 
 def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Discovery) -> Outcome:

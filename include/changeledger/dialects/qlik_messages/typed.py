@@ -5,7 +5,7 @@ A message taken here must have no problem that `single` would find, and say the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -22,7 +22,6 @@ from changeledger.dialects.qlik_messages.events import (
 )
 from changeledger.dialects.qlik_messages.message import DATA
 from changeledger.dialects.qlik_messages.metadata import MAGIC
-from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
 _Text = str | None
@@ -63,27 +62,20 @@ def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(msgspec.defstruct("Message", outer, gc=False)).decode
 
 
-def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[Event], list[int]]:
-    """The events of messages (JSON), and the numbers of the messages that are left."""
+def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
+    """The reader of one message (JSON); None if it is not as usual. Raises one of `UNREADABLE` there, too."""
     decode, rows = decoder_of(writer_schema), layout_of(writer_schema)
-    events: list[Event] = []
-    left: list[int] = []
-    for at, value in enumerate(values):
-        event = None
+
+    def read(at: int, value: bytes) -> Event | None:
         # Half a surrogate pair may be in a member that is passed over.
-        if value is not None and b"\\ud" not in value and b"\\uD" not in value:
-            try:
-                # Nor are bytes looked at there, or in numbers.
-                if not value.isascii():
-                    value.decode()
-                event = _event(at, decode(value), rows)
-            except UNREADABLE:
-                event = None
-        if event is None:
-            left.append(at)
-        else:
-            events.append(event)
-    return events, left
+        if b"\\ud" in value or b"\\uD" in value:
+            return None
+        # Nor are bytes looked at there, or in numbers.
+        if not value.isascii():
+            value.decode()
+        return _event(at, decode(value), rows)
+
+    return read
 
 
 def _deleted(before: Any, after: Any, rows: Any) -> Any:

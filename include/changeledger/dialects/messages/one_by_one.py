@@ -1,0 +1,51 @@
+"""Messages read one by one: each as its producer usually writes it, any other member by member."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.kernels.json_text import UNREADABLE
+
+
+class NumberedEvent(Protocol):
+    """What a message says. `at`: the number of the message in its batch."""
+
+    at: int
+
+
+Event = TypeVar("Event", bound=NumberedEvent)
+# Of the number of a message, and its value.
+Usual = Callable[[int, bytes], Event | None]
+Single = Callable[[int, bytes | None], Event | Outcome]
+
+
+def read(
+    values: Sequence[bytes | None], usual: Usual[Event], single: Single[Event]
+) -> tuple[list[Event], dict[int, Outcome]]:
+    """The events of messages in their order, and what became of the others.
+
+    `usual` reads most messages; it gives None or raises one of `UNREADABLE` for one that is left to `single`.
+    """
+    events: list[Event] = []
+    left: list[int] = []
+    for at, value in enumerate(values):
+        try:
+            event = None if value is None else usual(at, value)
+        except UNREADABLE:
+            event = None
+        if event is None:
+            left.append(at)
+        else:
+            events.append(event)
+    others: dict[int, Outcome] = {}
+    for at in left:
+        result = single(at, values[at])
+        if isinstance(result, Outcome):
+            others[at] = result
+        else:
+            events.append(result)
+    if left:
+        events.sort(key=lambda event: event.at)
+    return events, others
