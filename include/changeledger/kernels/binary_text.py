@@ -25,6 +25,10 @@ def from_hex(text: str) -> bytes | None:
         return None
 
 
+def without_0x(text: str) -> str:
+    return text[2:] if text[:2].lower() == "0x" else text
+
+
 def from_base64(text: str) -> bytes | None:
     """Base64 in its usual alphabet; None for any other text."""
     if not _WITH_SPACES.match(text):

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
 
-from changeledger.dialects.qlik_messages import masks
 from changeledger.kernels import cells, text_cells
 from changeledger.kernels.arrow import arrow_type
-from changeledger.kernels.binary_text import of_size
+from changeledger.kernels.binary_text import from_hex, of_size, without_0x
 from changeledger.kernels.cells import Cells, FromTexts
 from changeledger.kernels.json_text import text as text_of
 from changeledger.kernels.sql_text import Reader
@@ -122,5 +121,5 @@ def reader(sql: SqlType) -> Reader:
     """The value of one text."""
     if sql.spark == "binary":
         # Bytes, unlike masks, keep their zeros: an odd number of digits has lost one.
-        return of_size(sql, lambda text: masks.parse(text) if len(text) % 2 == 0 else None)
+        return of_size(sql, lambda text: from_hex(without_0x(text)))
     return text_cells.lenient_reader(sql)
