@@ -44,16 +44,22 @@ def in_range(sql: SqlType, column: Cells) -> Cells:
     return Cells(values, outside if column.unfit is None else outside | column.unfit)
 
 
+def each(values: Sequence[Any], read: Callable[[Any], Any], kind: pa.DataType) -> Cells:
+    """What `read` makes of each of the values; unfit where it makes nothing of one."""
+    cells = pa.array([None if value is None else read(value) for value in values], kind)
+    is_given = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    unfit = is_given & ~valid(cells)
+    return Cells(cells, unfit if unfit.any() else None)
+
+
 def one_by_one(read: sql_text.Reader, kind: pa.DataType) -> FromTexts:
     """By the reader of a single text."""
+    return lambda texts: each(texts.to_pylist(), read, kind)
 
-    def convert(texts: pa.StringArray) -> Cells:
-        parsed = [None if text is None else read(text) for text in texts.to_pylist()]
-        values = pa.array(parsed, kind)
-        unfit = valid(texts) & ~valid(values)
-        return Cells(values, unfit if unfit.any() else None)
 
-    return convert
+def texts(values: Sequence[str | None]) -> pa.StringArray:
+    """As a column, which they may be already."""
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
 
 
 def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most_bytes: int) -> Cells:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium.databases import databases_of
 from changeledger.dialects.debezium.field_types import column_type
+from changeledger.dialects.debezium.names import own_database
 from changeledger.dialects.debezium.schema_block import (
     Sample,
     named_columns,
@@ -85,8 +85,8 @@ def test_of_columns_alike_a_schema_block_teaches_the_first(second: str) -> None:
 
 
 def test_the_databases_are_those_of_the_feeds_tables() -> None:
-    samples = [sample("t", {}, db=db) for db in ("one", "two", "two")]
-    assert databases_of(of_tables([*samples, sample("others", {}, db="three")], FEED)) == {"two": 2, "one": 1}
+    samples = [sample("t", {}, db="two"), sample("others", {}, db="three"), sample("others", {}, db="three")]
+    assert own_database(of_tables(samples, FEED), [], FEED, {}) == ("two", False)
 
 
 def test_a_field_of_no_lake_type_is_refused() -> None:

@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changeledger.dialects.debezium.avro import block
 from changeledger.dialects.debezium.field_types import source_type
 from changeledger.dialects.debezium.fields import read_field, row_fields
-from changeledger.dialects.debezium.framed import AvroSchema
-from changeledger.dialects.debezium.schema_block import BROKEN, TableMessage
-from changeledger.kernels import avro
+from changeledger.dialects.debezium.schema_block import BROKEN, Described
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
@@ -25,34 +22,22 @@ _DOUBLES = {"double", "float64"}
 # How many digits of a second a count has, by its unit.
 _UNITS = {3: "milliseconds", 6: "microseconds"}
 
-# By table, what is said of its columns.
-_Seen = dict[str, dict[str, str]]
 
-
-def in_json(messages: Iterable[TableMessage]) -> list[str]:
-    """A warning for each table."""
-    seen: _Seen = {}
-    for of_table in messages:
-        _see(seen, of_table.name, of_table.message.get("schema"))
-    return _warnings(seen)
-
-
-def in_avro(read: Mapping[tuple[str, str], AvroSchema], schemas: Mapping[str, str]) -> list[str]:
-    """The same of framed messages, which are by topic and schema id."""
-    seen: _Seen = {}
-    for (_, schema_id), schema in read.items():
-        if schema.table is not None:
-            _see(seen, schema.source_table, block(avro.schema(schemas[schema_id]).root))
-    return _warnings(seen)
-
-
-def _see(seen: _Seen, table: str, schema_block: object) -> None:
-    try:
-        altered = {str(f["field"]): how for f in row_fields(schema_block) if (how := _how(f)) is not None}
-    except BROKEN:
-        return
-    if altered:
-        seen.setdefault(table, {}).update(altered)
+def warnings(messages: Iterable[Described]) -> list[str]:
+    """One for each table."""
+    seen: dict[str, dict[str, str]] = {}
+    for table, block, _ in messages:
+        try:
+            altered = {str(f["field"]): how for f in row_fields(block) if (how := _how(f)) is not None}
+        except BROKEN:
+            continue
+        if altered:
+            seen.setdefault(table, {}).update(altered)
+    return [
+        f"{table}: values are not as in the source, as the connector is set to alter them: "
+        + ", ".join(f"{shown([name])} {how}" for name, how in altered.items())
+        for table, altered in seen.items()
+    ]
 
 
 def _how(field: Mapping[str, Any]) -> str | None:
@@ -77,11 +62,3 @@ def _lost_digits(field: Mapping[str, Any], parameters: Mapping[str, Any]) -> str
     unit = written.meaning and written.meaning[1]
     is_shorter = source.base in {"time", "datetime2"} and unit in _UNITS and source.fraction_digits > unit
     return f"is counted in {_UNITS[unit or 0]} (time.precision.mode)" if is_shorter else None
-
-
-def _warnings(seen: _Seen) -> list[str]:
-    return [
-        f"{table}: values are not as in the source, as the connector is set to alter them: "
-        + ", ".join(f"{shown([name])} {how}" for name, how in altered.items())
-        for table, altered in seen.items()
-    ]

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from changeledger.dialects.debezium.structs import Typed
 from changeledger.dialects.debezium.values import UNUSUAL, Cell
 from changeledger.kernels.arrow import Bools, Indices, flags_of, places
-from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells, each
 from changeledger.kernels.images import Image
 
 
@@ -58,7 +58,9 @@ def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
         try:
             converted, held = _converted(present, cell)
         except UNUSUAL:
-            converted, held = _one_by_one(present, cell)
+            # Times in text, mostly; a placeholder among them is for `single` to find.
+            kind = cell.convert([]).values.type
+            converted, held = each(present, lambda value: cell.read(str(value)), kind), None
         states = np.zeros(len(values), np.uint8) if held is None else held
         states[absent] = NOT_CAPTURED
         return converted, states
@@ -73,18 +75,3 @@ def _converted(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
         return cell.convert(texts), None
     held = np.where(flags_of(is_placeholder), UNAVAILABLE, KNOWN).astype(np.uint8)
     return cell.convert(pc.if_else(is_placeholder, pa.scalar(None, pa.string()), texts)), held
-
-
-def _one_by_one(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
-    """Times in text, mostly; a placeholder among them is for `single` to find."""
-    kind = cell.convert([]).values.type
-    parsed = [None if value is None else cell.read(str(value)) for value in values]
-    unfit = np.fromiter(
-        (
-            parsed_value is None and value is not None
-            for parsed_value, value in zip(parsed, values, strict=True)
-        ),
-        np.bool_,
-        len(values),
-    )
-    return Cells(pa.array(parsed, kind), unfit if unfit.any() else None), None

@@ -90,10 +90,10 @@ def of_bytes(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
     precision, scale = lake.length or 0, lake.scale or 0
     if how.scale == scale:
         return lambda values: cells.from_base64_decimals(
-            _texts(values), precision, scale, most_bytes(precision)
+            cells.texts(values), precision, scale, most_bytes(precision)
         )
     one_by_one = cells.one_by_one(reader(sql, how), kind)
-    return lambda values: one_by_one(_texts(values))
+    return lambda values: one_by_one(cells.texts(values))
 
 
 def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
@@ -126,7 +126,3 @@ def _of_token(token: str, of_text: Reader, of_number: Reader) -> Any:
         return of_number(token)
     # One with an escape is for the reader of a single record.
     return None if "\\" in token else of_text(token[1:-1])
-
-
-def _texts(values: Sequence[Any]) -> pa.StringArray:
-    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import altered, defaults, keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
-from changeledger.dialects.debezium.databases import own_database
-from changeledger.dialects.debezium.framed import AvroSchema, avro_schema, by_schema
+from changeledger.dialects.debezium.framed import AvroSchema, avro_schema, by_schema, described
 from changeledger.dialects.debezium.named_table import table_in
-from changeledger.dialects.debezium.names import names_of, of_feed, table_called
+from changeledger.dialects.debezium.names import names_of, of_feed, own_database, table_called
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     TableMessage,
+    described_in_json,
     of_tables,
     table_facts,
     union_topics,
@@ -195,11 +195,12 @@ def _warnings(
     schemas: Mapping[str, str],
 ) -> list[str]:
     """Of each table whose values may not be as in the source."""
+    plain, framed = described_in_json(in_json), list(described(in_avro, read, schemas))
     return [
-        *altered.in_json(in_json),
-        *altered.in_avro(read, schemas),
-        *defaults.in_json(in_json),
-        *defaults.in_avro(in_avro, read, schemas),
+        *altered.warnings(plain),
+        *altered.warnings(framed),
+        *defaults.warnings(plain, defaults.JSON_SETTING),
+        *defaults.warnings(framed, defaults.AVRO_SETTING),
     ]
 
 

@@ -5,38 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from changeledger.dialects.debezium.fields import DECIMAL
+from changeledger.dialects.debezium.fields import DATE, DECIMAL, MEANINGS, TIME, TIMESTAMP, ZONED
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
 
-# Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can say.
-_SEMANTIC = {
-    "io.debezium.time.Date": "date",
-    "org.apache.kafka.connect.data.Date": "date",
-    "io.debezium.time.Time": "time(3)",
-    "org.apache.kafka.connect.data.Time": "time(3)",
-    "io.debezium.time.MicroTime": "time(6)",
-    "io.debezium.time.NanoTime": "time(7)",
-    "io.debezium.time.Timestamp": "datetime2(3)",
-    "org.apache.kafka.connect.data.Timestamp": "datetime2(3)",
-    "io.debezium.time.MicroTimestamp": "datetime2(6)",
-    "io.debezium.time.NanoTimestamp": "datetime2(7)",
-    "io.debezium.time.ZonedTimestamp": "datetimeoffset",
-    # Text in ISO 8601, of whatever precision the column has.
-    "io.debezium.time.IsoDate": "date",
-    "io.debezium.time.IsoTime": "time(7)",
-    "io.debezium.time.IsoTimestamp": "datetime2(7)",
-    "io.debezium.time.StructuredDate": "date",
-    "io.debezium.data.Uuid": "uniqueidentifier",
-    "io.debezium.data.Xml": "xml",
-}
+# Of what a moment is, the SQL Server type that keeps it.
+_MOMENTS = {DATE: "date", TIME: "time", TIMESTAMP: "datetime2", ZONED: "datetimeoffset"}
+_MOST_DIGITS = 7
 # Objects of a time's parts, of which a parameter can say how many digits of a second the column has.
-_STRUCTURED = {
-    "io.debezium.time.StructuredTime": "time",
-    "io.debezium.time.StructuredTimestamp": "datetime2",
-    "io.debezium.time.StructuredZonedTimestamp": "datetimeoffset",
-}
-_DIGITS = "io.debezium.time.precision"
+_STRUCTURED, _DIGITS = "io.debezium.time.Structured", "io.debezium.time.precision"
+# Other semantic types of the schema block (`name`).
+_SEMANTIC = {"io.debezium.data.Uuid": "uniqueidentifier", "io.debezium.data.Xml": "xml"}
 # Parameters of a field, where the connector is set to send the source's types.
 _SOURCE_COLUMN = "__debezium.source.column"
 # The greatest lengths but `max`.
@@ -89,9 +68,18 @@ def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
     if name == DECIMAL:
         precision = parameters.get("connect.decimal.precision", 38)
         return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
-    if str(name) in _STRUCTURED:
-        return f"{_STRUCTURED[str(name)]}({min(int(parameters.get(_DIGITS, 7)), 7)})"
-    return _SEMANTIC.get(str(name)) or _PLAIN.get(kind, "nvarchar(max)")
+    of_name = _moment_type(str(name), parameters) or _SEMANTIC.get(str(name))
+    return of_name or _PLAIN.get(kind, "nvarchar(max)")
+
+
+def _moment_type(name: str, parameters: Mapping[str, Any]) -> str | None:
+    """The type of a moment by its semantic type; None if it is none."""
+    held, unit = MEANINGS.get(name, ("", None))
+    base, is_structured = _MOMENTS.get(held), name.startswith(_STRUCTURED)
+    if base is None or held == DATE or (held == ZONED and not is_structured):
+        return base
+    digits = int(parameters.get(_DIGITS, _MOST_DIGITS)) if is_structured else unit or _MOST_DIGITS
+    return f"{base}({min(digits, _MOST_DIGITS)})"
 
 
 def source_type(parameters: Mapping[str, Any]) -> str | None:

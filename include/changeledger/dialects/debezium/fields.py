@@ -33,7 +33,7 @@ _DAYS = 0
 _SCALES = (-999, 999)
 # Semantic types: what they mean, and the unit of a count, of which a second has 10 to the power of it; None:
 # they are no counts.
-_MEANINGS: Mapping[str, tuple[str, int | None]] = {
+MEANINGS: Mapping[str, tuple[str, int | None]] = {
     "io.debezium.time.Date": (DATE, _DAYS),
     "org.apache.kafka.connect.data.Date": (DATE, _DAYS),
     "io.debezium.time.Time": (TIME, 3),
@@ -71,7 +71,7 @@ class Field(NamedTuple):
     @property
     def meaning(self) -> tuple[str, int | None] | None:
         """What moment it is, and the unit of its counts; None if it is none."""
-        return _MEANINGS.get(self.name or "")
+        return MEANINGS.get(self.name or "")
 
     @property
     def is_single(self) -> bool:

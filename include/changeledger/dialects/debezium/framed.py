@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.avro import block, schema_fault
 from changeledger.dialects.debezium.plain import json_object
-from changeledger.dialects.debezium.schema_block import contract_of, source_name
+from changeledger.dialects.debezium.schema_block import Described, contract_of, source_name
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
@@ -47,7 +47,7 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
     if not {"op", "source"} <= schema.root.fields.keys():
         return AvroSchema()
     for sample in samples:
-        payload = example(sample, schema)
+        payload = _example(sample, schema)
         if payload is None:
             continue
         name = source_name(payload, sample.topic)
@@ -60,12 +60,26 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
     return _by_name(schema, first, feed)
 
 
-def example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
+def _example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
     """The record of a framed message; None if it is broken."""
     try:
         return schema.record((sample.value or b"")[avro.FRAME_BYTES :], "replace")
     except BrokenRecord:
         return None
+
+
+def described(
+    samples: Mapping[tuple[str, str], Iterable[Sample]],
+    read: Mapping[tuple[str, str], AvroSchema],
+    schemas: Mapping[str, str],
+) -> Iterator[Described]:
+    """The samples of the feed's tables, by topic and schema id; one that is broken has an empty payload."""
+    for place, schema in read.items():
+        if schema.table is not None:
+            writer = avro.schema(schemas[place[1]])
+            columns = block(writer.root)
+            for sample in samples[place]:
+                yield Described(schema.source_table, columns, _example(sample, writer) or {})
 
 
 def _by_name(schema: Schema, sample: Sample, feed: Feed) -> AvroSchema:

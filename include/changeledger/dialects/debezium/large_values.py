@@ -9,8 +9,6 @@ a NULL is not known to be one: `kernels.images` calls the cell unavailable.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from changeledger.kernels import images
@@ -19,21 +17,16 @@ from changeledger.kernels.images import Image
 from changeledger.model.contract import Contract
 
 
-class Rows(NamedTuple):
-    """Which changes are updates and deletes of a log that leaves large values out."""
-
-    is_update: Bools
-    is_delete: Bools
-
-
-def without_unsent(before: Image, after: Image, rows: Rows, writer_schema: Contract) -> tuple[Image, Image]:
+def without_unsent(
+    before: Image, after: Image, is_update: Bools, is_delete: Bools, writer_schema: Contract
+) -> tuple[Image, Image]:
     """Both images, in which NULLs that may stand for a value are gaps.
 
+    `is_update`, `is_delete`: which changes are those of a log that leaves large values out.
     Before an update this is every NULL of a large column; behind it one that has no value before it: what
     an update has emptied is in the log. In a delete it is a NULL of `text`, `ntext` and `image`, and of a
     column that may be one of these.
     """
-    is_update, is_delete = rows
     large = [at for at, c in enumerate(writer_schema.columns) if c.sql_type.is_large and not c.key_position]
     if not large or not (is_update | is_delete).any():
         return before, after

@@ -1,15 +1,20 @@
-"""Which of the tables that messages name are the feed's: of names that differ in case only, one."""
+"""Which of the tables and databases that messages name are the feed's.
+
+Of tables whose names differ in case only it is one.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from changeledger.config.feed import Feed
+from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.framed import AvroSchema
-from changeledger.dialects.debezium.schema_block import TableFacts
+from changeledger.dialects.debezium.schema_block import TableFacts, TableMessage
 from changeledger.model.contract import Contract
-from changeledger.model.source_names import meant
+from changeledger.model.source_names import database_meant, meant
 
 # By topic, and by what its messages call them.
 Tables = Mapping[str, Mapping[str, TableFacts]]
@@ -55,3 +60,19 @@ def of_feed(topics: Tables, names: Mapping[str, str | None], feed: Feed) -> list
         for name, facts in tables.items()
         if (table := table_called(name, names, feed)) is not None
     ]
+
+
+def own_database(
+    messages: Iterable[TableMessage],
+    in_avro: Iterable[AvroSchema],
+    feed: Feed,
+    contracts: Mapping[str, Contract],
+) -> tuple[str | None, bool]:
+    """The feed's database, and whether several may be; None and false: no message names one."""
+    assert isinstance(feed.source, DebeziumSource), "config binds a dialect to its source"
+    written = (of_table.payload["source"].get("db") for of_table in messages)
+    named = Counter(name for name in written if isinstance(name, str))
+    named.update(writer.database for writer in in_avro if writer.database is not None)
+    so_far = (contract.source_database for contract in contracts.values())
+    database = database_meant(feed.source.database_name, feed.database, so_far, named)
+    return database, database is None and bool(named)

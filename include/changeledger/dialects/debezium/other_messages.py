@@ -5,8 +5,6 @@ A change of a table that the feed does not list is control; anything else is qua
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
@@ -19,6 +17,7 @@ from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.foreign import payload_of
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro, json_text
 from changeledger.kernels.json_text import Members
 from changeledger.model import change
@@ -26,19 +25,13 @@ from changeledger.model.column_names import shown
 from changeledger.model.source_names import TABLES_ALIKE, not_meant
 
 
-class _Message(NamedTuple):
-    topic: str
-    key: bytes | None
-    value: bytes | None
-
-
 def decode_other(raw: pa.RecordBatch, feed: Feed, discovery: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`)."""
     raw = message_rows.as_messages(raw)
-    columns = (raw.column(name).to_pylist() for name in _Message._fields)
+    columns = (raw.column(name).to_pylist() for name in Sample._fields)
     outcomes: list[Outcome] = []
     records: dict[int, bytes] = {}
-    for at, message in enumerate(map(_Message, *columns)):
+    for at, message in enumerate(map(Sample, *columns)):
         if not avro.is_framed(message.value):
             outcomes.append(_of_json(message, message.value, feed, discovery))
             continue
@@ -50,9 +43,7 @@ def decode_other(raw: pa.RecordBatch, feed: Feed, discovery: Discovery) -> pa.Re
     return message_rows.unchanged(raw, list(named.values()))
 
 
-def _of_avro(
-    message: _Message, value: bytes, feed: Feed, discovery: Discovery
-) -> tuple[Outcome, bytes | None]:
+def _of_avro(message: Sample, value: bytes, feed: Feed, discovery: Discovery) -> tuple[Outcome, bytes | None]:
     """What becomes of a framed message, and its record in JSON where it can be read."""
     schema_id = avro.schema_id(value)
     fault = discovery.faults.get((message.topic, schema_id)) or schema_fault(schema_id, discovery.schemas)
@@ -64,7 +55,7 @@ def _of_avro(
 
 
 def _of_json(
-    message: _Message, record: bytes | None, feed: Feed, discovery: Discovery, schema: str | None = None
+    message: Sample, record: bytes | None, feed: Feed, discovery: Discovery, schema: str | None = None
 ) -> Outcome:
     """`record`: the value in JSON. `schema`: the name of its Avro schema."""
     if record is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
@@ -59,6 +59,14 @@ class TableMessage(NamedTuple):
     payload: Mapping[str, Any]
 
 
+class Described(NamedTuple):
+    """A change event of a table, as its messages call it, and the schema block of its columns."""
+
+    table: str
+    block: object
+    payload: Mapping[str, Any]
+
+
 def of_tables(samples: Sequence[Sample], feed: Feed) -> Iterator[TableMessage]:
     """The samples that are change events of the feed's tables."""
     for sample in samples:
@@ -68,6 +76,10 @@ def of_tables(samples: Sequence[Sample], feed: Feed) -> Iterator[TableMessage]:
         config = None if name is None else feed.table(name)
         if name is not None and config is not None:
             yield TableMessage(sample, name, config, message, payload)
+
+
+def described_in_json(messages: Iterable[TableMessage]) -> list[Described]:
+    return [Described(m.name, m.message.get("schema"), m.payload) for m in messages]
 
 
 def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:

@@ -14,7 +14,7 @@ from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.sides import Side
 from changeledger.dialects.debezium.structs import FIRST, LAST, SNAPSHOTS
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, named
 from changeledger.kernels import json_text, lsn, sql_text
 from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model import change
@@ -95,8 +95,7 @@ def members_of(value: bytes) -> dict[str, Token]:
         return json_text.members(value)
     except NotJson:
         if json_text.has_lone_surrogate(value):
-            what = "an escape \\ud8.. to \\udf.. is half of a surrogate pair"
-            raise Problem("lone_surrogate", what) from None
+            raise Problem(*LONE_SURROGATE) from None
         raise Problem("unparseable_json", text) from None
 
 
@@ -149,7 +148,7 @@ def event_of(envelope: Envelope, plan: TablePlan) -> Event:
     ordinal = _ordinal(source.get("event_serial_no"))
     committed = _millis(source.get("ts_ms"))
     if committed is None:
-        raise Problem("malformed_time", f"source.ts_ms is {_or(source.get('ts_ms'), 'missing')}")
+        raise Problem("malformed_time", named("source.ts_ms", source.get("ts_ms")))
     before, after = _images(envelope, op, plan)
     return Event(
         op, source.get("connector"), snapshot, committed, _millis(envelope.ts_ms),
@@ -226,7 +225,3 @@ def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, 
     if any(own.values[at] is None for at in keys):
         raise Problem("null_key", "a column of the key is NULL")
     return before, after
-
-
-def _or(text: str | None, otherwise: str) -> str:
-    return otherwise if text is None else text

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -66,12 +65,12 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
         of_text = of_size(sql, from_hex if _is_hex(source, field) else _base64_of_either_alphabet)
         convert = cells.one_by_one(of_text, pa.binary())
         # Neither a number nor `true` is a text of bytes, though it looks like one.
-        return Cell(str, lambda values: convert(_texts(values)), of_text, placeholders, True, _no_value)
+        return Cell(str, lambda values: convert(cells.texts(values)), of_text, placeholders, True, _no_value)
     read = sql_text.reader(sql)
     if sql.spark == "string":
         of_texts = text_cells.from_texts(sql, read)
         unquoted = _number(read) if column.length_stated else None
-        return Cell(str, lambda values: of_texts(_texts(values)), read, placeholders, True, unquoted)
+        return Cell(str, lambda values: of_texts(cells.texts(values)), read, placeholders, True, unquoted)
     is_widened = sql.spark == "double" and field is not None and field.is_single
     convert = _widened if is_widened else _numbers(sql)
     # The column was a real: 1.1 of 32 bits is 1.10000002384185791.
@@ -99,7 +98,7 @@ def _of_time(
         of_texts = (
             text_cells.from_texts(sql, read) if sql.base == "datetimeoffset" else cells.one_by_one(read, kind)
         )
-        return Cell(str, lambda values: of_texts(_texts(values)), read, placeholders, is_text=True)
+        return Cell(str, lambda values: of_texts(cells.texts(values)), read, placeholders, is_text=True)
     least, most = times.limits(sql, unit)
     wire = Annotated[int, msgspec.Meta(ge=least, le=most)] | str
     return Cell(wire, times.counted(sql, unit), read, placeholders, is_text=False)
@@ -163,22 +162,7 @@ def _placeholders(column: Column, source: DebeziumSource, field: Field | None) -
 
 def _of_tokens(read: Reader, kind: pa.DataType) -> Callable[[Sequence[Any]], Cells]:
     """Columns of JSON tokens, read one by one."""
-
-    def convert(tokens: Sequence[Any]) -> Cells:
-        texts = [None if token is None else json_text.text(token) for token in tokens]
-        values = [None if text is None else read(text) for text in texts]
-        unfit = np.fromiter(
-            (value is None and text is not None for value, text in zip(values, texts, strict=True)),
-            np.bool_,
-            len(texts),
-        )
-        return Cells(pa.array(values, kind), unfit if unfit.any() else None)
-
-    return convert
-
-
-def _texts(values: Sequence[Any]) -> pa.StringArray:
-    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
+    return lambda tokens: cells.each([json_text.text(token) for token in tokens], read, kind)
 
 
 def _wire_of_number(sql: SqlType) -> Any:
