@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from benchmarks.kernels import BATCH, CONTRACT, TYPES, cpu, events
 from changeledger.config.feed import Feed
+from changeledger.dialects import plan as ces_plan
 from changeledger.dialects.ces import decode as ces_decode
 from changeledger.dialects.ces import discovery as ces_discovery
-from changeledger.dialects.ces import plan as ces_plan
 from changeledger.dialects.qlik_messages import decode as qlik_decode
 from changeledger.dialects.qlik_messages import discovery as qlik_discovery
 from changeledger.dialects.qlik_messages import plan as qlik_plan

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from benchmarks.kernels import BATCH, TYPES, events
 from changeledger.config.feed import Feed
-from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
-from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.plan import TablePlan
+from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
+from changeledger.dialects.sqlserver_cdc.dialect import SQLSERVER_CDC
 from changeledger.dialects.tables.interface import TableKernel
 from changeledger.dialects.tables.pairs import joined
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import INSTANT, arrow_type
 from changeledger.mask_order import mask_evidence
 from changeledger.model.contract import Column, Contract
@@ -148,8 +148,8 @@ def measure(kernels: TableKernel, plan: TablePlan, parts: list[pa.RecordBatch]) 
 
 def main() -> None:
     changes = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 60_000
-    measure(SQLSERVER_CDC, plan("sqlserver_cdc", 0), batches(changes, cdc_header, CDC))
-    measure(QLIK_TABLES, plan("qlik_tables", HEADER), batches(changes, qlik_header, QLIK))
+    measure(SQLSERVER_CDC.kernel, plan("sqlserver_cdc", 0), batches(changes, cdc_header, CDC))
+    measure(QLIK_TABLES.kernel, plan("qlik_tables", HEADER), batches(changes, qlik_header, QLIK))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.interface import TableKernel
 from changeledger.dialects.tables.pairs import joined
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import stored_names
 from changeledger.kernels.arrow import RECORD, arrow_type
 from changeledger.model.change import MASK_DISAGREES

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.messages.message_rows import OUTCOME
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables import pairs
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import ledger_schema, table_schema, valid
 from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.kernels.rows import as_batch

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from changeledger.dialects import kernel as kernels
 from changeledger.dialects.interface import MessageDialect, TableDialect
-from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, kept, together

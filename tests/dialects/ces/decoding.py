@@ -11,8 +11,8 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.discovery import SEGMENT, Discovery, discover, facts, merged, routes
 from changeledger.dialects.ces.other_messages import decode_other
-from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.split import joined
+from changeledger.dialects.plan import TablePlan
 from changeledger.model.contract import Contract
 
 
@@ -26,7 +26,7 @@ def decoded(
     found = [left]
     for batch in (raw.filter(pc.invert(pc.fill_null(segments, False))), events):
         route = routes(batch, plan)
-        found.append(decode_other(batch.filter(route.is_null()), plan))
+        found.append(decode_other(batch.filter(route.is_null()), feed, plan))
         for number, one in enumerate(plan.tables):
             contract = stated if stated and stated.table == one.table else one.writer_schema
             records = batch.filter(pc.fill_null(pc.equal(route, number), False))

@@ -11,7 +11,7 @@ import pytest
 from changeledger.dialects.ces import discovery, typed
 from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.discovery import facts, merged
-from changeledger.dialects.ces.plan import TablePlan
+from changeledger.dialects.plan import TablePlan
 from tests.dialects.ces.decoding import decoded
 from tests.dialects.ces.test_cases import ALL
 from tests.dialects.golden import Case

@@ -9,7 +9,7 @@ import pytest
 from changeledger.cli.decode.reader import feed_of
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.ces.columns import Variant, writer_schemas
-from changeledger.dialects.ces.kernel import CES
+from changeledger.dialects.ces.dialect import CES
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.model.contract import Column, Contract
 from tests.dialects.ces.test_cases import ALL
@@ -43,8 +43,8 @@ def test_of_tables_that_differ_in_case_one_is_the_feeds(
     values[-1] = values[-1].replace(b"Purchases", b"purchases")
     contracts = {stated: Contract(table=stated, columns=KNOWN.columns, source_table=known)}
     feed = feed_of("ces", []).model_copy(update={"tables": (TableConfig(table=stated),)})
-    found = CES.facts(with_values(messages, values), NONE)
-    discovery = CES.discover(found, feed, EarlierWindows(contracts, {}, {}))
+    found = CES.kernel.facts(with_values(messages, values), NONE)
+    discovery = CES.kernel.discover(found, feed, EarlierWindows(contracts, {}, {}))
     assert [(one.table, one.source_table) for one in discovery.tables] == ([(stated, own)] if own else [])
     refused = {way.table: one.reason for way, one in discovery.missing.items()}
     assert refused == dict.fromkeys({"dbo.Purchases", "dbo.purchases"} - {own}, "tables_alike")

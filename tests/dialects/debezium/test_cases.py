@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.dialect import DEBEZIUM
 from tests.dialects.golden import Case, cases, outcomes
 from tests.dialects.reading import read
 
@@ -18,7 +18,7 @@ def decoded(case: Case, raw: pa.RecordBatch | None = None) -> list[pa.RecordBatc
     """The messages of a case, by a plan of all of them; `raw`: only those."""
     known = {case.stated.table: case.stated} if case.stated else {}
     return read(
-        DEBEZIUM, case.messages if raw is None else raw, case.feed, known, case.schemas, case.messages
+        DEBEZIUM.kernel, case.messages if raw is None else raw, case.feed, known, case.schemas, case.messages
     )
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import discover, facts
 from changeledger.dialects.debezium.events import schema
-from changeledger.dialects.debezium.kernel import DEBEZIUM
 from changeledger.dialects.debezium.plan import TablePlan, table_plan
 from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.messages import samples
@@ -70,7 +70,7 @@ def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
         case.stated,
         "window",
     )
-    return records_of(DEBEZIUM, 0, case.messages, found), plan
+    return records_of(DEBEZIUM.kernel, 0, case.messages, found), plan
 
 
 @pytest.mark.parametrize("name", ["operations", "avro_two_schemas"])

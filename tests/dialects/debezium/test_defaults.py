@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.kernels.arrow import MESSAGE
 from sourcelab.avro_converter import AvroConverter
@@ -62,10 +62,14 @@ def warnings(*messages: Message, in_avro: bool) -> list[str]:
         MESSAGE,
     )  # fmt: skip
     # Whatever is said, all can be read.
-    rows = [row for one in read(DEBEZIUM, raw, FEED, {}, registry.schemas) for row in one.to_pylist()]
+    rows = [row for one in read(DEBEZIUM.kernel, raw, FEED, {}, registry.schemas) for row in one.to_pylist()]
     assert {row["disposition"] for row in rows} == {"change"}
-    facts = DEBEZIUM.facts(raw, registry.schemas)
-    return list(DEBEZIUM.warnings(DEBEZIUM.discover(facts, FEED, EarlierWindows({}, {}, registry.schemas))))
+    facts = DEBEZIUM.kernel.facts(raw, registry.schemas)
+    return list(
+        DEBEZIUM.kernel.warnings(
+            DEBEZIUM.kernel.discover(facts, FEED, EarlierWindows({}, {}, registry.schemas))
+        )
+    )
 
 
 both = pytest.mark.parametrize("in_avro", [False, True])

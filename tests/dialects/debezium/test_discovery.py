@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import Discovery, discover, facts
-from changeledger.dialects.debezium.kernel import DEBEZIUM
 from changeledger.dialects.messages import samples
 from changeledger.kernels.arrow import MESSAGE
 from tests.dialects.reading import read, records_of
@@ -65,7 +65,7 @@ def columns(messages: pa.RecordBatch, table: str = "dbo.t") -> list[tuple[str, s
 def test_a_column_that_is_there_for_a_while() -> None:
     messages = topic([wrapped("t", {"id": 1, "note": "there"})], wrapped("t", {"id": 1}))
     assert columns(messages) == [("id", "int"), ("note", "nvarchar(max)")]
-    _, rows = (batch.to_pylist() for batch in read(DEBEZIUM, messages, FEED, {}))
+    _, rows = (batch.to_pylist() for batch in read(DEBEZIUM.kernel, messages, FEED, {}))
     assert {row["disposition"] for row in rows} == {"change"}
     assert rows[AROUND]["after"] == {"id": 1, "note": "there"}
     assert rows[0]["after_unknown_columns"] == [("note", "not_captured")]
@@ -77,7 +77,8 @@ def test_a_table_that_is_there_for_a_while(form: Any) -> None:
     found = discovered(messages)
     assert {(one.table, one.is_only_table) for one in found.tables} == {("dbo.t", False), ("dbo.u", False)}
     sizes = {
-        one.table: records_of(DEBEZIUM, at, messages, found).num_rows for at, one in enumerate(found.tables)
+        one.table: records_of(DEBEZIUM.kernel, at, messages, found).num_rows
+        for at, one in enumerate(found.tables)
     }
     assert sizes == {"dbo.t": 2 * AROUND, "dbo.u": 1}
 

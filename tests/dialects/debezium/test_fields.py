@@ -18,10 +18,10 @@ from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.fields import contradiction, fields_of
-from changeledger.dialects.debezium.kernel import DEBEZIUM
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, empty
 from changeledger.model.contract import Column, Contract
@@ -131,7 +131,7 @@ def read_as_avro(cells: Sequence[Cell], how: TablePlan) -> list[Any]:
     feed = how.feed.model_copy(update={"tables": (TableConfig.model_validate(table),)})
     rows = {
         row["source_position"]["offset"]: row
-        for one in by_kernel(DEBEZIUM, raw, feed, {}, registry.schemas)
+        for one in by_kernel(DEBEZIUM.kernel, raw, feed, {}, registry.schemas)
         for row in one.to_pylist()
     }
     found = []

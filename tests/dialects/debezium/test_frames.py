@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import frames
 from changeledger.kernels import avro
@@ -33,7 +33,7 @@ def messages(values: list[bytes], headers: list[dict[str, Any]]) -> pa.RecordBat
 
 
 def reasons(values: list[bytes], headers: list[dict[str, Any]]) -> set[str]:
-    (others,) = read(DEBEZIUM, messages(values, headers), FEED, {})
+    (others,) = read(DEBEZIUM.kernel, messages(values, headers), FEED, {})
     assert others.num_rows == len(values)
     return set(others.column("reason").to_pylist())
 
@@ -45,7 +45,7 @@ def bodies(count: int) -> list[bytes]:
 
 def test_more_unknown_ids_than_a_connector_has_schemas() -> None:
     assert reasons(bodies(200), []) == {"unknown_schema"}
-    assert DEBEZIUM.facts(messages(bodies(200), []), {}).num_rows == 0
+    assert DEBEZIUM.kernel.facts(messages(bodies(200), []), {}).num_rows == 0
 
 
 def test_a_topic_with_many_schemas_of_a_registry() -> None:
@@ -57,16 +57,18 @@ def test_a_topic_with_many_schemas_of_a_registry() -> None:
     schemas = {str(one): case.schemas[avro.schema_id(first)] for one in ids}
     values = [b"\0" + one.to_bytes(4, "big") + first[avro.FRAME_BYTES :] for one in ids]
     raw = messages(values, [])
-    parts = [DEBEZIUM.facts(raw.slice(at, 7), schemas) for at in range(0, len(ids), 7)]
-    found = DEBEZIUM.discover(DEBEZIUM.merged(parts), case.feed, EarlierWindows({}, {}, schemas))
+    parts = [DEBEZIUM.kernel.facts(raw.slice(at, 7), schemas) for at in range(0, len(ids), 7)]
+    found = DEBEZIUM.kernel.discover(
+        DEBEZIUM.kernel.merged(parts), case.feed, EarlierWindows({}, {}, schemas)
+    )
     assert {one.schema_id for one in found.tables} == schemas.keys()
-    _, *rows = read(DEBEZIUM, raw, case.feed, {case.stated.table: case.stated}, schemas)
+    _, *rows = read(DEBEZIUM.kernel, raw, case.feed, {case.stated.table: case.stated}, schemas)
     assert [batch.column("disposition").to_pylist() for batch in rows] == [["change"]] * len(ids)
 
 
 def test_ids_in_headers_are_no_ids_of_frames() -> None:
     assert reasons(bodies(200), IN_HEADER) == {"schema_id_in_headers"}
-    assert DEBEZIUM.facts(messages(bodies(200), IN_HEADER), {}).num_rows == 0
+    assert DEBEZIUM.kernel.facts(messages(bodies(200), IN_HEADER), {}).num_rows == 0
 
 
 def test_which_ids_a_registry_is_asked_for() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.contract import Column, Contract
 from sourcelab import debezium
@@ -56,7 +56,7 @@ def results(values: Sequence[Message], schemas: Mapping[str, str]) -> dict[int, 
         ],
         MESSAGE,
     )
-    batches = read(DEBEZIUM, raw, FEED, {CONTRACT.table: CONTRACT}, schemas)
+    batches = read(DEBEZIUM.kernel, raw, FEED, {CONTRACT.table: CONTRACT}, schemas)
     for batch in batches:
         batch.validate(full=True)
     return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}

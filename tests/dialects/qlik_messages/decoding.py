@@ -28,10 +28,10 @@ def decoded(
     schemas = {**schemas_in(raw.column("value").to_pylist()), **registry}
     plan = discover(merged([facts(raw, schemas)]), feed, known, {}, schemas)
     route = routes(raw, plan)
-    found = [decode_other(raw.filter(route.is_null()), plan)]
+    found = [decode_other(raw.filter(route.is_null()), feed, plan)]
     for number, one in enumerate(plan.tables):
         contract = stated if stated and stated.table == one.table else one.writer_schema
         records = raw.filter(pc.fill_null(pc.equal(route, number), False))
-        table = TablePlan(feed, one.writer_schema, contract, "window", tuple(schemas.items()))
+        table = TablePlan(feed, one.writer_schema, contract, "window", None, tuple(schemas.items()))
         found.append(decode(records, table))
     return found

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import EarlierWindows
+from changeledger.dialects.qlik_messages.dialect import QLIK_MESSAGES
 from changeledger.dialects.qlik_messages.discovery import Discovery
-from changeledger.dialects.qlik_messages.kernel import QLIK_MESSAGES
 from changeledger.kernels.arrow import MESSAGE
 from tests.dialects.reading import NONE, records_of
 
@@ -52,15 +52,17 @@ def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
 
 def discovered(raw: pa.RecordBatch) -> Discovery:
     """In parts, as partitions of Spark have them."""
-    parts = [QLIK_MESSAGES.facts(raw.slice(at, 3), NONE) for at in range(0, raw.num_rows + 1, 3)]
-    found: Discovery = QLIK_MESSAGES.discover(QLIK_MESSAGES.merged(parts), FEED, EarlierWindows({}, {}, {}))
+    parts = [QLIK_MESSAGES.kernel.facts(raw.slice(at, 3), NONE) for at in range(0, raw.num_rows + 1, 3)]
+    found: Discovery = QLIK_MESSAGES.kernel.discover(
+        QLIK_MESSAGES.kernel.merged(parts), FEED, EarlierWindows({}, {}, {})
+    )
     return found
 
 
 def offsets_of(raw: pa.RecordBatch, found: Discovery) -> list[tuple[tuple[str, ...], list[int]]]:
     """The table and its columns, and the offsets of its messages."""
     return [
-        ((one.table, *one.writer_schema.names), offsets(records_of(QLIK_MESSAGES, number, raw, found)))
+        ((one.table, *one.writer_schema.names), offsets(records_of(QLIK_MESSAGES.kernel, number, raw, found)))
         for number, one in enumerate(found.tables)
     ]
 
@@ -70,7 +72,7 @@ def offsets(raw: pa.RecordBatch) -> list[int]:
 
 
 def others(raw: pa.RecordBatch, found: Discovery) -> pa.RecordBatch:
-    return raw.filter(QLIK_MESSAGES.routes(raw, found).is_null())
+    return raw.filter(QLIK_MESSAGES.kernel.routes(raw, found).is_null())
 
 
 def test_a_topic_of_everything() -> None:
@@ -91,7 +93,7 @@ def test_a_topic_of_everything() -> None:
     found = discovered(raw)
     # Neither a broken message nor the name of its topic names a table.
     assert offsets_of(raw, found) == [(("dbo.items", "id"), [2, 9]), (("dbo.orders", "no"), [3, 8])]
-    rows = QLIK_MESSAGES.decode_other(others(raw, found), FEED, found).to_pylist()
+    rows = QLIK_MESSAGES.kernel.decode_other(others(raw, found), FEED, found).to_pylist()
     assert [row["detail"] for row in rows if row["disposition"] in {"pending", "tombstone"}] == [
         "no metadata yet: unknown",
         None,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import EarlierWindows
-from changeledger.dialects.qlik_messages.kernel import QLIK_MESSAGES
+from changeledger.dialects.qlik_messages.dialect import QLIK_MESSAGES
 from changeledger.kernels.in_memory import InMemory
 from changeledger.model.contract import Contract
 from changeledger.stages.normalization import reading
@@ -34,7 +34,7 @@ class Line:
 
     def read(self, raw: pa.RecordBatch) -> dict[tuple[str, int, int], dict[str, Any]]:
         known = EarlierWindows(self.contracts, self.writer_schemas, {})
-        found = reading.discovered(QLIK_MESSAGES, InMemory.of(raw), FEED, known, "window")
+        found = reading.discovered(QLIK_MESSAGES.kernel, InMemory.of(raw), FEED, known, "window")
         rows = {}
         for one in reading.inputs(found.records, reading.TableKnowledge(self.contracts, resolved_alone)):
             assert one.contract is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
+from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
 from tests.dialects.golden import Case, assert_in_order, cases
 from tests.dialects.golden_rows import assert_rows_as_expected, rows_became
 
@@ -14,7 +14,7 @@ ALL = cases("qlik_tables")
 
 
 def found(case: Case) -> dict[int, dict[str, Any]]:
-    return rows_became(case, QLIK_TABLES, lambda table: table)
+    return rows_became(case, QLIK_TABLES.kernel, lambda table: table)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.sqlserver_cdc.dialect import SQLSERVER_CDC
 from tests.dialects.golden import Case, assert_in_order, cases
 from tests.dialects.golden_rows import assert_rows_as_expected, rows_became
 
@@ -14,7 +14,7 @@ ALL = cases("sqlserver_cdc")
 
 
 def found(case: Case) -> dict[int, dict[str, Any]]:
-    return rows_became(case, SQLSERVER_CDC, lambda table: table.removesuffix("_CT"))
+    return rows_became(case, SQLSERVER_CDC.kernel, lambda table: table.removesuffix("_CT"))
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
-from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.plan import TablePlan
+from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
+from changeledger.dialects.sqlserver_cdc.dialect import SQLSERVER_CDC
 from changeledger.dialects.tables.pairs import joined
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import RECORD
 from changeledger.model.contract import Column, Contract
 from sourcelab import qlik_tables, sqlserver_cdc
@@ -90,7 +90,7 @@ def results(dialect: str, names: tuple[str, ...], given: list[Row]) -> list[dict
     arrays = [pa.array(records, RECORD), *(pa.array([row[n] for row in given], pa.string()) for n in names)]
     raw = pa.RecordBatch.from_arrays(arrays, ["source_position", *names])
     reported = plan(dialect)
-    kernels = SQLSERVER_CDC if dialect == "sqlserver_cdc" else QLIK_TABLES
+    kernels = SQLSERVER_CDC.kernel if dialect == "sqlserver_cdc" else QLIK_TABLES.kernel
     return joined(kernels.decode(raw, reported), reported).to_pylist()
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.sqlserver_cdc.decode import decode
 from changeledger.dialects.sqlserver_cdc.header import record
 from changeledger.dialects.tables.outcomes import decoded_schema, refused
 from changeledger.dialects.tables.pairs import joined
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import RECORD
 from changeledger.model.contract import Column, Contract
 

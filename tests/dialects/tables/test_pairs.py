@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.outcomes import decoded_schema
 from changeledger.dialects.tables.pairs import joined
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
+from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
 from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
 from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import together
@@ -36,7 +36,7 @@ def raw(tables: dict[str, pa.RecordBatch], there: dict[str, str]) -> list[dict[s
     """The rows as they are stored."""
     table = RawTable.of({name: batch.schema for name, batch in tables.items()}, there)
     rows = [
-        InMemory.of(batch).through(AsRaw(QLIK_TABLES, FEED, name, "window", table), table.schema)
+        InMemory.of(batch).through(AsRaw(QLIK_TABLES.kernel, FEED, name, "window", table), table.schema)
         for name, batch in tables.items()
     ]
     found = numbered(together(rows)).collected()

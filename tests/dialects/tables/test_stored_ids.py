@@ -15,15 +15,15 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
-from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.plan import TablePlan
+from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
+from changeledger.dialects.sqlserver_cdc.dialect import SQLSERVER_CDC
 from changeledger.dialects.tables.pairs import joined
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import arrow_type
 from changeledger.model.contract import Contract
 from tests.dialects.golden_rows import value
 
-KERNELS = {one.name: one for one in (SQLSERVER_CDC, QLIK_TABLES)}
+KERNELS = {one.name: one for one in (SQLSERVER_CDC.kernel, QLIK_TABLES.kernel)}
 HERE = Path(__file__).parent
 TABLES = json.loads((HERE / "stored_tables.json").read_text("utf-8"))
 STORED = [json.loads(line) for line in (HERE / "stored_rows.jsonl").read_text("utf-8").split("\n") if line]

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables import pairs
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels import display
 from changeledger.kernels.arrow import ledger_schema
 from changeledger.kernels.rows import as_batch

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.ces import key_beside, positions, single, split, typed
 from changeledger.dialects.ces.events import DELETE, INSERT, UPDATE, Event
-from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
 from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, misfits, named, no_columns
+from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import changes, images, lsn
 from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.cells import KNOWN

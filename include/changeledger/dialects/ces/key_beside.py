@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import UNSET
 
 from changeledger.dialects.ces.events import Event, ImageLayout, Text, as_row
-from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.sides import Side, side
+from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import images
 from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.cells import KNOWN

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from changeledger.config.feed import Feed
 from changeledger.dialects.ces import split
 from changeledger.dialects.ces.decode import DIALECT
 from changeledger.dialects.ces.discovery import Discovery, Routed, route
@@ -15,7 +16,7 @@ from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 
 
-def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
+def decode_other(raw: pa.RecordBatch, _feed: Feed, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     outcomes = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
     own = split.first_messages(raw)

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
+from changeledger.config.sources import CesSource
 from changeledger.dialects.ces.events import layout_of
-from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.values import Cell, cell_of
+from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.images import Image
@@ -40,9 +41,10 @@ class Column(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _columns(plan: TablePlan) -> Sequence[Column]:
-    fields = layout_of(plan.writer_schema).fields
+    source, fields = plan.feed.source, layout_of(plan.writer_schema).fields
+    assert isinstance(source, CesSource), "config binds a dialect to its source"
     return [
-        Column(cell_of(column, plan.source.binary_encoding), attrgetter(field), arrow_type(column.spark_type))
+        Column(cell_of(column, source.binary_encoding), attrgetter(field), arrow_type(column.spark_type))
         for column, field in zip(plan.writer_schema.columns, fields, strict=True)
     ]
 

@@ -23,7 +23,6 @@ from changeledger.dialects.ces.events import (
     layout_of,
 )
 from changeledger.dialects.ces.key_beside import doubtful
-from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import (
     LONE_SURROGATE,
@@ -32,6 +31,7 @@ from changeledger.dialects.messages.problems import (
     named,
     no_value_of,
 )
+from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import json_text
 from changeledger.kernels.json_text import Token
 from changeledger.model.column_names import alike

@@ -50,6 +50,7 @@ class Segment(NamedTuple):
 
 def keyed(raw: pa.RecordBatch) -> pa.RecordBatch:
     """The segments among the messages, with what their event is known by (`KEYED`)."""
+    raw = message_rows.as_messages(raw)
     events = pa.array([_event_of_segment(value) for value in raw.column("value").to_pylist()], pa.string())
     return pa.RecordBatch.from_arrays([*raw.columns, events], schema=KEYED).filter(events.is_valid())
 

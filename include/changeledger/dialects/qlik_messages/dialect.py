@@ -2,7 +2,53 @@
 
 from __future__ import annotations
 
-from changeledger.dialects.interface import MessageDialect
-from changeledger.dialects.qlik_messages import kernel
+import pyarrow as pa
 
-QLIK_MESSAGES = MessageDialect(kernel.QLIK_MESSAGES)
+from changeledger.config.feed import Feed
+from changeledger.dialects.interface import MessageDialect
+from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema
+from changeledger.dialects.qlik_messages import discovery
+from changeledger.dialects.qlik_messages.decode import decode
+from changeledger.dialects.qlik_messages.other_messages import decode_other
+from changeledger.dialects.qlik_messages.plan import TablePlan
+from changeledger.mask_order.mask_evidence import MaskRules
+from changeledger.model.contract import Contract
+
+
+def mask_rules(writer_schema: Contract) -> MaskRules:
+    """Large objects are never in a mask, whatever the lake holds them as."""
+    named = zip(writer_schema.names, writer_schema.large, strict=True)
+    return MaskRules("key", excluded=frozenset(name for name, is_large in named if is_large))
+
+
+def _discover(merged_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
+    return discovery.discover(merged_facts, feed, known.contracts, known.writer_schemas, known.avro_schemas)
+
+
+def _plan(
+    discovered: discovery.Discovery,
+    _number: int,
+    feed: Feed,
+    resolved: ResolvedSchema,
+    contract: Contract,
+    window_id: str,
+) -> TablePlan:
+    schemas = tuple(sorted(discovered.avro_schemas.items()))
+    return TablePlan(feed, resolved.writer_schema, contract, window_id, resolved.masks_unreadable, schemas)
+
+
+QLIK_MESSAGES = MessageDialect(
+    MessageKernel(
+        "qlik_messages",
+        discovery.FACTS,
+        discovery.facts,
+        discovery.merged,
+        _discover,
+        discovery.routes,
+        _plan,
+        decode,
+        decode_other,
+        schemas_in=discovery.schemas_in,
+        mask_rules=mask_rules,
+    )
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from changeledger.config.feed import Feed
 from changeledger.dialects.messages import foreign, frames, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
@@ -15,7 +16,7 @@ from changeledger.dialects.qlik_messages.versions import Place
 from changeledger.model import change
 
 
-def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
+def decode_other(raw: pa.RecordBatch, _feed: Feed, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     places = zip(*(raw.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
     values, broken = avro.in_json(raw, plan.avro_schemas)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_tables.header import (
     CHANGE_MASK,
     CHANGE_OPER,
@@ -22,7 +23,6 @@ from changeledger.dialects.qlik_tables.header import (
 from changeledger.dialects.qlik_tables.positions import SEQ_DIGITS, Sequences, Times, times
 from changeledger.dialects.tables import outcomes, values
 from changeledger.dialects.tables.outcomes import Decoded, Problems
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import RawRows
 from changeledger.kernels import images, lsn, masks
 from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid

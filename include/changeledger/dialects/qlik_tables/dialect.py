@@ -7,7 +7,9 @@ from collections.abc import Collection, Sequence
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
-from changeledger.dialects.qlik_tables import header, kernel
+from changeledger.dialects.qlik_tables import header
+from changeledger.dialects.qlik_tables.decode import decode
+from changeledger.dialects.tables.interface import TableKernel
 
 
 def reader(feed: Feed, database: SourceDatabase) -> TableReader:
@@ -26,4 +28,10 @@ def header_names(names: Sequence[str], feed: Feed, stated: Collection[str]) -> f
     return header.header_names(names, header.source_of(feed).header_prefix, stated)
 
 
-QLIK_TABLES = TableDialect(kernel.QLIK_TABLES, reader, source_table, header_names, masks_count_header=True)
+QLIK_TABLES = TableDialect(
+    TableKernel("qlik_tables", header.record, decode, header.mask_rules),
+    reader,
+    source_table,
+    header_names,
+    masks_count_header=True,
+)

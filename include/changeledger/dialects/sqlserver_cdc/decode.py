@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.sqlserver_cdc.header import (
     COMMAND_ID,
     COMMIT_TIME,
@@ -20,7 +21,6 @@ from changeledger.dialects.sqlserver_cdc.header import (
 )
 from changeledger.dialects.tables import outcomes, values
 from changeledger.dialects.tables.outcomes import Decoded, Problems
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import RawRows
 from changeledger.kernels import fingerprints, images, lsn, masks, octets
 from changeledger.kernels.arrow import Bools, Bytes, Indices, fixed_width, flags_of, valid

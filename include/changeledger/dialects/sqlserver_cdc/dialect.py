@@ -7,7 +7,9 @@ from collections.abc import Collection, Sequence
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
-from changeledger.dialects.sqlserver_cdc import exports, kernel
+from changeledger.dialects.sqlserver_cdc import exports, header
+from changeledger.dialects.sqlserver_cdc.decode import decode
+from changeledger.dialects.tables.interface import TableKernel
 
 
 def reader(feed: Feed, database: SourceDatabase) -> TableReader:
@@ -32,5 +34,10 @@ def header_names(names: Sequence[str], _feed: Feed, _stated: Collection[str]) ->
 
 
 SQLSERVER_CDC = TableDialect(
-    kernel.SQLSERVER_CDC, reader, source_table, header_names, exports.with_folds, knows_computed=True
+    TableKernel("sqlserver_cdc", header.record, decode, header.mask_rules),
+    reader,
+    source_table,
+    header_names,
+    exports.with_folds,
+    knows_computed=True,
 )

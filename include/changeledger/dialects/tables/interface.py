@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.plan import TablePlan
 from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract
 

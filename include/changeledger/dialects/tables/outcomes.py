@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.messages.problems import no_value_of
-from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.rows import OWN, RawRows
 from changeledger.kernels import changes, images, json_rows
 from changeledger.kernels.arrow import RECORD, Bools, Bytes, as_schema, places, valid

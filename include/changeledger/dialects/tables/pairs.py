@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.messages import message_rows
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.outcomes import BEFORE, as_decoded, decoded_schema
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels import changes, images, ledger, masks
 from changeledger.kernels.arrow import Bools, Indices, named_where, valid
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE

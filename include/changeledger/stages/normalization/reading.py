@@ -18,10 +18,10 @@ from changeledger.dialects import kernel as kernels
 from changeledger.dialects.kernel import MessageKernel, ResolvedSchema
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import UNCHANGED, Outcome
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables import pairs
 from changeledger.dialects.tables.interface import TableKernel
 from changeledger.dialects.tables.outcomes import decoded_schema, refused
-from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.kernels.hashed import by
 from changeledger.kernels.in_memory import InMemory

@@ -1,4 +1,4 @@
-"""What the kernels must know to decode one change table's rows: small, without Spark, and picklable."""
+"""What kernels must know to decode one table's records: small, without Spark, and picklable."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from changeledger.model.contract import Contract
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How the rows of one change table are decoded."""
+    """How the records of one table, which share one writer schema, are decoded."""
 
     feed: Feed
-    # The columns as the change table has them, with the ordinals of its masks and their byte order
-    # (`mask_order`; None: not known).
+    # The columns as the records write them, with the ordinals of masks and their byte order (`mask_order`;
+    # None: not known).
     writer_schema: Contract
     # The table's contract in the lake; it has all columns of the writer schema, in the same or wider types.
     contract: Contract
