@@ -114,7 +114,7 @@ def qlik(memory: Memory, **source: Any) -> ChangeTables:
 
 def test_ordinals_count_the_columns_that_there_are() -> None:
     (reported,) = qlik(filled()).tables
-    assert (reported.table, reported.instance) == ("dbo.orders", "orders__ct")
+    assert (reported.table, reported.instance) == ("dbo.orders", "dbo.orders__ct")
     # Positions 3 and 6 were dropped: the bits of a mask count the columns, header first.
     assert [(c.name, c.type, c.ordinal, c.key_position) for c in reported.writer_schema.columns] == [
         ("id", "int", 4, 1),
@@ -270,7 +270,7 @@ def test_names_in_another_case_and_columns_of_another_prefix() -> None:
     memory.session.execute("UPDATE information_schema.columns SET table_name = 'ORDERS__CT'")
     memory.session.execute("UPDATE information_schema.columns SET column_name = upper(column_name)")
     (reported,) = qlik(memory).tables
-    assert (reported.instance, reported.writer_schema.names) == ("ORDERS__CT", ("ID", "A B"))
+    assert (reported.instance, reported.writer_schema.names) == ("dbo.ORDERS__CT", ("ID", "A B"))
 
 
 def test_of_qlik_tables_that_differ_in_case_the_very_one_is_read() -> None:
@@ -286,12 +286,45 @@ def test_of_qlik_tables_that_differ_in_case_the_very_one_is_read() -> None:
             FROM information_schema.columns WHERE table_name = 'orders__ct';
     """)
     (reported,) = qlik(memory).tables
-    assert (reported.table, reported.instance) == ("dbo.orders", "orders__ct")
+    assert (reported.table, reported.instance) == ("dbo.orders", "dbo.orders__ct")
     (other,) = ChangeTables(feed("qlik_tables", tables=[ORDERS | {"table": "dbo.Orders"}]), memory).tables
-    assert (other.table, other.instance) == ("dbo.Orders", "Orders__ct")
+    assert (other.table, other.instance) == ("dbo.Orders", "dbo.Orders__ct")
     with pytest.raises(ConfigError, match=r"dbo.ORDERS may be one of several tables") as raised:
         ChangeTables(feed("qlik_tables", tables=[ORDERS | {"table": "dbo.ORDERS"}]), memory)
     assert "DBO.orders__ct, dbo.Orders__ct, dbo.orders__ct" in raised.value.message
+
+
+def two_schemas() -> Memory:
+    """`orders__ct` of two schemas, each with a row of its own."""
+    memory = filled((seq("100000", 1), "10:00:00", 1))
+    memory.session.executescript(f"""
+        CREATE TABLE cdc.orders__ct AS SELECT * FROM dbo.orders__ct;
+        UPDATE cdc.orders__ct SET id = 2, header__change_seq = '{seq("100001", 2)}';
+        INSERT INTO information_schema.columns
+            SELECT 'cdc', table_name, column_name, ordinal_position, data_type, is_nullable,
+                character_maximum_length, numeric_precision, numeric_scale, datetime_precision
+            FROM information_schema.columns;
+    """)
+    return memory
+
+
+def test_qlik_tables_of_one_name_in_two_schemas_are_two() -> None:
+    memory = two_schemas()
+    tables = [ORDERS, ORDERS | {"table": "cdc.orders"}]
+    reader = ChangeTables(feed("qlik_tables", tables=tables), memory)
+    assert [(t.table, t.instance) for t in reader.tables] == [
+        ("dbo.orders", "dbo.orders__ct"), ("cdc.orders", "cdc.orders__ct"),
+    ]  # fmt: skip
+    _, end = reader.bounds(hour(10), {})
+    assert end == {"dbo.orders": seq("100000", 1), "cdc.orders": seq("100001", 2)}
+    assert read(reader, memory, {}, end, "id") == [1, 2]
+
+
+def test_one_qlik_table_is_not_read_as_two() -> None:
+    tables = [ORDERS | {"table": "sales.orders"}, ORDERS | {"table": "hr.orders"}]
+    reported = feed("qlik_tables", tables=tables, source={"target_schema": "dbo"})
+    with pytest.raises(ConfigError, match=r"sales.orders and hr.orders are both in dbo.orders__ct"):
+        ChangeTables(reported, two_schemas())
 
 
 def test_a_qlik_table_is_known_again_by_the_case_of_its_name() -> None:
@@ -332,7 +365,7 @@ def test_how_far_a_qlik_table_reaches_with_the_time_of_its_change_seq() -> None:
     noon = datetime(2026, 8, 7, 12, tzinfo=UTC)
     reader = qlik(filled((seq("095958", 1), "09:59:58", 1), (seq("100000", 2), "10:00:00", 2)))
     (state,) = reader.source_states({"dbo.orders": seq("095958", 1)}, noon)
-    assert (state.source, state.read, state.end) == ("orders__ct", seq("095958", 1), seq("100000", 2))
+    assert (state.source, state.read, state.end) == ("dbo.orders__ct", seq("095958", 1), seq("100000", 2))
     assert state.newest == datetime(2026, 8, 7, 10, tzinfo=UTC)
     assert not state.is_late(noon + timedelta(days=9), timedelta(hours=3)), "a quiet task leaves no marks"
     (empty,) = qlik(filled()).source_states({}, noon)

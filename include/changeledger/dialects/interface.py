@@ -39,7 +39,8 @@ class ChangeTable(NamedTuple):
     """A change table: whose changes it has, and its columns as they are now."""
 
     table: str
-    # Its own name (`dbo_orders`, `orders__ct`); two capture instances may capture one table.
+    # Its own name (`dbo_orders`, `dbo.orders__ct`), which no other has. Two capture instances may capture one
+    # table.
     instance: str
     writer_schema: Contract
 

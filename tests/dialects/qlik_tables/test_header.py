@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
+from changeledger.dialects.qlik_tables.columns import writer_schema_of
 from changeledger.dialects.qlik_tables.header import header_names, mask_rules, record
 from changeledger.dialects.qlik_tables.positions import Sequences, times
-from changeledger.dialects.qlik_tables.reader import writer_schema_of
 from changeledger.kernels.arrow import INSTANT
 from changeledger.model.contract import Column, Contract
 

@@ -8,7 +8,7 @@ A change table does not show that rows before the first one were removed: that c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -25,7 +25,6 @@ from sqlalchemy import (
     func,
     literal,
     or_,
-    quoted_name,
     select,
     table,
 )
@@ -34,18 +33,15 @@ from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
+from changeledger.dialects.qlik_tables.columns import columns_of, names_of_headers, writer_schema_of
 from changeledger.dialects.qlik_tables.header import (
     CHANGE_OPER,
     CHANGE_SEQ,
     OPERATION,
     TIMESTAMP,
-    header_names,
 )
-from changeledger.dialects.qlik_tables.types import type_text
-from changeledger.dialects.tables.sql import as_read, key_positions, literal_time
-from changeledger.model import contract as contracts
-from changeledger.model.contract import Contract
-from changeledger.model.errors import ConfigError, ContractError, SourceDataLostError
+from changeledger.dialects.tables.sql import as_read, literal_time
+from changeledger.model.errors import ConfigError, SourceDataLostError
 from changeledger.model.source_names import meant, several_alike
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
@@ -82,6 +78,7 @@ class ChangeTables:
         self._database = database
         self._found: dict[str, _Found] = {}
         self.tables: Sequence[ChangeTable] = [self._find(config) for config in feed.tables]
+        _require_one_each(self.tables)
 
     def check(self, released: TablePositions) -> None:
         """A table that ends before what was read was filled again; an empty one may have been archived."""
@@ -96,7 +93,7 @@ class ChangeTables:
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
         """The change table of each position: another one can have a name that differs in case only."""
-        names = {change_table.table: change_table.instance for change_table in self.tables}
+        names = {of_table.table: self._found[of_table.instance].rows.name for of_table in self.tables}
         return {table: f"{at} ({names[table]})" for table, at in positions.items() if table in names}
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
@@ -157,11 +154,11 @@ class ChangeTables:
                 "grant the feed's login SELECT on it",
             )
         prefix = self._source.header_prefix
-        names_of_headers = _names_of_headers(config, prefix, rows)
+        own_names = names_of_headers(config, prefix, rows)
         headers = {
             row["column_name"].lower()[len(prefix) :]: row["column_name"]
             for row in rows
-            if row["column_name"].lower() in names_of_headers
+            if row["column_name"].lower() in own_names
         }
         if CHANGE_SEQ not in headers or not {CHANGE_OPER, OPERATION} & set(headers):
             raise ConfigError(
@@ -170,9 +167,11 @@ class ChangeTables:
                 "add them in the Qlik task's settings (Change tables), or correct `header_prefix:`",
             )
         timestamps = [row["data_type"] for row in rows if row["column_name"] == headers.get(TIMESTAMP)]
-        instance = rows[0]["table_name"]
+        # Tables of several schemas may have one name.
+        schema, name = rows[0]["table_schema"], rows[0]["table_name"]
+        instance = f"{schema}.{name}"
         self._found[instance] = _Found(
-            table(instance, *(column(row["column_name"]) for row in rows), schema=rows[0]["table_schema"]),
+            table(name, *(column(row["column_name"]) for row in rows), schema=schema),
             headers,
             str(timestamps[0]).lower() if timestamps else "",
         )
@@ -204,6 +203,18 @@ class ChangeTables:
         ends = [at + "9" * (SEQ_DIGITS - _MINUTE_DIGITS) for at, _ in counted]
         starts = zip(ends, [0, *totals], totals, strict=False)
         return [end for end, before, now in starts if now > before and end < to]
+
+
+def _require_one_each(tables: Sequence[ChangeTable]) -> None:
+    """Raises ConfigError if two tables of the feed would be read from one change table."""
+    first: dict[str, str] = {}
+    for of_table in tables:
+        other = first.setdefault(of_table.instance, of_table.table)
+        if other != of_table.table:
+            raise ConfigError(
+                f"{other} and {of_table.table} are both in {of_table.instance}",
+                "give one of them a feed of its own, with the `target_schema:` that has its change table",
+            )
 
 
 def _time_of(seq: str) -> datetime | None:
@@ -241,58 +252,3 @@ def _placed(seq: ColumnElement[Any]) -> ColumnElement[bool]:
     return and_(
         seq.is_not(None), func.char_length(seq) == SEQ_DIGITS, seq >= literal("0"), seq <= literal(_HIGHEST)
     )
-
-
-def columns_of(schema: str, name: str) -> Select[Any]:
-    """The columns of a table, whatever the case of its name.
-
-    Upper case and unquoted: SQL Server knows no other names where it compares names by case.
-    """
-    names = (
-        "TABLE_SCHEMA", "TABLE_NAME", "COLUMN_NAME", "ORDINAL_POSITION", "DATA_TYPE", "IS_NULLABLE",
-        "CHARACTER_MAXIMUM_LENGTH", "NUMERIC_PRECISION", "NUMERIC_SCALE", "DATETIME_PRECISION",
-    )  # fmt: skip
-    source = table(
-        quoted_name("COLUMNS", quote=False),
-        *(column(quoted_name(n, quote=False)) for n in names),
-        schema=quoted_name("INFORMATION_SCHEMA", quote=False),
-    )
-    return select(*(source.c[n].label(n.lower()) for n in names)).where(
-        func.lower(source.c.TABLE_SCHEMA) == schema.lower(), func.lower(source.c.TABLE_NAME) == name.lower()
-    )
-
-
-def _names_of_headers(config: TableConfig, prefix: str, rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    return header_names([row["column_name"] for row in rows], prefix, [c.name for c in config.stated])
-
-
-def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
-    """The contract of a change table's data columns, from `columns_of` in the table's order.
-
-    An ordinal counts all columns of the table, the header's too: a mask's bits do. Raises ContractError.
-    """
-    placed = list(enumerate(rows, 1))
-    names_of_headers = _names_of_headers(config, prefix, [row for _, row in placed])
-    data = [(at, row) for at, row in placed if row["column_name"].lower() not in names_of_headers]
-    keys = key_positions(config, [row["column_name"] for _, row in data])
-    stated = {c.name.lower(): c for c in config.stated}
-    columns = []
-    for at, row in data:
-        name = row["column_name"]
-        override = stated.get(name.lower())
-        kind = override.type if override else type_text(row)
-        if kind is None:
-            raise ContractError(
-                f"{config.table}.{name} has the type {row['data_type']}, which has no place in the lake",
-                f"state the SQL Server type of {name} in `columns:` of the feed's YAML",
-            )
-        columns.append(
-            contracts.Column(
-                name=name,
-                type=kind,
-                ordinal=at,
-                nullable=override.nullable if override else True,
-                key_position=keys.get(name.lower(), 0),
-            )
-        )
-    return Contract(table=config.table, columns=tuple(columns))

@@ -1,0 +1,72 @@
+"""The columns of a change table, as its database describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Select, column, func, quoted_name, select, table
+
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.qlik_tables.header import header_names
+from changeledger.dialects.qlik_tables.types import type_text
+from changeledger.dialects.tables.sql import key_positions
+from changeledger.model import contract as contracts
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ContractError
+
+
+def columns_of(schema: str, name: str) -> Select[Any]:
+    """The columns of a table, whatever the case of its name.
+
+    Upper case and unquoted: SQL Server knows no other names where it compares names by case.
+    """
+    names = (
+        "TABLE_SCHEMA", "TABLE_NAME", "COLUMN_NAME", "ORDINAL_POSITION", "DATA_TYPE", "IS_NULLABLE",
+        "CHARACTER_MAXIMUM_LENGTH", "NUMERIC_PRECISION", "NUMERIC_SCALE", "DATETIME_PRECISION",
+    )  # fmt: skip
+    source = table(
+        quoted_name("COLUMNS", quote=False),
+        *(column(quoted_name(n, quote=False)) for n in names),
+        schema=quoted_name("INFORMATION_SCHEMA", quote=False),
+    )
+    return select(*(source.c[n].label(n.lower()) for n in names)).where(
+        func.lower(source.c.TABLE_SCHEMA) == schema.lower(), func.lower(source.c.TABLE_NAME) == name.lower()
+    )
+
+
+def names_of_headers(config: TableConfig, prefix: str, rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Of `columns_of` in the table's order: which columns are Qlik's own, in lower case."""
+    return header_names([row["column_name"] for row in rows], prefix, [c.name for c in config.stated])
+
+
+def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
+    """The contract of a change table's data columns, from `columns_of` in the table's order.
+
+    An ordinal counts all columns of the table, the header's too: a mask's bits do. Raises ContractError.
+    """
+    placed = list(enumerate(rows, 1))
+    own_names = names_of_headers(config, prefix, [row for _, row in placed])
+    data = [(at, row) for at, row in placed if row["column_name"].lower() not in own_names]
+    keys = key_positions(config, [row["column_name"] for _, row in data])
+    stated = {c.name.lower(): c for c in config.stated}
+    columns = []
+    for at, row in data:
+        name = row["column_name"]
+        override = stated.get(name.lower())
+        kind = override.type if override else type_text(row)
+        if kind is None:
+            raise ContractError(
+                f"{config.table}.{name} has the type {row['data_type']}, which has no place in the lake",
+                f"state the SQL Server type of {name} in `columns:` of the feed's YAML",
+            )
+        columns.append(
+            contracts.Column(
+                name=name,
+                type=kind,
+                ordinal=at,
+                nullable=override.nullable if override else True,
+                key_position=keys.get(name.lower(), 0),
+            )
+        )
+    return Contract(table=config.table, columns=tuple(columns))
