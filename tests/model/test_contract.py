@@ -7,7 +7,7 @@ import pytest
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.model.sql_type import SqlType
-from changeledger.model.table_names import RESERVED, TableNames, distinct_names
+from changeledger.model.table_names import RESERVED, TableNames, distinct_names, snapshot_table
 
 
 def contract(*columns: tuple[str, str], key: tuple[str, ...] = ("id",)) -> Contract:
@@ -195,6 +195,12 @@ def test_a_table_that_would_be_the_raw_table_of_another() -> None:
     with pytest.raises(ConfigError, match="raw_dbo_orders"):
         distinct_names("shop", ["dbo.orders", "raw.dbo_orders"])
     assert len(distinct_names("shop", ["dbo.orders", "raw.others"])) == 2
+
+
+def test_what_verify_reads_of_tables_that_feeds_keep_apart_is_apart() -> None:
+    sources = [("shop", "dbo.a b"), ("shop", "dbo.a_b"), ("shop", "dbo_a.b"), ("shop__dbo", "a.b")]
+    assert len({snapshot_table(*source) for source in sources}) == len(sources)
+    assert snapshot_table("shop", "dbo.Orders") == "lake.changeledger.snapshot_shop__dbo_orders"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from hashlib import sha256
 from typing import NamedTuple
 
 from changeledger.model.errors import ConfigError
@@ -28,6 +29,7 @@ FINDINGS = f"lake.{NAMESPACE}.findings"
 DRIFT = f"lake.{NAMESPACE}.drift"
 REPAIRS = f"lake.{NAMESPACE}.repairs"
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
+_PLAIN = re.compile(r"[a-z0-9]+\.[a-z0-9]+")
 
 
 class TableNames(NamedTuple):
@@ -74,8 +76,15 @@ class FeedTables(NamedTuple):
 
 
 def snapshot_table(database: str, table: str) -> str:
-    """The rows of a source table as `verify` has read them."""
-    return TableNames.of(NAMESPACE, f"snapshot_{database}__{table}").current
+    """The rows of a source table as `verify` has read them.
+
+    Tables that two feeds keep apart (`dbo.a b`, `dbo.a_b`) are apart here, too: a name that others can become
+    has a hash behind it.
+    """
+    name = f"snapshot_{database}__{table}"
+    if not _PLAIN.fullmatch(table.lower()):
+        name += f"_{sha256(f'{database} {table}'.encode()).hexdigest()[:16]}"
+    return TableNames.of(NAMESPACE, name).current
 
 
 def distinct_names(namespace: str, tables: Iterable[str]) -> Mapping[str, TableNames]:
