@@ -58,6 +58,11 @@ class _Table(NamedTuple):
     def names(self) -> TableNames:
         return TableNames.of(self.feed.namespace, self.table)
 
+    @property
+    def in_source(self) -> str:
+        """By what it is known in a snapshot: feeds may write one table in different cases."""
+        return self.table.lower()
+
 
 def run(
     spark: SparkSession, database: Database, feeds: Mapping[str, Feed], what: str = AUTO, only: str = ""
@@ -140,7 +145,7 @@ def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Ta
     """The tables of the snapshot whose proof waits, or was not tried: their feeds had released nothing."""
     rows = [row for row in control.proofs.of_database(snapshot.database) if row.snapshot_id == snapshot.id]
     done = {(row.feed, row.table) for row in rows if row.outcome != WAITING}
-    return [t for t in tables if (t.feed.feed, t.table) not in done and t.table in snapshot.tables]
+    return [t for t in tables if (t.feed.feed, t.table) not in done and t.in_source in snapshot.tables]
 
 
 def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
@@ -152,10 +157,10 @@ def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
     for table in tables:
         dropped = table.contract.dropped
         own = tuple(c for c in table.contract.columns if c.name not in dropped)
-        known = contracts.setdefault(table.table, table.contract.model_copy(update={"columns": own}))
+        known = contracts.setdefault(table.in_source, table.contract.model_copy(update={"columns": own}))
         names = {c.name.lower() for c in known.columns}
         more = tuple(c for c in own if c.name.lower() not in names)
-        contracts[table.table] = known.model_copy(update={"columns": (*known.columns, *more)})
+        contracts[table.in_source] = known.model_copy(update={"columns": (*known.columns, *more)})
     return contracts
 
 
@@ -263,7 +268,7 @@ class _Proving:
         return table.reached is not None and table.reached >= needed
 
     def _proof(self, table: _Table) -> Proof:
-        kept, tag = self.snapshot.tables[table.table], release_tag(table.release.id)
+        kept, tag = self.snapshot.tables[table.in_source], release_tag(table.release.id)
         columns, source = published_rows(table.feed, self._read(kept), kept["contract"], table.contract)
         for name, why in columns.left_out.items():
             log.warning("%s: %s: %s is not verified: %s", table.feed.feed, table.table, shown([name]), why)

@@ -39,7 +39,8 @@ class _Moment(NamedTuple):
 def take(
     spark: SparkSession, workers: Workers, database: str, source: Verify, tables: Mapping[str, Contract]
 ) -> SnapshotRow:
-    """Read the tables into the lake, in the columns of the contracts that the source has.
+    """Read the tables into the lake, in the columns of the contracts that the source has. `tables`: by the
+    names in lower case, as in the result.
 
     Raises SourceUnavailable, and ConfigError if a table there has not the key.
     """
@@ -98,7 +99,7 @@ class _SnapshotReader(NamedTuple):
         log.info("%s: read into %s", contract.table, kept)
         columns = contract.model_dump(mode="json")
         stored = {"name": kept, "snapshot": snapshot, "contract": columns, NAMES_UNFIT: True}
-        return contract.table, stored
+        return contract.table.lower(), stored
 
     def _cuts(self, source: Any, contract: Contract, count: int) -> list[Any]:
         rows = self.source.partition_rows
