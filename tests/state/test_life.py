@@ -58,6 +58,42 @@ def test_as_of_a_time(control: ControlStore) -> None:
     assert found.at().cells["name"].text == "ann"
 
 
+def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(control: ControlStore) -> None:
+    """As in history: Qlik writes a swap as two updates of one transaction (ADR 0016)."""
+    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
+    swap = {"transaction_id": "T", "committed_at": hour(3)}
+    rows = [
+        row(1, "insert", 1, after=ann),
+        row(2, "insert", 2, after=bob),
+        row(3, "update", 2, previous_key={"id": 1}, before=ann, after={**ann, "id": 2}, **swap),
+        row(4, "update", 1, previous_key={"id": 2}, before=bob, after={**bob, "id": 1}, **swap),
+    ]
+    publish(control, FEED, rows)
+    names = {
+        key: [life(placed(control, FEED, TABLE), {"id": key}).at(moment).cells["name"].text
+              for moment in (hour(2), hour(3), None)]
+        for key in "12"
+    }  # fmt: skip
+    assert names == {"1": ["ann", "bob", "bob"], "2": ["bob", "ann", "ann"]}
+
+
+def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore) -> None:
+    """A row of a snapshot lacks what is known; and a server's clock was put back an hour: positions count."""
+    ann = {"id": 1, "name": "ann", "photo": b"\1"}
+    gap = {"after_unknown_columns": [("photo", "unavailable")]}
+    rows = [
+        row(1, "insert", 1, after=ann),
+        row(2, "snapshot", 1, after={**ann, "name": "bob", "photo": None}, **gap),
+        row(4, "update", 1, before=ann, after={**ann, "name": "cid"}, committed_at=hour(5)),
+        row(5, "update", 1, before=ann, after={**ann, "name": "dan"}, committed_at=hour(4)),
+    ]
+    publish(control, FEED, rows)
+    found = life(placed(control, FEED, TABLE), {"id": "1"})
+    at_two, at_four, now = (found.at(moment).cells for moment in (hour(2), hour(4), None))
+    assert (at_two["name"].text, at_two["photo"].text) == ("bob", "0x01")
+    assert (at_four["name"].text, now["name"].text) == ("bob", "dan")
+
+
 def test_a_truncate_ends_each_row(control: ControlStore) -> None:
     rows = [*life_of_one(), {**row(6, "truncate", 0), "key": None}]
     publish(control, FEED, rows)

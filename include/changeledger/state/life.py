@@ -114,6 +114,17 @@ class RowChange:
     def ends_the_row(self) -> bool:
         return self.operation in {change.DELETE, change.TRUNCATE} or self.moved_to is not None
 
+    @property
+    def puts_a_row(self) -> bool:
+        """Onto the key, from another one or a new one?"""
+        return self.operation == change.INSERT or self.moved_from is not None
+
+    def is_with(self, other: RowChange) -> bool:
+        """In one transaction: by its id; where the source has none, by its time."""
+        if self.transaction_id or other.transaction_id:
+            return self.transaction_id == other.transaction_id
+        return self.committed_at == other.committed_at
+
 
 @dataclass(frozen=True)
 class RowState:
@@ -136,17 +147,23 @@ class RowLife:
     def at(self, moment: datetime | None = None) -> RowState:
         """As of that commit time; None: after all changes.
 
-        A cell that a change does not know keeps its last known value, as in the published tables.
+        As in the published tables: a cell that a change does not know keeps its last known value, no change
+        is of an earlier time than those before it, and of the rows that exchange their keys in a statement
+        the one that is covered leaves first (ADR 0016).
         """
         cells: dict[str, Cell] = {}
-        last, is_alive, reached = None, False, None
+        last, is_alive, covers = None, False, None
         for row_change in self.changes:
-            reached = row_change.committed_at or reached
-            if moment is not None and reached is not None and reached > moment:
+            committed = row_change.committed_at
+            if moment is not None and committed is not None and committed > moment:
+                break
+            if covers is not None and row_change.moved_to is not None and row_change.is_with(covers):
+                covers = None
                 continue
+            covers = row_change if is_alive and row_change.puts_a_row else None
             if row_change.ends_the_row:
                 cells = {}
-            elif row_change.operation in {change.INSERT, change.SNAPSHOT} or not is_alive:
+            elif not is_alive:
                 cells = {cell.column: cell.after for cell in row_change.cells}
             else:
                 cells |= {cell.column: cell.after for cell in row_change.cells if cell.after.is_known}

@@ -209,7 +209,7 @@ class Erasing:
     def _snapshots(self) -> list[str]:
         """What `verify` has read of the source."""
         row = self.control.proofs.last_snapshot(self.feed.database)
-        kept_table = None if row is None else row.tables.get(self.key.contract.table)
+        kept_table = None if row is None else row.tables.get(self.key.contract.table.lower())
         return [] if kept_table is None else [kept_table["name"]]
 
     def _move_release(self, written: Sequence[str]) -> None:
@@ -235,7 +235,7 @@ class Erasing:
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
         parallel_map(lambda table: iceberg.expire(self.spark, table, datetime.now(UTC)), tables)
-        row, own = self.control.proofs.last_snapshot(self.feed.database), self.key.contract.table
+        row, own = self.control.proofs.last_snapshot(self.feed.database), self.key.contract.table.lower()
         for name in self._snapshots():
             assert row is not None, "it has the table"
             moved = {**row.tables[own], "snapshot": refs.snapshot_of(name)}
