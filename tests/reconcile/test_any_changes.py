@@ -1,0 +1,114 @@
+"""Changes that contradict each other, in any windows, some twice: current rows are those of a plain model.
+
+The logs of `test_any_windows` are a database's own. These are not: inserts of rows that are there, updates
+and deletes of rows that are not, snapshots and truncates anywhere, keys that SQL Server may take for equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+from tests.reconcile.tables import Lake, LedgerRow
+
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="nvarchar(9)", ordinal=1, nullable=False, key_position=1),
+        Column(name="a", type="int", ordinal=2),
+        Column(name="b", type="nvarchar(max)", ordinal=3),
+    ),
+)
+KEYS = ("k", "K", "k ")
+AT = datetime(2026, 8, 7, 16)
+UNKNOWN = "not known"
+OPERATIONS = (
+    change.INSERT,
+    change.UPDATE,
+    change.UPDATE,
+    change.DELETE,
+    change.SNAPSHOT,
+    "move",
+    change.TRUNCATE,
+)
+
+Rows = dict[str, dict[str, Any]]
+
+
+def invented(rng: Random, number: int) -> LedgerRow:
+    """Each of a transaction of its own; a server's clock may go back."""
+    place = number.to_bytes(2)
+    row: LedgerRow = {
+        "change_id": str(number), "sort_key": place, "commit_lsn": place * 5, "transaction_id": str(number),
+        "committed_at": AT + timedelta(minutes=number - rng.choice((0, 0, 3))), "feed": "feed",
+    }  # fmt: skip
+    operation, key = rng.choice(OPERATIONS), rng.choice(KEYS)
+    if operation == change.TRUNCATE:
+        return row | {"operation": operation}
+    row |= {"operation": change.UPDATE if operation == "move" else operation, "key": (key,)}
+    if operation == "move":
+        row["previous_key"] = (rng.choice([other for other in KEYS if other != key]),)
+    if operation != change.DELETE:
+        row |= _image(rng, "after", key)
+    if operation not in {change.INSERT, change.SNAPSHOT}:
+        row |= _image(rng, "before", *row.get("previous_key", (key,)))
+    return row
+
+
+def _image(rng: Random, side: str, key: str) -> LedgerRow:
+    cells = {"a": rng.choice((None, 1, 2)), "b": rng.choice((None, "x", "y"))}
+    unknown = [name for name in cells if rng.random() < 0.25]
+    image = (key, *(None if name in unknown else cell for name, cell in cells.items()))
+    return {side: image, f"{side}_unknown_columns": dict.fromkeys(unknown, change.UNAVAILABLE) or None}
+
+
+def expected(rows: Sequence[LedgerRow]) -> Rows:
+    """The last known cells since a row appeared."""
+    alive: Rows = {}
+    for row in rows:
+        if row["operation"] == change.TRUNCATE:
+            alive.clear()
+            continue
+        (key,), (old,) = row["key"], row.get("previous_key", (None,))
+        alive.pop(old, None)
+        if row["operation"] == change.DELETE:
+            alive.pop(key, None)
+            continue
+        known = {
+            name: cell
+            for name, cell in zip("ab", row["after"][1:], strict=True)
+            if name not in (row["after_unknown_columns"] or {})
+        }
+        alive[key] = {"a": UNKNOWN, "b": UNKNOWN, **alive.get(key, {}), **known}
+    return alive
+
+
+def current(lake: Lake) -> Rows:
+    return {
+        row["id"]: {name: UNKNOWN if name in (row["_unknown_columns"] or {}) else row[name] for name in "ab"}
+        for row in lake.shown("current")
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_any_changes_in_any_windows(seed: int) -> None:
+    rng = Random(seed)
+    rows = [invented(rng, number) for number in range(rng.randint(2, 12))]
+    at_once, in_parts = Lake(CONTRACT), Lake(CONTRACT)
+    at_once.carry(rows, 0)
+    assert current(at_once) == expected(rows)
+    windows: list[list[LedgerRow]] = [[] for _ in range(rng.randint(1, 4))]
+    for row in rng.sample(rows, len(rows)):
+        rng.choice(windows).append(row)
+    for number, part in enumerate([*windows, rng.sample(rows, rng.randint(1, len(rows)))]):
+        in_parts.carry(part, number)
+    for name in ("changes", "history", "current", "breaks"):
+        assert in_parts.shown(name) == at_once.shown(name), name
