@@ -1,7 +1,7 @@
 """Columns whose values a connector is set to alter: what its schema blocks say of that.
 
-The lake has such values as they are sent, so people are told. Sources: Debezium's `MaskStrings` and
-`TruncateColumn` (parameters `masked` and `truncateLength`), and its page on SQL Server: with
+The lake has such values as they are sent, but for keys, so people are told. Sources: Debezium's `MaskStrings`
+and `TruncateColumn` (parameters `masked` and `truncateLength`), and its page on SQL Server: with
 `decimal.handling.mode: double` and with times of fewer digits than the column has, values may lose digits,
 which the source's type shows (`column.propagate.source.type`).
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from changeledger.dialects.debezium.field_types import source_type
-from changeledger.dialects.debezium.fields import read_field, row_fields
+from changeledger.dialects.debezium.fields import Field, read_field, row_fields
 from changeledger.dialects.debezium.schema_block import BROKEN, Described
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ContractError
@@ -42,17 +42,11 @@ def warnings(messages: Iterable[Described]) -> list[str]:
 
 def _how(field: Mapping[str, Any]) -> str | None:
     """What the connector does with the values of a column; None: nothing that the block says."""
-    parameters = field.get("parameters") or {}
-    if str(parameters.get("masked")).lower() == "true":
-        return "is masked (column.mask.*)"
-    length = parameters.get("truncateLength")
-    if length is not None:
-        return f"is cut to {str(length)[:20]} characters (column.truncate.to.*.chars)"
-    return _lost_digits(field, parameters)
-
-
-def _lost_digits(field: Mapping[str, Any], parameters: Mapping[str, Any]) -> str | None:
     written = read_field(field)
+    return written.altered or _lost_digits(written, field.get("parameters") or {})
+
+
+def _lost_digits(written: Field, parameters: Mapping[str, Any]) -> str | None:
     try:
         source = SqlType.parse(source_type(parameters) or "")
     except ContractError:

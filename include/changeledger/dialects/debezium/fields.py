@@ -31,6 +31,7 @@ _HOLDS = {
 _DAYS = 0
 # Connect counts the scale of a Decimal in 32 bits; one of three digits is beyond any decimal.
 _SCALES = (-999, 999)
+_LONGEST_CUT = 2**31 - 1
 # Semantic types: what they mean, and the unit of a count, of which a second has 10 to the power of it; None:
 # they are no counts.
 MEANINGS: Mapping[str, tuple[str, int | None]] = {
@@ -62,11 +63,30 @@ _UNITS: Mapping[TimePrecision, int] = {"connect": 3, "microseconds": 6, "nanosec
 
 
 class Field(NamedTuple):
-    """One field of a schema block: Connect's type, its semantic name, and the scale of a Decimal."""
+    """One field of a schema block: Connect's type, its semantic name, and the scale of a Decimal.
+
+    `is_masked`, `cut`: what the connector does with its text, and to how many characters it cuts it (the
+    parameters of Debezium's `MaskStrings` and `TruncateColumn`).
+    """
 
     kind: str
     name: str | None = None
     scale: int | None = None
+    is_masked: bool = False
+    cut: int | None = None
+
+    @property
+    def altered(self) -> str | None:
+        """What the connector does with its text; None: nothing."""
+        if self.is_masked:
+            return "is masked (column.mask.*)"
+        return None if self.cut is None else f"is cut to {self.cut} characters (column.truncate.to.*.chars)"
+
+    def may_be_of_several(self, text: str) -> bool:
+        """May several values of the source have become this text? A hash keeps them apart."""
+        # Java counts the units of UTF-16.
+        is_cut = self.cut is not None and len(text.encode("utf-16-le")) // 2 >= self.cut
+        return is_cut or (self.is_masked and not text.strip("*"))
 
     @property
     def meaning(self) -> tuple[str, int | None] | None:
@@ -117,12 +137,14 @@ def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
 
 
 def read_field(field: Mapping[str, Any]) -> Field:
-    kind, name, parameters = (field.get(member) for member in ("type", "name", "parameters"))
-    scale = parameters.get("scale") if name == DECIMAL and isinstance(parameters, dict) else None
+    kind, name, said = (field.get(member) for member in ("type", "name", "parameters"))
+    parameters = said if isinstance(said, dict) else {}
     return Field(
         kind if isinstance(kind, str) else "a field without a type",
         name if isinstance(name, str) else None,
-        sql_text.whole(str(scale), *_SCALES),
+        sql_text.whole(str(parameters.get("scale")), *_SCALES) if name == DECIMAL else None,
+        str(parameters.get("masked")).lower() == "true",
+        sql_text.whole(str(parameters.get("truncateLength")), 0, _LONGEST_CUT),
     )
 
 

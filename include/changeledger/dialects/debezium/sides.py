@@ -18,7 +18,9 @@ from changeledger.model.contract import Column
 from changeledger.model.sql_type import SqlType
 
 # Reasons of quarantine: the first that a message has counts.
-_CONTRADICTS, _INEXACT, _MISFIT = "schema_contradicts", "inexact_number", "value_does_not_fit"
+_CONTRADICTS, _NO_KEY, _INEXACT = "schema_contradicts", "no_key", "inexact_number"
+_MISFIT = "value_does_not_fit"
+_KEY_REMEDY = "leave columns of the key as they are, or state another `key:` of the table"
 
 
 class Side(NamedTuple):
@@ -72,7 +74,7 @@ def images(
             raise no_columns(plan.writer_schema.table, unknown, plan.writer_schema.names)
     faults: dict[str, list[str]] = {}
     sides = [None if image is None else _side(image, plan, in_unions, faults) for image in (before, after)]
-    for reason in (_CONTRADICTS, _INEXACT):
+    for reason in (_CONTRADICTS, _NO_KEY, _INEXACT):
         if reason in faults:
             raise Problem(reason, "; ".join(dict.fromkeys(faults[reason])))
     if _MISFIT in faults:
@@ -93,6 +95,10 @@ def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, li
             state = UNAVAILABLE
         elif cell.contradiction is not None:
             faults.setdefault(_CONTRADICTS, []).append(f"{name} {kind}: {cell.contradiction}")
+        elif cell.key_lost is not None and (what := cell.key_lost(text)) is not None:
+            faults.setdefault(_NO_KEY, []).append(
+                f"{name} {what}, so several rows may have it: {_KEY_REMEDY}"
+            )
         elif is_unquoted and cell.is_inexact is not None and cell.is_inexact(text):
             faults.setdefault(_INEXACT, []).append(_inexact(name, kind, text))
         else:

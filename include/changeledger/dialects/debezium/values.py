@@ -44,6 +44,8 @@ class Cell(NamedTuple):
     is_inexact: Callable[[str], bool] | None = None
     # Why no value is certain.
     contradiction: str | None = None
+    # Of the key: what the connector has done to a text that several rows may have.
+    key_lost: Callable[[str], str | None] | None = None
 
 
 UNUSUAL = (pa.ArrowException, TypeError, OverflowError, ValueError)
@@ -70,13 +72,28 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     if sql.spark == "string":
         of_texts = text_cells.from_texts(sql, read)
         unquoted = _number(read) if column.length_stated else None
-        return Cell(str, lambda values: of_texts(cells.texts(values)), read, placeholders, True, unquoted)
+        cell = Cell(str, lambda values: of_texts(cells.texts(values)), read, placeholders, True, unquoted)
+        return _of_key(cell, field, sql) if column.key_position and field is not None else cell
     is_widened = sql.spark == "double" and field is not None and field.is_single
     convert = _widened if is_widened else _numbers(sql)
     # The column was a real: 1.1 of 32 bits is 1.10000002384185791.
     read = sql_text.real if is_widened else read
     unquoted = _of_json(read) if sql.spark in {"float", "double"} else None
     return Cell(_wire_of_number(sql), convert, read, placeholders, False, unquoted)
+
+
+def _of_key(cell: Cell, field: Field, sql: SqlType) -> Cell:
+    """Rows that have the same text in place of different keys would overwrite each other."""
+    if field.cut is not None and sql.length is not None and 0 < sql.length <= field.cut:
+        field = field._replace(cut=None)
+    if field.altered is None:
+        return cell
+
+    def key_lost(text: str) -> str | None:
+        return field.altered if field.may_be_of_several(text) else None
+
+    of_texts = cells.one_by_one(lambda text: None if key_lost(text) else cell.read(text), pa.string())
+    return cell._replace(convert=lambda values: of_texts(cells.texts(values)), key_lost=key_lost)
 
 
 def _in_range(sql: SqlType, cell: Cell) -> Cell:
