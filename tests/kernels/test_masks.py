@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changeledger.kernels import masks, octets
-from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import ByteOrder
 
 HIGHEST = 1024
 WIDTHS = [1, 8, 9, 59, 60, 61, 63, 64, 65, 120, 121, 180, 181, 999, 1000, HIGHEST]

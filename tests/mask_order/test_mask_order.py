@@ -10,8 +10,7 @@ from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
 from changeledger.kernels.in_memory import InMemory
 from changeledger.mask_order.decision import Evidence, MaskDecision, decide
-from changeledger.model.byte_order import ByteOrder
-from changeledger.model.contract import Column, Contract
+from changeledger.model.contract import ByteOrder, Column, Contract
 from changeledger.stages.normalization.mask_reading import resolved_alone
 from changeledger.stages.normalization.reading import of_change_table
 

@@ -20,7 +20,7 @@ from changeledger.config.notify import Notify
 from changeledger.config.sources import SOURCE_MODELS
 from changeledger.config.tables import TableConfig
 from changeledger.model.base_model import Strict
-from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import ByteOrder
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import FeedTables, TableNames, distinct_names
 

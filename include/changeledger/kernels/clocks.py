@@ -1,20 +1,45 @@
-"""Times that change sequences begin with, and whether a timestamp beside one is in another zone.
+"""Points in time in microseconds from 1970: those in texts, and those that change sequences begin with.
 
 A sequence begins with year to second and hundredths, in UTC; it runs up to 3 seconds behind the timestamp.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, Indices
+from changeledger.kernels.arrow import Bools, Indices, numbers, valid
+from changeledger.kernels.sql_text import MICROS
 
 _SECOND = 1_000_000
 _QUARTER_HOUR = 900 * _SECOND
 _FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
 # Of a timestamp beside a sequence: how far it may be ahead, and how far behind.
 _AHEAD, _BEHIND = 4 * _SECOND, _SECOND
+
+
+def of_texts(
+    texts: pa.StringArray, usual: str, kind: pa.DataType, read: Callable[[str], int | None]
+) -> tuple[Indices, Bools]:
+    """The times of texts, and which of them are one. `read`: of one text.
+
+    `usual`: the form in which Arrow casts them all to `kind`.
+    """
+    if pc.all(pc.match_substring_regex(texts, usual)).as_py() is not False:
+        try:
+            counts = pc.cast(texts, kind).view(pa.int64())
+            least = pc.min(counts).as_py()
+            if least is None or least >= MICROS[0]:
+                return np.array(numbers(counts)), valid(texts)
+        except pa.ArrowInvalid:
+            pass
+    each = [None if text is None else read(text) for text in texts.to_pylist()]
+    known = np.array([instant is not None for instant in each], np.bool_)
+    return np.array([instant or 0 for instant in each], np.int64), known
 
 
 def micros(clock: npt.NDArray[np.int64]) -> tuple[Indices, Bools]:

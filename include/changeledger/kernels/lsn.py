@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import octets
-from changeledger.kernels.arrow import Bools, Bytes, fixed_width, numbers, valid
+from changeledger.kernels.arrow import Bools, Bytes, fixed_width, flags_of, numbers, valid
 
 WIDTH = 10
 _GROUPED = 22
@@ -59,11 +59,11 @@ def parse_all(texts: pa.StringArray) -> Lsns:
     parsed = np.zeros((rows, WIDTH), np.uint8)
     others = known.copy()
     for length, digits in _FORMS:
-        has_length = pc.fill_null(pc.equal(pc.binary_length(texts), length), fill_value=False)
-        at = np.flatnonzero(has_length.to_numpy(zero_copy_only=False))
+        has_length = flags_of(pc.equal(pc.binary_length(texts), length))
+        at = np.flatnonzero(has_length)
         if not len(at):
             continue
-        matrix = octets.matrix(texts if len(at) == rows else texts.filter(has_length), length)
+        matrix = octets.matrix(texts if len(at) == rows else texts.filter(pa.array(has_length)), length)
         nibbles = octets.NIBBLES[matrix[:, digits]]
         colons = np.delete(matrix, digits, axis=1)
         fits = (nibbles < 16).all(axis=1) & (colons == _COLON).all(axis=1)

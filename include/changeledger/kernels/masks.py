@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bools, Bytes, Indices, named_where, valid
-from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import ByteOrder
 
 # Longer ones are read one by one: SQL Server's type ends at 128 bytes.
 _MOST_BYTES = 256

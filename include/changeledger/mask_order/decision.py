@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import Field
 
 from changeledger.model.base_model import Strict
-from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import ByteOrder
 
 ORDERS: tuple[ByteOrder, ...] = get_args(ByteOrder)
 

@@ -204,7 +204,8 @@ def ledger_columns(contract: Contract) -> list[tuple[str, str]]:
     return [(name, shapes.get(kind, kind)) for name, kind in LEDGER_COLUMNS]
 
 
-def _row_columns(contract: Contract) -> list[tuple[str, str]]:
+def current_columns(contract: Contract) -> list[tuple[str, str]]:
+    """The current rows: one per key that is alive."""
     return [(c.name, c.spark_type) for c in contract.columns] + [
         ("_change_id", "string"),
         ("_operation", "string"),
@@ -215,11 +216,6 @@ def _row_columns(contract: Contract) -> list[tuple[str, str]]:
         ("_unknown_columns", "map<string,string>"),
         ("_window_id", "string"),
     ]
-
-
-def current_columns(contract: Contract) -> list[tuple[str, str]]:
-    """The current rows: one per key that is alive."""
-    return _row_columns(contract)
 
 
 # Open intervals lie apart from closed ones: the one bucket has all but NULL. See ADR 0023.
@@ -233,7 +229,7 @@ def history_columns(contract: Contract) -> list[tuple[str, str]]:
     the position, so that a late older change does not bring the row back.
     """
     return [
-        *_row_columns(contract),
+        *current_columns(contract),
         ("_valid_from", "timestamp"),
         ("_valid_to", "timestamp"),
         ("_next_sort_key", "binary"),

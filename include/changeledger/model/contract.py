@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 from pydantic import Field
 
 from changeledger.model.base_model import Strict
-from changeledger.model.byte_order import ByteOrder
 from changeledger.model.column_names import alike, folded, shown
 from changeledger.model.errors import ContractError
 from changeledger.model.misspelt import meant
 from changeledger.model.publishing import PublishRule
 from changeledger.model.sql_type import SqlType
 from changeledger.model.table_names import RESERVED
+
+# Which end of a change mask holds the first columns (`kernels.masks`).
+ByteOrder = Literal["big", "little"]
 
 
 class Column(Strict):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeledger.dialects.qlik_messages import masks
-from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import ByteOrder
 
 ORDINALS = st.sets(st.integers(1, 1100), max_size=40)
 

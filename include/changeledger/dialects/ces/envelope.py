@@ -151,14 +151,14 @@ def _members(value: bytes) -> Texts:
     return texts_of(members_of(text, "unparseable_json"))
 
 
-def members_of(text: str, reason: str) -> dict[str, Token]:
-    """The members of the object in a text. Raises Problem, of `reason` where the text is no JSON."""
+def members_of(text: str, reason: str, detail: str | None = None) -> dict[str, Token]:
+    """The members of the object in a text. Raises Problem of `reason`; without a `detail` it shows the text."""
     value = text.encode()
     try:
         members = json_text.members(value)
     except NotJson:
         if not json_text.has_lone_surrogate(value):
-            raise Problem(reason, text) from None
+            raise Problem(reason, text if detail is None else detail) from None
         raise Problem(*LONE_SURROGATE) from None
     if json_text.has_lone_surrogate(value):
         # In a member that was passed over.

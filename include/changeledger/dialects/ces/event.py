@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from changeledger.dialects.ces.envelope import Texts, members_of
-from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem
+from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import binary_text, json_text
 from changeledger.kernels.json_text import NotJson, Token
 
@@ -74,16 +74,7 @@ def image(text: str | None, side: str) -> dict[str, Token]:
     """The members of an image by their names as written; empty for one that was not sent. Raises Problem."""
     if text is None or text.strip(_BLANKS).lower() in _NOTHING:
         return {}
-    value = text.encode()
-    try:
-        members = json_text.members(value)
-    except NotJson:
-        if json_text.has_lone_surrogate(value):
-            raise Problem(*LONE_SURROGATE) from None
-        raise Problem("malformed_image", f"`eventrow` has no object in {side}") from None
-    if json_text.has_lone_surrogate(value):
-        raise Problem(*LONE_SURROGATE)
-    return members
+    return members_of(text, "malformed_image", f"`eventrow` has no object in {side}")
 
 
 def _lower(members: Mapping[str, Token]) -> dict[str, Token]:

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.ces.events import Event
-from changeledger.kernels import lsn, sql_text
-from changeledger.kernels.arrow import INSTANT, Bools, Indices, fixed_width, flags_of, numbers, valid
+from changeledger.kernels import clocks, lsn, sql_text
+from changeledger.kernels.arrow import INSTANT, Bools, fixed_width, flags_of, numbers, valid
 from changeledger.kernels.lsn import Lsns
 from changeledger.kernels.sql_text import MICROS
 
@@ -111,7 +111,9 @@ def sort_keys(place: Positions, operations: Sequence[str]) -> pa.BinaryArray:
 def times(events: Sequence[Event]) -> Times:
     texts = [pa.array([change_event.time for change_event in events], pa.string())]
     texts.append(pa.array([change_event.committime for change_event in events], pa.string()))
-    (event, has_event), (commit, has_commit) = (_instants(column) for column in texts)
+    (event, has_event), (commit, has_commit) = (
+        clocks.of_texts(column, _USUAL, INSTANT, instant) for column in texts
+    )
     apart = np.abs(commit - event)
     beyond = apart % _QUARTER_HOUR
     quarters = ((beyond <= _TICK) | (beyond >= _QUARTER_HOUR - _TICK)) & (apart <= _FARTHEST_ZONE + _TICK)
@@ -119,22 +121,6 @@ def times(events: Sequence[Event]) -> Times:
     known = np.where(agree, has_event, has_commit)
     counts = pa.array(np.where(agree, event, commit), pa.int64(), mask=~known)
     return Times(counts.view(INSTANT), ~agree & valid(texts[0]))
-
-
-def _instants(texts: pa.StringArray) -> tuple[Indices, Bools]:
-    """Microseconds from 1970, and which texts are times; one without a zone is UTC."""
-    usual = pc.match_substring_regex(texts, _USUAL)
-    if pc.all(usual).as_py() is not False:
-        try:
-            counts = pc.cast(texts, INSTANT)
-            least = pc.min(counts.view(pa.int64())).as_py()
-            if least is None or least >= MICROS[0]:
-                return np.array(numbers(counts)), valid(texts)
-        except pa.ArrowInvalid:
-            pass
-    instants = [None if text is None else instant(text) for text in texts.to_pylist()]
-    known = np.array([micros is not None for micros in instants], np.bool_)
-    return np.array([micros or 0 for micros in instants], np.int64), known
 
 
 def instant(text: str) -> int | None:

@@ -20,7 +20,7 @@ from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.structs import SNAPSHOTS, Typed, typed
 from changeledger.dialects.debezium.values import UNUSUAL
 from changeledger.kernels import lsn, sql_text
-from changeledger.kernels.arrow import Bools, empty, valid
+from changeledger.kernels.arrow import Bools, empty, flags_of, valid
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.kernels.lsn import Lsns
 
@@ -120,8 +120,7 @@ def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.Recor
     wal = of_others(connector, pa.array(said["lsn"], pa.int64()))
     ordinal, doubtful = _ordinals(said["event_serial_no"])
     snapshots = _snapshots(said["snapshot"])
-    is_known = pc.fill_null(pc.is_in(snapshots, pa.array(sorted(SNAPSHOTS))), fill_value=False)
-    doubtful |= valid(snapshots) & ~is_known.to_numpy(zero_copy_only=False)
+    doubtful |= valid(snapshots) & ~flags_of(pc.is_in(snapshots, pa.array(sorted(SNAPSHOTS))))
     doubtful |= _misplaced(texts, lsns) | ~valid(times) | ~(lsns[0].known | valid(wal))
     columns = [
         pa.array(gathered.rows, pa.int64()),

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools
+from changeledger.kernels.arrow import Bools, flags_of
 from changeledger.kernels.rows import as_batch
 
 # Of how many offsets at either end of a partition.
@@ -114,8 +114,7 @@ def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
 
 
 def _is_in(facts: pa.Table, kept: pa.Array) -> Bools:
-    is_kept: Bools = pc.is_in(_names(facts), kept).to_numpy(zero_copy_only=False)
-    return is_kept
+    return flags_of(pc.is_in(_names(facts), kept))
 
 
 def _names(facts: pa.Table) -> pa.Array:

@@ -12,8 +12,7 @@ from changeledger.dialects.qlik_messages import masks
 from changeledger.dialects.qlik_messages.addresses import Contents
 from changeledger.dialects.qlik_messages.events import DELETE, INSERT, UPDATE
 from changeledger.dialects.qlik_messages.values import is_null
-from changeledger.model.byte_order import ByteOrder
-from changeledger.model.contract import Contract
+from changeledger.model.contract import ByteOrder, Contract
 
 
 def fits(contents: Contents, writer_schema: Contract) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from changeledger.kernels import binary_text, masks
 from changeledger.kernels.arrow import Bools, valid
-from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import ByteOrder
 
 
 class Masks(NamedTuple):

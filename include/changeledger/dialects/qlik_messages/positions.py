@@ -19,7 +19,6 @@ from changeledger.dialects.qlik_messages.events import DELETE, INSERT, REFRESH, 
 from changeledger.kernels import clocks, lsn, octets, sql_text
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
-from changeledger.kernels.sql_text import MICROS
 
 _LSN = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}([^0-9a-fA-F]|$)"
 _LSN_LENGTH = 22
@@ -90,16 +89,9 @@ def _times(values: Sequence[str | int | None]) -> tuple[Indices, Bools]:
     """Microseconds from 1970, and which values are times, or say that there is none."""
     try:
         texts = pa.array(values, pa.string())
-        if pc.all(pc.match_substring_regex(texts, _ISO)).as_py() is not False:
-            counts = pc.cast(texts, pa.timestamp("us")).view(pa.int64())
-            least = pc.min(counts).as_py()
-            if least is None or least >= MICROS[0]:
-                return np.array(numbers(counts)), valid(texts)
     except (pa.ArrowException, TypeError):
-        pass
-    times = [None if value is None else instants.instant(str(value)) for value in values]
-    known = np.array([micros is not None for micros in times], np.bool_)
-    return np.array([micros or 0 for micros in times], np.int64), known
+        texts = pa.array([None if value is None else str(value) for value in values], pa.string())
+    return clocks.of_texts(texts, _ISO, pa.timestamp("us"), instants.instant)
 
 
 def _committed(

@@ -16,7 +16,7 @@ from changeledger.dialects.messages import message_rows
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.outcomes import BEFORE, as_decoded, decoded_schema
 from changeledger.kernels import changes, images, ledger, masks
-from changeledger.kernels.arrow import Bools, Indices, named_where, valid
+from changeledger.kernels.arrow import Bools, Indices, flags_of, named_where, valid
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -182,9 +182,7 @@ def _masks_differ(old: pa.RecordBatch, new: pa.RecordBatch) -> Bools:
     """Have the two rows different masks? A row before may have none, or no bit in it."""
     old_mask, new_mask = old.column("mask"), new.column("mask")
     has_bits = pc.not_equal(pc.utf8_ltrim(old_mask, "0"), "")
-    differing = pc.fill_null(pc.and_(pc.not_equal(old_mask, new_mask), has_bits), fill_value=False)
-    flags: Bools = differing.to_numpy(zero_copy_only=False)
-    return flags
+    return flags_of(pc.and_(pc.not_equal(old_mask, new_mask), has_bits))
 
 
 def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:

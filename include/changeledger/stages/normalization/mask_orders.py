@@ -7,8 +7,7 @@ from typing import cast
 
 from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.mask_order.decision import Evidence
-from changeledger.model.byte_order import ByteOrder
-from changeledger.model.contract import Contract
+from changeledger.model.contract import ByteOrder, Contract
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.normalization.mask_reading import as_stated, in_order, is_plain, judged, read_as
 from changeledger.stages.normalization.reading import Records

@@ -8,8 +8,7 @@ from __future__ import annotations
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.mask_order import decision
-from changeledger.model.byte_order import ByteOrder
-from changeledger.model.contract import Contract
+from changeledger.model.contract import ByteOrder, Contract
 from changeledger.stages.normalization.reading import Records
 
 # Published samples of every dialect with masks have the lowest ordinals in the last byte.
