@@ -143,7 +143,7 @@ class Kafka:
     def times(self, places: Offsets) -> dict[str, dict[str, datetime | None]]:
         """The time of the first message at each offset or after it, committed or not; None if none is."""
         return {
-            topic: {p: None if message is None else _time(message) for p, message in partitions.items()}
+            topic: {p: None if m is None else _moment(m.timestamp()[1]) for p, m in partitions.items()}
             for topic, partitions in self._first("read_uncommitted", places).items()
         }
 
@@ -268,10 +268,6 @@ class Kafka:
 def _from(time: datetime) -> OffsetSpec:
     spec: OffsetSpec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
     return spec
-
-
-def _time(message: Message) -> datetime | None:
-    return _moment(message.timestamp()[1])
 
 
 def _moment(milliseconds: int) -> datetime | None:

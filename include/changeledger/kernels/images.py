@@ -156,6 +156,8 @@ def fitted(image: Image, written: Contract, contract: Contract) -> Image:
     Columns that the writer lacks are gaps: not captured. So are computed ones, whatever is written for them.
     Narrower types become the contract's.
     """
+    if is_fitted(written, contract):
+        return image
     indices = {
         c.name.lower(): at for at, c in enumerate(written.columns) if c.name.lower() not in contract.computed
     }
@@ -187,8 +189,6 @@ def all_fitted(
     before: Image, after: Image, key_cells: list[pa.Array], written: Contract, contract: Contract
 ) -> tuple[Image, Image, list[pa.Array]]:
     """Both images, and the cells of the key, in the columns of the contract."""
-    if is_fitted(written, contract):
-        return before, after, key_cells
     before, after = (fitted(image, written, contract) for image in (before, after))
     return before, after, fitted_key(key_cells, written.key, contract)
 

@@ -21,7 +21,7 @@ from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.tables.outcomes import Problems
 from changeledger.kernels import changes, images, lsn, masks, sql_text, text_cells
-from changeledger.kernels.arrow import Bools, places, table_schema, valid
+from changeledger.kernels.arrow import Bools, equal, places, table_schema, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, Cells
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -164,19 +164,14 @@ def _changes(
     before, after = (side.image for side in sides)
     size, operation = raw.num_rows, raw.column("operation")
     nothing = np.zeros(size, np.bool_)
-    is_update = pc.fill_null(pc.equal(operation, change.UPDATE), fill_value=False)
-    is_update = is_update.to_numpy(zero_copy_only=False)
+    is_update = equal(operation, change.UPDATE)
     behind = pc.binary_join_element_wise(
         raw.column("follows"), pa.scalar(_BEHIND, pa.binary()), pa.scalar(b"", pa.binary())
     )
-    fitted = [
-        image if images.is_fitted(contract, contract) else images.fitted(image, contract, contract)
-        for image in (before, after)
-    ]
     return Changes(
         operation=operation,
-        before=fitted[0],
-        after=fitted[1],
+        before=images.fitted(before, contract, contract),
+        after=images.fitted(after, contract, contract),
         key=key,
         moved=nothing,
         changed=images.changed(before.only(is_update), after, contract.names),

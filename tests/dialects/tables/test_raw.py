@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
-from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
+from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import together
 from changeledger.model.change import RECORD_TYPE
@@ -39,7 +39,7 @@ def raw(tables: dict[str, pa.RecordBatch], there: dict[str, str]) -> list[dict[s
         InMemory.of(batch).through(AsRaw(QLIK_TABLES.kernel, FEED, name, "window", table), table.schema)
         for name, batch in tables.items()
     ]
-    found = numbered(together(rows)).collected()
+    found = all_numbered(together(rows)).collected()
     assert found.schema == table.schema
     found.validate(full=True)
     rows_found: list[dict[str, Any]] = found.to_pylist()

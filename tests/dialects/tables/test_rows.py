@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.dialects.tables.crowded import are_crowded, numbered
+from changeledger.dialects.tables.raw import are_crowded, numbered
 from changeledger.dialects.tables.rows import RawRows, stored_names
 from changeledger.kernels import json_rows
 from changeledger.kernels.arrow import INSTANT, RECORD

@@ -157,7 +157,7 @@ def has_segments(window_facts: pa.RecordBatch) -> bool:
 
 def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
     """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
-    of_feed = [row for row in window_facts.to_pylist() if _is_of(row["table"], feed)]
+    of_feed = [row for row in window_facts.to_pylist() if feed.table(row["table"] or "")]
     ways_of_feed = [(_way(row), row["first"]) for row in of_feed]
     database = _database(feed, contracts, of_feed)
     missing = {way: why for way, _ in ways_of_feed if (why := _elsewhere(way, database)) is not None}
@@ -186,10 +186,6 @@ def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, C
                 else:
                     missing |= dict.fromkeys(ways, schema.missing)
     return Discovery(tables, missing)
-
-
-def _is_of(table: str | None, feed: Feed) -> bool:
-    return table is not None and feed.table(table) is not None
 
 
 def _database(

@@ -152,7 +152,7 @@ def _members(value: bytes) -> Texts:
 
 
 def members_of(text: str, reason: str, detail: str | None = None) -> dict[str, Token]:
-    """The members of the object in a text. Raises Problem of `reason`; without a `detail` it shows the text."""
+    """The members of the object in a text. Raises Problem of `reason`, with the text or the `detail`."""
     value = text.encode()
     try:
         members = json_text.members(value)

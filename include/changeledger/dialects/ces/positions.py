@@ -65,7 +65,7 @@ def positions(events: Sequence[Event]) -> Positions:
     number = _numbers([event.sequencenumber for event in events])
     in_id = of_id.known & valid(number_of_id)
     differs = of_id.known & of_transaction.known & (of_id.digits != of_transaction.digits).any(axis=1)
-    differs |= _differ(number_of_id, number)
+    differs |= flags_of(pc.not_equal(number_of_id, number))
     commit = Lsns(np.where(in_id[:, None], of_id.digits, of_transaction.digits), in_id | of_transaction.known)
     ordinal = pc.if_else(pa.array(in_id), number_of_id, number)
     positive = pc.fill_null(pc.greater_equal(ordinal, 0), fill_value=False)
@@ -90,15 +90,8 @@ def _numbers(values: Sequence[str | int | None]) -> pa.Int64Array:
     try:
         return pa.array(values, pa.int64())
     except (pa.ArrowException, OverflowError, TypeError):
-        return pa.array([None if value is None else _number(value) for value in values], pa.int64())
-
-
-def _number(value: str | int) -> int | None:
-    return sql_text.whole(str(value), -_LONG - 1, _LONG)
-
-
-def _differ(ordinals: pa.Int64Array, others: pa.Int64Array) -> Bools:
-    return flags_of(pc.not_equal(ordinals, others))
+        wholes = (None if v is None else sql_text.whole(str(v), -_LONG - 1, _LONG) for v in values)
+        return pa.array(list(wholes), pa.int64())
 
 
 def sort_keys(place: Positions, operations: Sequence[str]) -> pa.BinaryArray:

@@ -7,18 +7,12 @@ Sources: Debezium's SchemaFactory, and its pages on notifications, transaction m
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 from changeledger.dialects.messages.foreign import payload_of
 from changeledger.kernels import json_text, lsn
 from changeledger.kernels.json_text import Members, NotJson
 
-HEARTBEAT, TRANSACTION, SCHEMA_CHANGE, NOTIFICATION = (
-    "heartbeat",
-    "transaction",
-    "schema_change",
-    "notification",
-)
+HEARTBEAT, TRANSACTION = "heartbeat", "transaction"
+SCHEMA_CHANGE, NOTIFICATION = "schema_change", "notification"
 # The default of `topic.heartbeat.prefix`.
 _HEARTBEAT_TOPICS = "__debezium-heartbeat"
 # How the names of the schemas of their values end; what precedes is the connector's.
@@ -52,7 +46,7 @@ def control_kind(
         return TRANSACTION
     if _is_schema_change(payload):
         return SCHEMA_CHANGE
-    return NOTIFICATION if _has(payload, _NOTIFICATION - {"timestamp"}, _NOTIFICATION) else None
+    return NOTIFICATION if _NOTIFICATION - {"timestamp"} <= payload.keys() <= _NOTIFICATION else None
 
 
 def _schema_of(message: Members) -> str | None:
@@ -83,7 +77,3 @@ def _is_schema_change(payload: Members) -> bool:
     source = payload.get("source")
     is_whole = "databaseName" in payload and bool(payload.keys() & {"ddl", "tableChanges"})
     return is_whole and source is not None and json_text.is_object(source) and "op" not in payload
-
-
-def _has(payload: Members, required: Set[str], known: Set[str]) -> bool:
-    return required <= payload.keys() <= known

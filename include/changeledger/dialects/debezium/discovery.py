@@ -210,16 +210,11 @@ def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, 
     # What the ends say comes last: it holds.
     chosen = [*_between(plain, ends, longer, feed), *ends]
     topics = table_facts(chosen, feed)
-    shared = _shared(topics)
+    shared = {topic for topic, tables in topics.items() if len(tables) > 1}
     if not shared:
         return chosen, topics
     chosen += _of_each_table(plain, shared)
     return chosen, table_facts(chosen, feed)
-
-
-def _shared(topics: Mapping[str, Mapping[str, TableFacts]]) -> set[str]:
-    """The topics of several tables."""
-    return {topic for topic, tables in topics.items() if len(tables) > 1}
 
 
 def _of_table(chosen: Sequence[Sample], topic: str, table: str, feed: Feed) -> Iterator[Sample]:

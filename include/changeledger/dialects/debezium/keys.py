@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from changeledger.dialects.debezium.avro import DIALECT, block, schema_fault
-from changeledger.dialects.debezium.key_columns import lacking, names_in
-from changeledger.dialects.debezium.plain import json_object
+from changeledger.dialects.debezium.plain import json_object, lacking, names_in
 from changeledger.dialects.messages import frames
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem

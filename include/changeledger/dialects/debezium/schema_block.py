@@ -9,8 +9,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium.field_types import column_type, is_of_any_length
 from changeledger.dialects.debezium.fields import Fields, fields_of, row_fields
-from changeledger.dialects.debezium.key_columns import names_in, places
-from changeledger.dialects.debezium.plain import json_object, payload_of
+from changeledger.dialects.debezium.plain import json_object, names_in, payload_of, places
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.column_names import folded, is_name, unlike

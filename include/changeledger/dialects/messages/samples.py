@@ -96,7 +96,7 @@ def _first_or_last(facts: pa.Table) -> Bools:
         rows = in_order.aggregate([("row", "first")])["row_first"].to_numpy()
         kept = _of_each_table(facts, rows) if kept is None else kept
         is_first_or_last[rows] = True
-    return is_first_or_last if kept is None else is_first_or_last & _is_in(facts, kept)
+    return is_first_or_last if kept is None else is_first_or_last & flags_of(pc.is_in(_names(facts), kept))
 
 
 def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
@@ -111,10 +111,6 @@ def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
         if row["table"] is None or counts[place] <= _MOST_GROUPS:
             kept.append(name)
     return pa.array(kept, pa.string())
-
-
-def _is_in(facts: pa.Table, kept: pa.Array) -> Bools:
-    return flags_of(pc.is_in(_names(facts), kept))
 
 
 def _names(facts: pa.Table) -> pa.Array:

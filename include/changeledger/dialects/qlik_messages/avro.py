@@ -123,17 +123,16 @@ def _data(record: Mapping[str, Any], root: Node) -> dict[str, Any]:
     for name in ("schema", "table"):
         members[name] = _plain(record.get(name), root.fields.get(name))
     members["headers"] = _members(record.get("headers"), root.fields.get("headers"), _HEADERS)
-    return members | {name: _members(record.get(name), root.fields.get(name), in_row=True) for name in _ROWS}
+    return members | {name: _members(record.get(name), root.fields.get(name)) for name in _ROWS}
 
 
-def _members(
-    record: Any, node: Node | None, names: Sequence[str] | None = None, *, in_row: bool = False
-) -> dict[str, Any] | None:
+def _members(record: Any, node: Node | None, names: Sequence[str] = ()) -> dict[str, Any] | None:
+    """The headers of these names; without names the cells of a row."""
     if record is None or node is None or node.kind != "record":
         return None
-    known = node.fields if names is None else {name: node.fields.get(name) for name in names}
-    read = _cell if in_row else _plain
-    return {name: read(record.get(name), inner) for name, inner in known.items()}
+    if names:
+        return {name: _plain(record.get(name), node.fields.get(name)) for name in names}
+    return {name: avro_values.cell(record.get(name), inner) for name, inner in node.fields.items()}
 
 
 def _plain(value: Any, node: Node | None) -> Any:
@@ -143,10 +142,6 @@ def _plain(value: Any, node: Node | None) -> Any:
     if isinstance(value, bytes):
         return value.hex().upper()
     return avro_values.cell(value, node)
-
-
-def _cell(value: Any, node: Node | None) -> Any:
-    return value if node is None else avro_values.cell(value, node)
 
 
 def schemas_in(values: Iterable[bytes | None]) -> dict[str, str]:

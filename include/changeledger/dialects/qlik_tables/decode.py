@@ -177,8 +177,8 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
     of_a_row = pa.array(rows.code != _TRUNCATE)
     changes = Changes(
         operation=_OPERATIONS.take(pa.array(rows.code)),
-        before=outcomes.fitted(outcomes.side(rows.values, is_old, gaps), plan),
-        after=outcomes.fitted(outcomes.side(rows.values, is_new, gaps), plan),
+        before=images.fitted(outcomes.side(rows.values, is_old, gaps), plan.writer_schema, plan.contract),
+        after=images.fitted(outcomes.side(rows.values, is_new, gaps), plan.writer_schema, plan.contract),
         key=images.fitted_key(rows.values, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(size, np.bool_),
         changed=_changed(rows, writer_schema),

@@ -64,7 +64,7 @@ def repeated_hours(zone: str, first: datetime, last: datetime) -> Iterator[Repea
         if _ahead(clock, low) <= _ahead(clock, high):
             continue
         at = _put_back(clock, low, high)
-        hour = RepeatedHour(*(_local(at, _ahead(clock, side)) for side in (at, at - _MINUTE)))
+        hour = RepeatedHour(*(at.replace(tzinfo=None) + _ahead(clock, side) for side in (at, at - _MINUTE)))
         if hour.start <= last and first < hour.end:
             yield hour
 
@@ -85,10 +85,6 @@ def _put_back(clock: ZoneInfo, low: datetime, high: datetime) -> datetime:
 
 def _ahead(clock: ZoneInfo, moment: datetime) -> timedelta:
     return moment.astimezone(clock).utcoffset() or timedelta()
-
-
-def _local(moment: datetime, ahead: timedelta) -> datetime:
-    return moment.replace(tzinfo=None) + ahead
 
 
 def fall_back(hour: RepeatedHour, commits: Iterable[tuple[bytes, datetime]], *, marked: bool) -> FallBack:

@@ -107,8 +107,8 @@ def _decoded(
     sort_key = np.hstack([place, code.astype(np.uint8)[:, None]])
     changes = Changes(
         operation=_OPERATIONS.take(pa.array(np.where((code < 0) | (code > _NET), 0, code))),
-        before=outcomes.fitted(outcomes.side(cells, is_old, before_unknown), plan),
-        after=outcomes.fitted(outcomes.side(cells, ~is_old, after_unknown), plan),
+        before=images.fitted(outcomes.side(cells, is_old, before_unknown), plan.writer_schema, plan.contract),
+        after=images.fitted(outcomes.side(cells, ~is_old, after_unknown), plan.writer_schema, plan.contract),
         key=images.fitted_key(cells, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(rows.size, np.bool_),
         changed=masks.columns(bits, ordinals, written.names, masked & is_half),

@@ -17,7 +17,7 @@ from changeledger.model.contract import Contract
 class TableKernel:
     """A window's rows of one change table go through `record`, `decode` and `pairs.joined`, in this order.
 
-    Between the first two the rows that stand at one place are numbered (`crowded.numbered`).
+    Between the first two the rows that stand at one place are numbered (`raw.numbered`).
     """
 
     name: str

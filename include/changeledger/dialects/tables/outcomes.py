@@ -14,7 +14,7 @@ from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.messages.problems import no_value_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.rows import OWN, RawRows
-from changeledger.kernels import changes, images, json_rows
+from changeledger.kernels import changes, json_rows
 from changeledger.kernels.arrow import RECORD, Bools, Bytes, as_schema, places, valid
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.changes import Changes
@@ -93,7 +93,11 @@ def decoded_rows(
     part = parts.take(
         pa.array(np.where(is_half, decoded.is_before + 2 * decoded.is_after, 0).astype(np.int8))
     )
-    pair_key = decoded.pair_key if is_half.all() else decoded.pair_key.take(_places_of(is_half))
+    pair_key = (
+        decoded.pair_key
+        if is_half.all()
+        else decoded.pair_key.take(pa.array(np.arange(rows.size, dtype=np.int32), mask=~is_half))
+    )
     outcome = [*problems.columns(), *as_they_came(rows, problems.bad | is_half)]
     return pa.RecordBatch.from_arrays([*columns, *outcome, part, pair_key], schema=schema)
 
@@ -104,13 +108,6 @@ def side(cells: Sequence[pa.Array], present: Bools, states: Bytes) -> Image:
         is_present = pa.array(present)
         cells = [pc.if_else(is_present, cell, pa.scalar(None, cell.type)) for cell in cells]
     return Image(present, cells, states if states.any() else None)
-
-
-def fitted(image: Image, plan: TablePlan) -> Image:
-    """An image in the change table's columns as one in the contract's."""
-    if images.is_fitted(plan.writer_schema, plan.contract):
-        return image
-    return images.fitted(image, plan.writer_schema, plan.contract)
 
 
 def lacks_key(cells: Sequence[pa.Array], plan: TablePlan) -> Bools:
@@ -136,10 +133,6 @@ def add_misfits(problems: Problems, cells: Sequence[Cells], plan: TablePlan) -> 
             "value_does_not_fit",
             lambda row: no_value_of(column for column, flags in unfit if flags[row]),
         )
-
-
-def _places_of(flags: Bools) -> pa.Array:
-    return pa.array(np.arange(len(flags), dtype=np.int32), mask=~flags)
 
 
 def as_they_came(rows: RawRows, wanted: Bools) -> list[pa.Array]:

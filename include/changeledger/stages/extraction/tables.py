@@ -21,7 +21,7 @@ from sqlalchemy import Select
 from changeledger.config.connection import Connection
 from changeledger.control import SourceMark
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
-from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
+from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kernels.rows import Rows, together
 from changeledger.lake import catalog, iceberg, writes
@@ -169,7 +169,7 @@ class _WindowTables:
             )
             for asked_table in asked
         ]
-        return numbered(together(rows))
+        return all_numbered(together(rows))
 
 
 def _by_instance(rows: pa.RecordBatch) -> pa.RecordBatch:
