@@ -65,7 +65,7 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
     # A truncate is of the table, not of a row.
     no_row = pc.equal(changes.operation, change.TRUNCATE)
     by_name = {
-        "change_id": change_ids(changes, contract) if whole is None else _ids_of(changes, whole, contract),
+        "change_id": change_ids(changes, contract) if whole is None else ids_of(changes, whole, contract),
         "operation": changes.operation,
         "key": _struct(changes.key, keys, rows, no_row if pc.any(no_row).as_py() else None),
         "previous_key": _struct(old_key, keys, rows, moved),
@@ -131,7 +131,8 @@ def taken(changes: Changes, rows: Indices) -> Changes:
     return Changes(**values)
 
 
-def _ids_of(changes: Changes, rows: Bools, contract: Contract) -> pa.StringArray:
+def ids_of(changes: Changes, rows: Bools, contract: Contract) -> pa.StringArray:
+    """`change_ids` of these rows; NULL for the others."""
     at = np.flatnonzero(rows)
     ids = change_ids(changes if rows.all() else taken(changes, at), contract)
     return ids if rows.all() else ids.take(places(at, len(rows)))

@@ -38,6 +38,11 @@ def members(value: bytes | Token) -> dict[str, Token]:
         raise NotJson(str(error)) from error
 
 
+def in_lower_case(members: Members) -> dict[str, Token]:
+    """Members by their names in lower case; of those of one name the last."""
+    return {name.lower(): token for name, token in members.items()}
+
+
 def is_object(token: Token) -> bool:
     return bytes(memoryview(token)[:1]) == b"{"
 

@@ -18,6 +18,7 @@ from changeledger.kernels.arrow import Bools, Bytes, fixed_width, flags_of, numb
 
 WIDTH = 10
 _GROUPED = 22
+_LEADING = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}([^0-9A-Fa-f]|$)"
 _COLON = ord(":")
 # Of the usual forms the length, and where the digits are; colons elsewhere.
 _FORMS = ((_GROUPED, np.r_[0:8, 9:17, 18:22]), (2 * WIDTH, np.arange(2 * WIDTH)))
@@ -74,6 +75,13 @@ def parse_all(texts: pa.StringArray) -> Lsns:
         known[row] = lsn is not None
         parsed[row] = np.frombuffer(lsn or bytes(WIDTH), np.uint8)
     return Lsns(parsed, known)
+
+
+def leading(texts: pa.StringArray) -> Lsns:
+    """The LSNs, as 8:8:4, that texts begin with, whatever may follow; unknown where one begins otherwise."""
+    begins = pc.match_substring_regex(texts, _LEADING)
+    first = pc.utf8_slice_codeunits(texts, 0, _GROUPED)
+    return parse_all(pc.if_else(begins, first, pa.scalar(None, pa.string())))
 
 
 def of_bytes(values: pa.BinaryArray) -> Lsns:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import changes, display, images, ledger
-from changeledger.kernels.arrow import NAMES, arrow_type, as_schema, named_where, places, row_type, valid
+from changeledger.kernels.arrow import NAMES, arrow_type, as_schema, named_where, row_type, valid
 from changeledger.kernels.equality import form_of
 from changeledger.kernels.images import Image
 from changeledger.model import change
@@ -169,8 +169,4 @@ class PublishChanges:
         ledger_changes = ledger.changes(rows, before, after, rows.column("key").flatten(), nothing, no_pair)
         nowhere = ledger.named(rows.column("flags"), [change.POSITION_UNKNOWN])[:, 0]
         ledger_changes = replace(ledger_changes, flags={change.POSITION_UNKNOWN: nowhere})
-        at = np.flatnonzero(has_id)
-        ids = changes.change_ids(
-            ledger_changes if has_id.all() else changes.taken(ledger_changes, at), self.contract.published
-        )
-        return ids if has_id.all() else ids.take(places(at, rows.num_rows))
+        return changes.ids_of(ledger_changes, has_id, self.contract.published)

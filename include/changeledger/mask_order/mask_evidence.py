@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import images, ledger, masks, octets
-from changeledger.kernels.arrow import Bools, valid
+from changeledger.kernels.arrow import Bools, equal, valid
 from changeledger.mask_order.decision import COUNTS, ORDERS, Evidence
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
@@ -103,8 +103,7 @@ class Facts:
     gaps: Bools
 
     def is_kind(self, operation: str) -> Bools:
-        flags: Bools = pc.equal(self.kind, operation).to_numpy(zero_copy_only=False)
-        return flags
+        return equal(self.kind, operation)
 
 
 def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) -> Facts:
@@ -114,8 +113,7 @@ def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) ->
     before, after = (ledger.image(some, side, writer_schema) for side in ("before", "after"))
     highest, places = _highest(writer_schema, rules), [c.ordinal - 1 for c in writer_schema.columns]
     kind = some.column("operation")
-    is_update = pc.equal(kind, change.UPDATE).to_numpy(zero_copy_only=False)
-    is_insert = pc.equal(kind, change.INSERT).to_numpy(zero_copy_only=False)
+    is_update, is_insert = (equal(kind, operation) for operation in (change.UPDATE, change.INSERT))
     differing, known, gaps = (np.zeros((some.num_rows, highest), np.bool_) for _ in range(3))
     for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
         differing[:, places[at]] = images.differs(old, new)

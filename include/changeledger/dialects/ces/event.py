@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -47,7 +46,7 @@ def read(data: str | bytes) -> EventData:
         # Bytes are written as base64.
         raw = binary_text.from_base64(data)
         text = data if raw is None else raw.decode(errors="replace")
-    event = _lower(members_of(text, "unparseable_data"))
+    event = json_text.in_lower_case(members_of(text, "unparseable_data"))
     source = _object(event.get("eventsource"))
     table = {name: json_text.text((source or {}).get(name)) for name in ("schema", "tbl")}
     if source is None or not table["schema"] or not table["tbl"]:
@@ -77,15 +76,11 @@ def image(text: str | None, side: str) -> dict[str, Token]:
     return members_of(text, "malformed_image", f"`eventrow` has no object in {side}")
 
 
-def _lower(members: Mapping[str, Token]) -> dict[str, Token]:
-    return {name.lower(): token for name, token in members.items()}
-
-
 def _object(token: Token | None) -> dict[str, Token] | None:
     """The members of an object, or of the object in a text; None for anything else."""
     text = json_text.text(token)
     try:
-        return None if text is None else _lower(json_text.members(text.encode()))
+        return None if text is None else json_text.in_lower_case(json_text.members(text.encode()))
     except NotJson:
         return None
 
@@ -93,7 +88,7 @@ def _object(token: Token | None) -> dict[str, Token] | None:
 def _key(token: Token | None) -> list[tuple[str, str | None]]:
     text = json_text.text(token)
     try:
-        entries = [_lower(entry) for entry in _LIST.decode(text or "[]")]
+        entries = [json_text.in_lower_case(entry) for entry in _LIST.decode(text or "[]")]
     except (msgspec.MsgspecError, RecursionError):
         return []
     named = ((json_text.text(e.get("columnname")), json_text.text(e.get("value"))) for e in entries)

@@ -15,7 +15,7 @@ from changeledger.dialects.messages.frames import Frame, Headers
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import avro, json_text
-from changeledger.kernels.json_text import UNREADABLE, Members, NotJson
+from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, in_lower_case
 from changeledger.model import change
 from changeledger.model.column_names import shown
 
@@ -109,9 +109,9 @@ def _of_members(members: Members, dialect: str) -> Problem | None:
     if name is not None:
         return None if name == dialect else _of_dialect(name)
     if _is_cloudevent(members):
-        attributes = _lower(members)
+        attributes = in_lower_case(members)
         return _cloudevent(json_text.text(attributes["type"]), attributes)
-    if "eventsource" in _lower(members) and _lower(members).keys() & {"eventrow", "eventdata"}:
+    if "eventsource" in in_lower_case(members) and in_lower_case(members).keys() & {"eventrow", "eventdata"}:
         return Problem("ces_data_alone", _CES_DATA)
     return Problem("flattened_event", f"{_FLATTENED}. Its members: {shown(members)}")
 
@@ -133,7 +133,7 @@ def _is_debezium(members: Members) -> bool:
 
 
 def _is_ces(members: Members) -> bool:
-    attributes = _lower(members)
+    attributes = in_lower_case(members)
     kind = json_text.text(attributes.get("type"))
     if kind is None:
         return {"specversion", "logicalid"} <= attributes.keys()
@@ -166,7 +166,7 @@ def _of_dialect(name: str) -> Problem:
 
 
 def _is_cloudevent(members: Members) -> bool:
-    return {"specversion", "type", "source"} <= _lower(members).keys()
+    return {"specversion", "type", "source"} <= in_lower_case(members).keys()
 
 
 def _cloudevent(kind: str | None, attributes: Iterable[str]) -> Problem:
@@ -177,7 +177,3 @@ def _cloudevent(kind: str | None, attributes: Iterable[str]) -> Problem:
         "cloudevent",
         f"a CloudEvent of the type {kind}, no change of change event streaming: take it off the topic",
     )
-
-
-def _lower(members: Members) -> Members:
-    return {name.lower(): token for name, token in members.items()}

@@ -20,8 +20,6 @@ from changeledger.kernels import clocks, lsn, octets, sql_text
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 
-_LSN = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}([^0-9a-fA-F]|$)"
-_LSN_LENGTH = 22
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
 # The whole change sequence: year to second, hundredths, and a counter of 19 digits.
 _SEQUENCE_DIGITS = 35
@@ -46,32 +44,24 @@ class Positions(NamedTuple):
 
 def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions:
     """`received`: the times of the events' messages."""
-    texts = pa.array([event.position for event in events], pa.string())
-    is_lsn = pc.match_substring_regex(texts, _LSN)
-    lsns = pc.if_else(is_lsn, pc.utf8_slice_codeunits(texts, 0, _LSN_LENGTH), pa.scalar(None, pa.string()))
     written = pa.array([event.sequence for event in events], pa.string())
     digits = pc.match_substring_regex(written, f"^[0-9]{{{_SEQUENCE_DIGITS}}}$")
     sequence = pc.if_else(digits, written, pa.scalar(None, pa.string()))
     streamed = np.array([event.operation != REFRESH for event in events], np.bool_)
     micros, has_time = _times([event.timestamp for event in events])
     is_known = has_time & (micros >= instants.FIRST_KNOWN)
+    clock = pc.cast(pc.utf8_slice_codeunits(sequence, 0, _CLOCK_DIGITS), pa.int64())
+    in_sequence, has_clock = clocks.micros(np.where(valid(sequence), numbers(clock), 0))
+    is_elsewhere = has_clock & clocks.in_another_zone(micros, in_sequence)
     stated = np.array([event.timestamp is not None for event in events], np.bool_)
     return Positions(
-        lsn.parse_all(lsns),
+        lsn.leading(pa.array([event.position for event in events], pa.string())),
         sequence,
         _counters([event.counter for event in events]),
-        _committed(micros, is_known, sequence, received),
-        streamed & (~is_known | _is_elsewhere(micros, sequence)),
+        _committed(micros, is_known, np.where(has_clock, in_sequence, 0), received),
+        streamed & (~is_known | is_elsewhere),
         stated & ~has_time,
     )
-
-
-def _is_elsewhere(micros: Indices, sequence: pa.StringArray) -> Bools:
-    """Are times in another zone than those in their change sequences?"""
-    in_sequence = pc.cast(pc.utf8_slice_codeunits(sequence, 0, _CLOCK_DIGITS), pa.int64())
-    times, known = clocks.micros(np.where(valid(sequence), numbers(in_sequence), 0))
-    is_elsewhere: Bools = known & clocks.in_another_zone(micros, times)
-    return is_elsewhere
 
 
 def _counters(values: Sequence[str | int | None]) -> pa.Int64Array:
@@ -95,17 +85,12 @@ def _times(values: Sequence[str | int | None]) -> tuple[Indices, Bools]:
 
 
 def _committed(
-    micros: Indices, is_known: Bools, sequence: pa.StringArray, received: pa.TimestampArray
+    micros: Indices, is_known: Bools, in_sequence: Indices, received: pa.TimestampArray
 ) -> pa.TimestampArray:
     """Where the source does not say it, the time in the change sequence, else that of the message."""
-    if not is_known.all():
-        micros = micros.copy()
-        micros[~is_known] = np.where(valid(received), numbers(received), 0)[~is_known]
-        for row in np.flatnonzero(~is_known & valid(sequence)).tolist():
-            from_sequence = instants.of_sequence(sequence[row].as_py())
-            if from_sequence is not None and from_sequence >= instants.FIRST_KNOWN:
-                micros[row] = from_sequence
-    return pa.array(micros, pa.int64()).view(INSTANT)
+    of_message = np.where(valid(received), numbers(received), 0)
+    otherwise = np.where(in_sequence >= instants.FIRST_KNOWN, in_sequence, of_message)
+    return pa.array(np.where(is_known, micros, otherwise), pa.int64()).view(INSTANT)
 
 
 def sort_keys(event_positions: Positions, events: Sequence[Event], raw: pa.RecordBatch) -> pa.BinaryArray:

@@ -37,9 +37,6 @@ _USUAL = frozenset({OPERATION, TIMESTAMP})
 
 _WORDS = pa.array(["INSERT", "UPDATE", "DELETE", "BEFOREIMAGE", "TRUNCATE"])
 _LETTERS = pa.array(["I", "U", "D", "B", "T"])
-# Of a SQL Server source: the LSN as 8:8:4, and whatever may follow it.
-_BEGINS_WITH_LSN = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}([^0-9A-Fa-f]|$)"
-_LSN_LENGTH = 22
 _NO_TEXT = pa.scalar(None, pa.string())
 
 
@@ -145,10 +142,7 @@ class Header:
         return self.rows.first(self.name(CHANGE_MASK), read, pa.binary())
 
     def commit_lsn(self) -> Lsns:
-        text = self.text(STREAM_POSITION)
-        begins = pc.match_substring_regex(text, _BEGINS_WITH_LSN)
-        first = pc.utf8_slice_codeunits(text, 0, _LSN_LENGTH)
-        return lsn.parse_all(pc.if_else(begins, first, _NO_TEXT))
+        return lsn.leading(self.text(STREAM_POSITION))
 
     def stamp(self) -> pa.TimestampArray:
         """The timestamps, in UTC; NULL if there is none or where it is no point in time."""
