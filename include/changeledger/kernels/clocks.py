@@ -6,6 +6,7 @@ A sequence begins with year to second and hundredths, in UTC; it runs up to 3 se
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from changeledger.kernels.arrow import Bools, Indices, numbers, valid
 from changeledger.kernels.sql_text import MICROS
 
+_EPOCH = datetime(1970, 1, 1)
 _SECOND = 1_000_000
 _QUARTER_HOUR = 900 * _SECOND
 _FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
@@ -40,6 +42,19 @@ def of_texts(
     each = [None if text is None else read(text) for text in texts.to_pylist()]
     known = np.array([instant is not None for instant in each], np.bool_)
     return np.array([instant or 0 for instant in each], np.int64), known
+
+
+def instant(moment: str, fraction: str | None, east: int) -> int | None:
+    """A time as `2026-08-07T16:25:00`, in a zone so many minutes east of UTC; None outside the calendar.
+
+    `fraction`: digits of its second, of which six count.
+    """
+    try:
+        whole = datetime.fromisoformat(moment) - _EPOCH
+    except ValueError:
+        return None
+    since = (whole.days * 86_400 + whole.seconds - east * 60) * _SECOND + int(f"{(fraction or '')[:6]:0<6}")
+    return since if MICROS[0] <= since <= MICROS[1] else None
 
 
 def micros(clock: npt.NDArray[np.int64]) -> tuple[Indices, Bools]:

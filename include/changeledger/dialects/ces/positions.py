@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from changeledger.dialects.ces.events import Event
 from changeledger.kernels import clocks, lsn, sql_text
 from changeledger.kernels.arrow import INSTANT, Bools, fixed_width, flags_of, numbers, valid
 from changeledger.kernels.lsn import Lsns
-from changeledger.kernels.sql_text import MICROS
 
 _LONG = 2**63 - 1
 _PLACE = r":(?P<lsn>[0-9A-Fa-f]{20}):(?P<number>[0-9]{1,20})$"
@@ -34,7 +32,6 @@ _INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,9})?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})?\Z"
 )
-_EPOCH = datetime(1970, 1, 1)
 # Of a row that is `delete`, `insert` or `update`: SQL Server's own rank at one position.
 _RANKS = {"DEL": 1, "INS": 2, "UPD": 4}
 
@@ -125,11 +122,4 @@ def instant(text: str) -> int | None:
     minutes = 0 if zone == "Z" else int(zone[:3]) * 60 + int(f"{zone[0]}{zone[4:]}")
     if abs(minutes) > 18 * 60 or int(zone[4:] or 0) > 59:
         return None
-    try:
-        seconds = datetime.fromisoformat(f"{match[1]}T{match[2]}")
-    except ValueError:
-        return None
-    whole = seconds - _EPOCH
-    micros = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000
-    micros += int(f"{(match[3] or '.')[1:7]:0<6}")
-    return micros if MICROS[0] <= micros <= MICROS[1] else None
+    return clocks.instant(f"{match[1]}T{match[2]}", (match[3] or "")[1:], minutes)

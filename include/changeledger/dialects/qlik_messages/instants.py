@@ -7,15 +7,13 @@ sources that do not know the time write one at the beginning of 1970. All are mi
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
-from changeledger.kernels import sql_text
+from changeledger.kernels import clocks, sql_text
 from changeledger.kernels.sql_text import MICROS
 
 # The beginning of 1971: what is earlier is no time.
 FIRST_KNOWN = 31_536_000_000_000
 _LONG = 2**63 - 1
-_EPOCH = datetime(1970, 1, 1)
 _ISO = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.](\d{0,9}))?)? ?"
     r"(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?\Z",
@@ -45,16 +43,10 @@ def _iso(text: str) -> int | None:
     match = _ISO.match(text)
     if match is None:
         return None
-    try:
-        whole = datetime.fromisoformat(f"{match[1]}T{match[2]}:{match[3]}:{match[4] or '00'}") - _EPOCH
-    except ValueError:
-        return None
     minutes = _zone(match[6])
     if minutes is None:
         return None
-    micros = int(f"{(match[5] or '')[:6]:0<6}")
-    since_epoch = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000 + micros
-    return since_epoch if MICROS[0] <= since_epoch <= MICROS[1] else None
+    return clocks.instant(f"{match[1]}T{match[2]}:{match[3]}:{match[4] or '00'}", match[5], minutes)
 
 
 def _zone(text: str | None) -> int | None:
