@@ -144,9 +144,8 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     of_sqlserver = flags_of(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
     misplaced = _misplaced(before, after, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
-    before, after = large_values.without_unsent(
-        before, after, is_update & of_sqlserver, is_delete & of_sqlserver, written
-    )
+    of_log = is_update & of_sqlserver, is_delete & of_sqlserver
+    before, after = large_values.without_unsent(before, after, *of_log, written)
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = images.keys(before, after, is_delete, written)

@@ -50,6 +50,9 @@ _SIGNS = (
     (rb"Obj\x01", "avro_file", "is an Avro file, as Event Hubs Capture writes it, and no message"),
     (rb"\xc3\x01", "single_object_encoding", "is in Avro's single-object encoding, without a registry's id"),
 )
+# How values begin that a converter of Kafka Connect has made into texts. Keys like these are `unread_key`.
+_STRUCT, _JSON_IN_TEXT = b"Struct{", re.compile(rb'\s*"(?:\s|\\[nrt])*\{')
+_OF_TEXT = "org.apache.kafka.connect.storage.StringConverter"
 _PREFIX = "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
 # What to change where not Kafka Connect writes the messages.
 _REMEDIES = {
@@ -81,7 +84,19 @@ def unread(value: bytes, headers: Headers, side: Side = "value") -> Frame | None
     for sign, reason, what in _SIGNS:
         if re.match(sign, value, re.DOTALL):
             return Frame(reason, f"the {side} {what}", converters(side))
+    if side == "value" and (frame := _of_text(value)) is not None:
+        return frame
     return _of_zero_byte(value, side) if avro.is_framed(value) else None
+
+
+def _of_text(value: bytes) -> Frame | None:
+    if value.startswith(_STRUCT):
+        what = "the value is the text of a record in Java, as Connect's StringConverter writes it"
+        return Frame("struct_text", what, converters("value"))
+    if _JSON_IN_TEXT.match(value):
+        what = "the value is JSON within a JSON text, as Connect's JsonConverter writes what is text already"
+        return Frame("json_in_text", what, f"set value.converter to {_OF_TEXT} where the text is passed on")
+    return None
 
 
 def _in_headers(value: bytes, headers: Headers, side: Side) -> Frame | None:
