@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
-from io import BytesIO
 from typing import Any
 
 import fastavro
 
+from sourcelab.avro import written
 from sourcelab.messages import Message
 
 _KINDS = {
@@ -55,9 +55,7 @@ class AvroConverter:
             known = number, fastavro.parse_schema(_without_logical_types(schema))
             self._ids[subject, json.dumps(block)] = known
         number, parsed = known
-        body = BytesIO()
-        fastavro.schemaless_writer(body, parsed, _value(block, message["payload"]))
-        return b"\0" + number.to_bytes(4, "big") + body.getvalue()
+        return b"\0" + number.to_bytes(4, "big") + written(parsed, _value(block, message["payload"]))
 
 
 def _schema(block: _Schema, named: set[str]) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from sourcelab.ces_values import wire_text
 from sourcelab.log import Change, Log, Transaction
-from sourcelab.messages import Message
+from sourcelab.messages import Message, lsn_text
 from sourcelab.tables import DATABASE, Column, Row, Table
 
 # Three generations of the product write three envelopes: see `_segments` and `_Writer._source`.
@@ -46,22 +47,14 @@ def messages(  # noqa: PLR0913 - the settings of a stream group, all by name
             yield from writer.messages_of(transaction, change, sequence)
 
 
+@dataclass(frozen=True)
 class _Writer:
-    def __init__(  # noqa: PLR0913, PLR0917 - made in one place, from the settings above
-        self,
-        generation: Generation,
-        split_at: int | None,
-        all_columns: bool,
-        old_values: bool,
-        clock: ZoneInfo,
-        topic: str,
-    ) -> None:
-        self._generation = generation
-        self._split_at = split_at
-        self._all_columns = all_columns
-        self._old_values = old_values
-        self._clock = clock
-        self._topic = topic
+    generation: Generation
+    split_at: int | None
+    all_columns: bool
+    old_values: bool
+    clock: ZoneInfo
+    topic: str
 
     def messages_of(self, transaction: Transaction, change: Change, sequence: int) -> Iterator[Message]:
         """A key update is DEL and INS at one position."""
@@ -69,10 +62,10 @@ class _Writer:
         if change.operation == "update":
             assert change.before is not None
             assert change.after is not None
-            sent = [c for c in table.columns if self._all_columns or c.name in {*change.changed, *table.key}]
+            sent = [c for c in table.columns if self.all_columns or c.name in {*change.changed, *table.key}]
             # By default the old value of a large column is not sent.
             old = [c for c in sent if not c.is_max]
-            before = _row(old, change.before) if self._old_values else {}
+            before = _row(old, change.before) if self.old_values else {}
             yield from self._event(
                 transaction, change, sequence, "UPD", sent, before, _row(sent, change.after)
             )
@@ -80,7 +73,7 @@ class _Writer:
         columns = list(table.columns)
         if change.before is not None:
             old = [c for c in columns if not c.is_max]
-            before = _row(old, change.before) if self._old_values else {}
+            before = _row(old, change.before) if self.old_values else {}
             yield from self._event(transaction, change, sequence, "DEL", columns, before, {})
         if change.after is not None:
             yield from self._event(
@@ -114,7 +107,7 @@ class _Writer:
                 "logicalid": logical,
                 "time": _instant(transaction.commit_time),
                 "datacontenttype": (
-                    "application/avro-json" if self._generation == "captured" else "application/json"
+                    "application/avro-json" if self.generation == "captured" else "application/json"
                 ),
                 "operation": operation,
                 **segment,
@@ -123,7 +116,7 @@ class _Writer:
             seen = int(transaction.commit_time.timestamp() * 1000) + _LAG_MS
             # The partition key scheme `Table`.
             key = table.full_name.encode()
-            yield Message(self._topic, key, _json(envelope).encode(), (), seen)
+            yield Message(self.topic, key, _json(envelope).encode(), (), seen)
 
     def _segments(self, data: str) -> list[tuple[dict[str, Any], str]]:
         """The parts of `data`, each with the members that place it.
@@ -131,12 +124,12 @@ class _Writer:
         `preview` counts from 0 and says 0 of 0 if nothing is split; `captured` counts from 1, `2026`
         from 0, both with a mark on the last one.
         """
-        size = self._split_at or len(data)
+        size = self.split_at or len(data)
         parts = [data[at : at + size] for at in range(0, len(data), size)]
-        if self._generation == "preview":
+        if self.generation == "preview":
             total = len(parts) if len(parts) > 1 else 0
             return [({"splitindex": at, "splittotalcnt": total}, part) for at, part in enumerate(parts)]
-        first = 1 if self._generation == "captured" else 0
+        first = 1 if self.generation == "captured" else 0
         return [
             ({"segmentindex": first + at, "finalsegment": at + 1 == len(parts)}, part)
             for at, part in enumerate(parts)
@@ -157,13 +150,13 @@ class _Writer:
                 )
             ],
         }
-        if self._generation != "preview":
-            local = transaction.commit_time.astimezone(self._clock)
+        if self.generation != "preview":
+            local = transaction.commit_time.astimezone(self.clock)
             source["transaction"] = {
-                "commitlsn": _grouped(transaction.commit_lsn),
-                "beginlsn": _grouped(transaction.begin_lsn),
+                "commitlsn": lsn_text(transaction.commit_lsn).upper(),
+                "beginlsn": lsn_text(transaction.begin_lsn).upper(),
                 "sequencenumber": sequence,
-                **({"finalevent": False} if self._generation == "2026" else {}),
+                **({"finalevent": False} if self.generation == "2026" else {}),
                 "committime": _instant(local),
             }
         return source
@@ -180,8 +173,3 @@ def _json(value: object, indent: int | None = None) -> str:
 def _instant(time: datetime) -> str:
     """The reading of a clock, in milliseconds, with the `Z` that the product always writes."""
     return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def _grouped(lsn: bytes) -> str:
-    """`0000002C:00000730:0011`"""
-    return f"{lsn[:4].hex()}:{lsn[4:8].hex()}:{lsn[8:].hex()}".upper()

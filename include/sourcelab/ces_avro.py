@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from typing import Any
 
-import fastavro
-
+from sourcelab.avro import record, written
 from sourcelab.messages import Message
 
 _TEXTS = (
@@ -26,7 +24,7 @@ def messages(events: Iterable[Message], split_at: int | None = None) -> Iterator
     for message in events:
         envelope = json.loads(message.value or b"{}")
         event = json.loads(envelope["data"])
-        data = _written(_event("finalevent" in event["eventsource"]["transaction"]), event)
+        data = written(_event("finalevent" in event["eventsource"]["transaction"]), event)
         size = split_at or len(data)
         parts = [data[at : at + size] for at in range(0, len(data), size)]
         # Events that are not split are segment 0 or 1: of which one counts from.
@@ -34,22 +32,18 @@ def messages(events: Iterable[Message], split_at: int | None = None) -> Iterator
         for at, part in enumerate(parts):
             segment = {"segmentindex": first + at, "finalsegment": at + 1 == len(parts), "data": part}
             own = {"id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{envelope['id']}/{at}"))}
-            yield message._replace(value=_written(_ENVELOPE, envelope | own | segment))
+            yield message._replace(value=written(_ENVELOPE, envelope | own | segment))
 
 
-def _record(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
-
-
-_ENVELOPE = _record(
+_ENVELOPE = record(
     "ChangeEvent",
     {**dict.fromkeys(_TEXTS, "string"), "segmentindex": "int", "finalsegment": "boolean", "data": "bytes"},
 )
 
 
 def _event(with_final_event: bool) -> dict[str, Any]:
-    column = _record("Column", {"name": "string", "type": "string", "index": "int"})
-    key = _record("PkKey", {"columnname": "string", "value": "string"})
+    column = record("Column", {"name": "string", "type": "string", "index": "int"})
+    key = record("PkKey", {"columnname": "string", "value": "string"})
     final = {"finalevent": "boolean"} if with_final_event else {}
     transaction = {
         "commitlsn": "string",
@@ -62,13 +56,7 @@ def _event(with_final_event: bool) -> dict[str, Any]:
         **dict.fromkeys(("db", "schema", "tbl"), "string"),
         "cols": {"type": "array", "items": column},
         "pkkey": {"type": "array", "items": key},
-        "transaction": _record("Transaction", transaction),
+        "transaction": record("Transaction", transaction),
     }
-    row = _record("EventRow", {"old": "string", "current": "string"})
-    return _record("Data", {"eventsource": _record("EventSource", source), "eventrow": row})
-
-
-def _written(schema: dict[str, Any], record: dict[str, Any]) -> bytes:
-    body = BytesIO()
-    fastavro.schemaless_writer(body, schema, record)
-    return body.getvalue()
+    row = record("EventRow", {"old": "string", "current": "string"})
+    return record("Data", {"eventsource": record("EventSource", source), "eventrow": row})

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from sourcelab.debezium_schema import HEARTBEAT_KEY, HEARTBEAT_VALUE, envelope_schema, key_schema, wire_value
 from sourcelab.log import Change, Log, Transaction
-from sourcelab.messages import Message
+from sourcelab.messages import Message, lsn_text, milliseconds
 from sourcelab.tables import DATABASE, Row, Table
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -98,7 +97,7 @@ class _Writer:
             yield self._message(table, "c", None, after, source)
 
     def heartbeat(self, transaction: Transaction) -> Message:
-        seen = _milliseconds(transaction.commit_time) + _LAG_MS
+        seen = milliseconds(transaction.commit_time) + _LAG_MS
         key = self._framed(_json(HEARTBEAT_KEY), {"serverName": self._prefix})
         value = self._framed(_json(HEARTBEAT_VALUE), {"ts_ms": seen})
         return Message(f"__debezium-heartbeat.{self._prefix}", key, value, (), seen)
@@ -133,7 +132,7 @@ class _Writer:
         lsn: bytes | None,
         serial: int | None,
     ) -> dict[str, Any]:
-        committed = _milliseconds(transaction.commit_time)
+        committed = milliseconds(transaction.commit_time)
         return {
             "version": "3.1.0.Final",
             "connector": "sqlserver",
@@ -146,7 +145,7 @@ class _Writer:
             "ts_ns": committed * 1_000_000,
             "schema": table.schema,
             "table": table.name,
-            "change_lsn": lsn_text(lsn),
+            "change_lsn": None if lsn is None else lsn_text(lsn),
             "commit_lsn": lsn_text(transaction.commit_lsn),
             "event_serial_no": serial,
         }
@@ -154,15 +153,6 @@ class _Writer:
     def _framed(self, schema: str, payload: dict[str, Any]) -> bytes:
         text = _json(payload)
         return (f'{{"schema":{schema},"payload":{text}}}' if self._schemas else text).encode()
-
-
-def lsn_text(lsn: bytes | None) -> str | None:
-    """`00000027:00000758:0003`: log file, block, slot."""
-    return None if lsn is None else f"{lsn[:4].hex()}:{lsn[4:8].hex()}:{lsn[8:].hex()}"
-
-
-def _milliseconds(instant: datetime) -> int:
-    return int(instant.timestamp()) * 1000 + instant.microsecond // 1000
 
 
 def _json(value: object) -> str:

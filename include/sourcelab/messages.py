@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Producer
@@ -24,6 +25,16 @@ class Message(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     timestamp_ms: int
+
+
+def lsn_text(lsn: bytes) -> str:
+    """`00000027:00000758:0003`: log file, block, slot."""
+    return f"{lsn[:4].hex()}:{lsn[4:8].hex()}:{lsn[8:].hex()}"
+
+
+def milliseconds(instant: datetime) -> int:
+    """From 1970."""
+    return int(instant.timestamp()) * 1000 + instant.microsecond // 1000
 
 
 def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) -> int:

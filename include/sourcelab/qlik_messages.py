@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sourcelab.log import Change, Log, Transaction
-from sourcelab.messages import Message
+from sourcelab.messages import Message, lsn_text, milliseconds
 from sourcelab.qlik_messages_values import is_lob, table_column, wire_value
 from sourcelab.tables import Row, Table
 
@@ -95,7 +95,7 @@ class _Writer:
         }
         topic = self._metadata_topic or self._topic(table)
         key = _json({"schemaId": schema_id(table)})
-        return Message(topic, key, self._wrapped("MD", payload), (), _milliseconds(since))
+        return Message(topic, key, self._wrapped("MD", payload), (), milliseconds(since))
 
     def full_load(self, transaction: Transaction) -> Iterator[Message]:
         """Rows without order and without time: they have only the operation."""
@@ -133,7 +133,7 @@ class _Writer:
             "data": data,
             "beforeData": None if before is None else _wire(table, before),
         }
-        seen = _milliseconds(transaction.commit_time) + _LAG_MS
+        seen = milliseconds(transaction.commit_time) + _LAG_MS
         key = _json({name: data[name] for name in table.key})
         return Message(self._topic(table), key, self._wrapped("DT", payload), (), seen)
 
@@ -176,18 +176,9 @@ def _wire(table: Table, row: Row) -> dict[str, Any]:
     return {c.name: wire_value(c, row[c.name]) for c in table.columns}
 
 
-def lsn_text(lsn: bytes) -> str:
-    """`00000027:00000758:0003`: log file, block, slot."""
-    return f"{lsn[:4].hex()}:{lsn[4:8].hex()}:{lsn[8:].hex()}"
-
-
 def _text(instant: datetime) -> str:
     """UTC, and no zone written."""
     return instant.replace(tzinfo=None).isoformat(timespec="milliseconds")
-
-
-def _milliseconds(instant: datetime) -> int:
-    return int(instant.timestamp()) * 1000 + instant.microsecond // 1000
 
 
 def _json(value: object) -> bytes:

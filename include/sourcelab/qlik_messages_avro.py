@@ -10,11 +10,9 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import date
 from decimal import Decimal
-from io import BytesIO
 from typing import Any
 
-import fastavro
-
+from sourcelab.avro import record, written
 from sourcelab.messages import Message
 
 _Schema = dict[str, Any]
@@ -40,28 +38,24 @@ def messages(plain: Iterable[Message]) -> Iterator[Message]:
         if envelope["type"] == "MD":
             columns[inner["schemaId"]] = inner["tableStructure"]["tableColumns"]
             body = inner | {"dataSchema": json.dumps(_data(columns[inner["schemaId"]]))}
-            schema_fields = {"messageSchema": json.dumps(_METADATA), "message": _written(_METADATA, body)}
+            schema_fields = {"messageSchema": json.dumps(_METADATA), "message": written(_METADATA, body)}
         else:
             schema_id = inner["headers"].pop("externalSchemaId")
             schema = _data(columns[schema_id])
             schema_fields = {
                 "messageSchemaId": schema_id,
-                "message": _written(schema, _change(inner, columns[schema_id])),
+                "message": written(schema, _change(inner, columns[schema_id])),
             }
         empty = {"headers": None, "messageSchemaId": None, "messageSchema": None}
         value = {"magic": b"atMSG", "type": envelope["type"], **empty, **schema_fields}
-        yield message._replace(value=_written(_ENVELOPE, value))
-
-
-def _record(name: str, fields: dict[str, Any]) -> _Schema:
-    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+        yield message._replace(value=written(_ENVELOPE, value))
 
 
 def _optional(kind: Any) -> list[Any]:
     return ["null", kind]
 
 
-_ENVELOPE = _record(
+_ENVELOPE = record(
     "MessageEnvelope",
     {
         "magic": {"type": "fixed", "name": "Magic", "size": 5},
@@ -76,13 +70,13 @@ _LINEAGE = {**dict.fromkeys(("server", "task", "schema", "table"), "string"), "t
 _COLUMN = {"ordinal": "int", "type": "string"} | dict.fromkeys(
     ("length", "precision", "scale", "primaryKeyPosition"), "int"
 )
-_COLUMNS = {"type": "map", "values": _record("Column", _COLUMN)}
-_METADATA = _record(
+_COLUMNS = {"type": "map", "values": record("Column", _COLUMN)}
+_METADATA = record(
     "MetadataRecord",
     {
         "schemaId": "string",
-        "lineage": _record("Lineage", _LINEAGE | {"timestamp": "string"}),
-        "tableStructure": _record("TableStructure", {"tableColumns": _COLUMNS}),
+        "lineage": record("Lineage", _LINEAGE | {"timestamp": "string"}),
+        "tableStructure": record("TableStructure", {"tableColumns": _COLUMNS}),
         "dataSchema": "string",
     },
 )
@@ -99,13 +93,13 @@ _HEADERS = {
 
 
 def _data(columns: dict[str, Any]) -> _Schema:
-    row = _record("Data", {name: _optional(_kind(column)) for name, column in columns.items()})
-    return _record(
+    row = record("Data", {name: _optional(_kind(column)) for name, column in columns.items()})
+    return record(
         "DataRecord",
         {
             "schema": "string",
             "table": "string",
-            "headers": _record("Headers", _HEADERS),
+            "headers": record("Headers", _HEADERS),
             "data": _optional(row),
             "beforeData": _optional("Data"),
         },
@@ -138,9 +132,3 @@ def _value(column: dict[str, Any], value: Any) -> Any:
     if column["type"] == "DATE":
         return date.fromisoformat(value)
     return bytes.fromhex(value) if column["type"] in {"BYTES", "BLOB"} else value
-
-
-def _written(schema: _Schema, record: dict[str, Any]) -> bytes:
-    body = BytesIO()
-    fastavro.schemaless_writer(body, schema, record)
-    return body.getvalue()

@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from sourcelab.log import Change, Log, Transaction
+from sourcelab.messages import lsn_text
 from sourcelab.postgres import copy_rows, plain_url, postgres_type
 from sourcelab.tables import Row, Table
 
@@ -120,8 +121,7 @@ def _written(bits: int, task: Task) -> str | bytes:
 
 
 def _stream_position(transaction: Transaction, change: Change) -> str:
-    lsn, own = transaction.commit_lsn.hex(), change.change_lsn.hex()
-    return f"{lsn[:8]}:{lsn[8:16]}:{lsn[16:]}:{own}"
+    return f"{lsn_text(transaction.commit_lsn)}:{change.change_lsn.hex()}"
 
 
 def _images(change: Change) -> Iterator[tuple[str, Row]]:
