@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from datetime import datetime
 from typing import Any
 
 from sourcelab.tables import Column
+from sourcelab.values import real_text
 
 
 def wire_text(column: Column, value: Any) -> str | None:  # noqa: PLR0911 - one return a type
@@ -23,7 +23,7 @@ def wire_text(column: Column, value: Any) -> str | None:  # noqa: PLR0911 - one 
     if column.base == "varbinary":
         return f"0x{value.hex().upper()}"
     if column.base == "real":
-        return _real(value)
+        return real_text(value)
     if column.base == "float":
         return repr(value)
     if column.decimal is not None:
@@ -35,12 +35,3 @@ def _instant(column: Column, value: datetime) -> str:
     digits = column.arguments[0] if column.arguments else 3
     text = value.isoformat(" ", timespec="microseconds")
     return text[: 20 + digits] if digits else text[:19]
-
-
-def _real(value: float) -> str:
-    """The shortest text that is the same in single precision."""
-    for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if struct.unpack("f", struct.pack("f", float(text)))[0] == value:
-            return text
-    return repr(value)

@@ -69,12 +69,7 @@ class Child:
     def kill(self) -> None:
         """As a machine does that loses its power: it and all that it has started."""
         assert self._process is not None
-        root = psutil.Process(self._process.pid)
-        tree = [root, *root.children(recursive=True)]
-        for process in tree:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(tree)
+        kill_all(tree_of(self._process.pid))
 
     @property
     def running(self) -> bool:
@@ -119,10 +114,22 @@ def _orphanless() -> list[str]:
     return [setpriv, "--pdeathsig", "TERM"] if setpriv else []
 
 
+def tree_of(pid: int) -> list[psutil.Process]:
+    """The process, and all that it has started."""
+    root = psutil.Process(pid)
+    return [root, *root.children(recursive=True)]
+
+
+def kill_all(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes)
+
+
 def _end_tree(pid: int) -> None:
     with suppress(psutil.NoSuchProcess):
-        root = psutil.Process(pid)
-        tree = [root, *root.children(recursive=True)]
+        tree = tree_of(pid)
         for process in tree:
             with suppress(psutil.NoSuchProcess):
                 process.terminate()

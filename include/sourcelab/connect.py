@@ -18,7 +18,7 @@ from changeledger.spark.session import (
     local_conf,
     spark_conf,
 )
-from sourcelab.process import Owner, Service, ServiceError, free_port
+from sourcelab.process import Service, ServiceError, free_port
 from sourcelab.services import java
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -98,10 +98,7 @@ class SparkConnectServer(Service):
             str(pyspark / "bin" / "spark-submit"),
             "--master", self.master, "--properties-file", str(self._file), *self.application,
         ]  # fmt: skip
-        with self.log.open("ab") as log:
-            log_from = log.tell()
-            self.launch(command, log, Owner(self.home))
-        self.wait_until(lambda: "Spark Connect server started at" in self.logged(log_from), log_from)
+        self.launch_until("Spark Connect server started at", command)
 
     @property
     def _file(self) -> Path:

@@ -7,13 +7,13 @@ Temporal types in the mode `adaptive` (the unit follows the column's precision),
 from __future__ import annotations
 
 import base64
-import struct
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from sourcelab.tables import Column, Table
+from sourcelab.values import real_text
 
 _EPOCH = datetime(1970, 1, 1)
 _TYPES = {
@@ -167,9 +167,8 @@ def _zoned(_column: Column, value: str) -> str:
 
 
 def _real(_column: Column, value: float) -> float:
-    """The shortest digits of a 32-bit number, as Java prints it."""
-    texts = (float(f"{value:.{digits}g}") for digits in range(6, 10))
-    return next(text for text in texts if struct.unpack("f", struct.pack("f", text))[0] == value)
+    """As Java prints it."""
+    return float(real_text(value))
 
 
 _WRITERS: dict[str, Callable[[Column, Any], Any]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from changeledger.config.settings import Settings
 from changeledger.spark.session import as_properties
-from sourcelab.process import Keystore, Owner, Service, ServiceError, free_port
+from sourcelab.process import Keystore, Service, ServiceError, free_port
 from sourcelab.services import java
 
 # Where a demo's lake can be.
@@ -97,10 +97,7 @@ class S3Server(Service):
             java(), *_JVM, f"-Dlogback.configurationFile={self.home}/logback.xml", "-cp", f"{self.jars}/*",
             "org.gaul.s3proxy.Main", "--properties", str(self.home / "s3proxy.conf"),
         ]  # fmt: skip
-        with self.log.open("ab") as log:
-            log_from = log.tell()
-            self.launch(command, log, Owner(self.home))
-        self.wait_until(lambda: "ServerConnector" in self.logged(log_from), log_from)
+        self.launch_until("ServerConnector", command)
 
     def clean(self) -> None:
         (self.home / "s3proxy.conf").unlink(missing_ok=True)
@@ -184,10 +181,7 @@ class RestCatalog(Service):
         keystore = self.store.keystore
         command = [java(), *_JVM, *(keystore.trusting if keystore is not None else ())]
         source, members = Path(__file__).with_name("RestCatalog.java"), self.home / "catalog.properties"
-        with self.log.open("ab") as log:
-            log_from = log.tell()
-            self.launch([*command, "-cp", classes, str(source), str(members)], log, Owner(self.home))
-        self.wait_until(lambda: "REST catalog started" in self.logged(log_from), log_from)
+        self.launch_until("REST catalog started", [*command, "-cp", classes, str(source), str(members)])
 
     def clean(self) -> None:
         (self.home / "catalog.properties").unlink(missing_ok=True)

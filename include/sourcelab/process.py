@@ -215,6 +215,13 @@ class Service(ABC):
             extra_groups=None if owner.uid is None else [],
         )
 
+    def launch_until(self, says: str, command: list[str], owner: Owner | None = None) -> None:
+        """Run `command`, ourselves in the home unless it is said otherwise, until its log has that text."""
+        with self.log.open("ab") as log:
+            log_from = log.tell()
+            self.launch(command, log, owner or Owner(self.home))
+        self.wait_until(lambda: says in self.logged(log_from), log_from)
+
     def wait_until(self, ready: Callable[[], bool], log_from: int) -> None:
         assert self._process is not None
         deadline = time.monotonic() + _PATIENCE_SECONDS

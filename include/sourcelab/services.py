@@ -89,10 +89,7 @@ class KafkaBroker(Service):
                 raise TryAgain(f"Kafka cannot format {self.home}/data (exit code {code}):{text}")
 
     def run(self) -> None:
-        with self.log.open("ab") as log:
-            log_from = log.tell()
-            self.launch(self._java("kafka.Kafka", str(self._file)), log, Owner(self.home))
-        self.wait_until(lambda: "Kafka Server started" in self.logged(log_from), log_from)
+        self.launch_until("Kafka Server started", self._java("kafka.Kafka", str(self._file)))
 
     @property
     def _file(self) -> Path:
@@ -222,10 +219,7 @@ class Postgres(Service):
 
     def run(self) -> None:
         assert self._owner is not None
-        with self.log.open("ab") as log:
-            log_from = log.tell()
-            self.launch(self._command, log, self._owner)
-        self.wait_until(lambda: "ready to accept connections" in self.logged(log_from), log_from)
+        self.launch_until("ready to accept connections", self._command, self._owner)
 
     def create_database(self, name: str) -> str:
         """Another, empty one; returns its address."""

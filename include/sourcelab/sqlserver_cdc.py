@@ -190,7 +190,7 @@ def _size(column: Column) -> tuple[int, int, int]:
     if column.base == "decimal":
         precision, scale = column.arguments
         return (
-            next(size for most, size in ((9, 5), (19, 9), (28, 13), (38, 17)) if precision <= most),
+            next(size for most, size in _DECIMAL_SIZES if precision <= most),
             precision,
             scale,
         )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
+from sourcelab.children import kill_all, tree_of
 from sourcelab.linked_python import linked_python
-from sourcelab.process import Owner, Service, free_ports
+from sourcelab.process import Service, free_ports
 
 # What the workers' Python must have (docs/connections.md, "Connections"), with what these need.
 PACKAGES = (
@@ -64,10 +64,7 @@ class _Part(Service):
             f"SPARK_CONF_DIR={self.home}/{self.name}-conf",
             str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{of}", *arguments,
         ]  # fmt: skip
-        with self.log.open("ab") as log:
-            log_from = log.tell()
-            self.launch(command, log, Owner(self.home))
-        self.wait_until(lambda: ready in self.logged(log_from), log_from)
+        self.launch_until(ready, command)
 
     def clean(self) -> None:
         """Its folder goes with the test's."""
@@ -109,17 +106,11 @@ class Worker(_Part):
         return running
 
     def lose_power(self) -> None:
-        tree = self._tree()
-        for process in tree:
-            # Python workers end by themselves when their executor goes.
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(tree)
+        kill_all(self._tree())
 
     def _tree(self) -> list[psutil.Process]:
         assert self._process is not None
-        root = psutil.Process(self._process.pid)
-        return [root, *root.children(recursive=True)]
+        return tree_of(self._process.pid)
 
 
 def _command(process: psutil.Process) -> list[str]:

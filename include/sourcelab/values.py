@@ -55,6 +55,15 @@ def other_value(rng: Random, column: Column, old: Any) -> Any:
     return new
 
 
+def real_text(value: float) -> str:
+    """The shortest text that is the same in single precision."""
+    for digits in range(1, 10):
+        text = f"{value:.{digits}g}"
+        if struct.unpack("f", struct.pack("f", float(text)))[0] == value:
+            return text
+    return repr(value)
+
+
 def _rare(rng: Random) -> bool:
     return not rng.randrange(_RARE)
 
