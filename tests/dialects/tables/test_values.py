@@ -186,7 +186,13 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     ("0x0aFF", pa.string(), "varbinary(1)", NONE),
     ("0x0aFF", pa.string(), "rowversion", NONE),
     ("é".encode(), pa.binary(), "nvarchar(9)", "é"),
+    (b"ab", pa.binary(), "nchar(4)", "ab  "),
     (b"\xff", pa.binary(), "nvarchar(9)", NONE),
+    # A rowversion or a GUID in bytes is no text of a number, even where its bytes are digits.
+    (b"12345678", pa.binary(), "bigint", NONE),
+    (b"1", pa.binary(), "bit", NONE),
+    (b"2026-08-07", pa.binary(), "date", NONE),
+    (b"16:25:00", pa.binary(), "time(0)", NONE),
     ("0xGG", pa.string(), "varbinary(9)", NONE),
     (date(2026, 8, 7), pa.date32(), "datetime2(3)", datetime(2026, 8, 7)),
     (

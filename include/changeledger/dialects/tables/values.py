@@ -29,6 +29,7 @@ _IN_FORM = {
     "uniqueidentifier", "char", "nchar", "date", "time", "datetime", "smalldatetime", "datetime2",
     "datetimeoffset",
 }  # fmt: skip
+_PADDED = {"char", "nchar"}
 # What a floating point number keeps of a decimal, whatever the digits are; one of more was rounded.
 _KEPT_DIGITS = {pa.float32(): 6, pa.float64(): 15}
 # Up to here a 32-bit number has every whole number.
@@ -87,7 +88,11 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
         return _checked(
             values, _of_hex(values, sql) if read.kind == "string" else pa.nulls(len(values), kind)
         )
-    return _checked(values, of_texts(_of_utf8(values) if read.kind == "binary" else as_text(values), sql))
+    if read.kind != "binary":
+        return _checked(values, of_texts(as_text(values), sql))
+    # Bytes may be text, and nothing else: eight digits in a rowversion are no number.
+    is_text = column.spark_type == "string" and sql.base not in _IN_FORM - _PADDED
+    return _checked(values, of_texts(_of_utf8(values), sql) if is_text else pa.nulls(len(values), kind))
 
 
 def _of_utf8(values: pa.BinaryArray) -> pa.StringArray:
