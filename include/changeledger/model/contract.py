@@ -85,6 +85,15 @@ class Contract(Strict):
         """Which columns are large objects, by their type or to their writer."""
         return tuple(c.sql_type.is_large or c.name in self.large_objects for c in self.columns)
 
+    def as_large_as(self, other: Contract) -> Contract:
+        """The contract; what is a large object in `other` is one in it, too.
+
+        The source may have narrowed a column (`nvarchar(max)` to `nvarchar(500)`) since it wrote the records.
+        """
+        names = {c.name.lower() for c in other.columns if c.sql_type.is_large}
+        more = {c.name for c in self.columns if c.name.lower() in names}
+        return self.model_copy(update={"large_objects": self.large_objects | more})
+
     @property
     def computed(self) -> frozenset[str]:
         """The computed columns outside the key, in lower case: their values are not used (ADR 0017)."""
@@ -228,7 +237,13 @@ class Contract(Strict):
         return self.model_copy(update={"columns": tuple(columns)})
 
     def _grown(self, old: Column, new: Column) -> Column:
-        """The newer column in the wider of the two types, under the name that the lake has."""
+        """The newer column in the wider of the two types, under the name that the lake has.
+
+        A max type is wider than others: a record that was written in it may lack the value (`as_large_as`).
+        """
+        was_large = old.length_stated and old.sql_type.is_large
+        if old.spark_type == new.spark_type and was_large and not new.sql_type.is_large:
+            return new.model_copy(update={"name": old.name, "type": old.type})
         if old.spark_type == new.spark_type or _holds(new.spark_type, old.spark_type):
             return new.model_copy(update={"name": old.name})
         if _holds(old.spark_type, new.spark_type):

@@ -217,12 +217,13 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
     """
     states = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
-    for at, (column, column_cells) in enumerate(zip(plan.writer_schema.columns, rows.cells, strict=True)):
+    columns = zip(plan.writer_schema.columns, plan.writer_schema.large, rows.cells, strict=True)
+    for at, (column, is_large, column_cells) in enumerate(columns):
         if not rows.raw.has(column.name):
             states[:, at] = NOT_CAPTURED
             continue
         unknown = is_delete if not column.key_position else np.zeros(len(is_delete), np.bool_)
-        if column.sql_type.is_large:
+        if is_large:
             unknown = unknown | is_before | (is_update & ~(rows.masks.flags[:, at] & rows.masks.known))
         states[unknown & ~valid(column_cells.values), at] = UNAVAILABLE
     return states

@@ -160,7 +160,8 @@ def _gaps(
     more is NULL in every row since; only an update with its bit has set it to NULL.
     """
     before, after = (np.full((rows.size, len(cells)), KNOWN, np.uint8) for _ in range(2))
-    for at, (column, cell) in enumerate(zip(plan.writer_schema.columns, cells, strict=True)):
+    columns = zip(plan.writer_schema.columns, plan.writer_schema.large, cells, strict=True)
+    for at, (column, is_large, cell) in enumerate(columns):
         if not rows.has(column.name):
             before[:, at] = after[:, at] = NOT_CAPTURED
         elif not column.nullable and not column.computed:
@@ -168,7 +169,7 @@ def _gaps(
         elif column.dropped and not column.computed:
             before[~valid(cell), at] = UNAVAILABLE
             after[~valid(cell) & ((code != _AFTER) | ~flags[:, at]), at] = UNAVAILABLE
-        elif column.sql_type.is_large and not column.computed:
+        elif is_large and not column.computed:
             empty = ~valid(cell)
             codes = (_DELETE, _BEFORE) if column.sql_type.is_lob else (_BEFORE,)
             before[empty & np.isin(code, codes), at] = UNAVAILABLE

@@ -221,7 +221,8 @@ def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of 
     """The rows of a change table. `raw`: with their `source_position`, and its columns as they were read."""
 
     def decode(rows: Rows, resolved: ResolvedSchema, contract: Contract) -> Rows:
-        plan = TablePlan(feed, resolved.writer_schema, contract, window_id, resolved.masks_unreadable)
+        written = resolved.writer_schema.as_large_as(contract)
+        plan = TablePlan(feed, written, contract, window_id, resolved.masks_unreadable)
         return rows.through(partial(_decoded_rows, kernel, plan), decoded_schema(contract))
 
     def refuse(rows: Rows, why: str) -> Rows:
