@@ -38,7 +38,6 @@ _LOOKED_AT = 20_000
 _LONGEST = 500
 # Which of the discovery's tables a message is of; NULL for those of none.
 _NUMBER = pa.field("table_number", pa.int32())
-_PAIRED = "pair_key"  # What the two rows of an update share.
 
 
 class TableKnowledge(NamedTuple):
@@ -83,7 +82,7 @@ class Records:
         rules = self.mask_rules(writer_schema)
         few = InMemory(self.raw[0].collected(_LOOKED_AT))
         batch = as_batch(self.decode(few, ResolvedSchema(writer_schema), writer_schema).collected())
-        if _PAIRED in batch.schema.names:
+        if "pair_key" in batch.schema.names:
             batch = pairs.joined(batch, TablePlan(self.feed, writer_schema, writer_schema, "look"))
         facts = mask_evidence.facts(batch, writer_schema, rules)
         return mask_evidence.counted(facts, writer_schema, rules).evidence(writer_schema)
