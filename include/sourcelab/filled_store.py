@@ -16,10 +16,8 @@ from changeledger.audit.rules import TABLE_RULES
 from changeledger.compare.verdicts import CLASSES, DIFFERS, EQUAL, EXPECTED, NO_OP_UPDATE, VERDICTS
 from changeledger.control import ControlStore
 from changeledger.control.tables.base import ControlTable, LeaseRow
-from changeledger.control.tables.failures import FailureRow
-from changeledger.control.tables.feed_tables import FeedTableRow
+from changeledger.control.tables.feeds import ASKED, FailureRow, FeedTableRow, ResetRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
-from changeledger.control.tables.resets import ASKED, ResetRow
 from changeledger.control.tables.results import ComparisonRow, ProofRow
 from changeledger.control.tables.sources import ReadRow, SourceStateRow
 from changeledger.control.tables.windows import PositionRow, StageRow, WindowRow

@@ -105,7 +105,7 @@ def extracted(spark: SparkSession, feed: Feed) -> Window:
 
 
 def reads(feed: Feed, over: Window) -> list[SourceRead]:
-    return ControlStore(Settings().control_url).sources.reads(feed.feed, over)
+    return ControlStore(Settings().control_url).sources.reads(feed.feed, over.id)
 
 
 @pytest.mark.parametrize("has_ids", [True, False])

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from sqlalchemy import select
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore
+from changeledger.control import ControlStore, ErasureRow
 from changeledger.lake import refs
 from changeledger.lake.refs import release_tag
 from changeledger.model.contract import Column, Contract
@@ -154,7 +155,8 @@ def test_a_person_of_a_topic(
     require_gone(spark, feed, person, Person(person))
     assert in_files(spark, raw, f"key = unhex('{key.hex()}')") == 0
     assert others(spark, feed, Person(person)) == before
-    (note,) = control.upkeep.erasures(feed.feed)
+    with control.upkeep._transaction() as session:
+        (note,) = session.scalars(select(ErasureRow).where(ErasureRow.feed == feed.feed))
     named = json.dumps([TABLE, [["id", str(person)]]])
     assert (note.table, note.by, note.counts) == (TABLE, "a tester", counts)
     assert note.key_hash == hashlib.sha256(named.encode()).hexdigest()

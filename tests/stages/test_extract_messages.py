@@ -66,7 +66,7 @@ def test_again(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
     assert raw(feed, over) == first
     by_spark = spark.table(feed.lake.raw).where(f"window_id = '{over.id}'")
     assert by_spark.count() == 60
-    reads = ControlStore(Settings().control_url).sources.reads(feed.feed, over)
+    reads = ControlStore(Settings().control_url).sources.reads(feed.feed, over.id)
     assert sum(read.received for read in reads) == 60
     assert all(read.problem is None for read in reads)
 
@@ -93,7 +93,7 @@ def test_what_is_read_is_counted_by_partition(spark: SparkSession, kafka: KafkaB
     over = window()
     extracted(spark, feed, over)
     assert len(raw(feed, over)) == 20
-    reads = ControlStore(Settings().control_url).sources.reads(feed.feed, over)
+    reads = ControlStore(Settings().control_url).sources.reads(feed.feed, over.id)
     assert reads == [SourceRead(f"{feed.feed}.0[{at}]", n, n) for at, n in _numbers(raw(feed, over))]
 
 

@@ -109,7 +109,7 @@ def _findings(
 ) -> list[tuple[dict[str, Any], str | None]]:
     """Each with the address of its row."""
     root, redact = root_of(request), Settings().redact_values
-    contract = control.overview.table_contracts(compared.reference, [compared.table]).get(compared.table)
+    contract = control.contracts.of_feed(compared.reference, [compared.table]).get(compared.table)
     return [
         (finding, row_links.of_finding(root, finding, contract, redact=redact))
         for finding in of_agreement.findings(compared.id, verdict)

@@ -103,7 +103,8 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
         stages={}
         if shown is None
         else stage_seconds(shown, control.overview.stage_ends(feed.feed, [window_id]).get(window_id, {})),
-        reads=control.overview.reads_of(feed.feed, window_id),
+        # Where more was asked than received first.
+        reads=sorted(control.sources.reads(feed.feed, window_id), key=lambda read: read.problem is None),
         failed=sorted(() if state is None else state.failed, key=lambda rule: not rule.stops),
         judged=0 if state is None else state.judged.get(window_id, 0),
         dispositions=() if state is None or not state.releases else state.releases[0].dispositions or (),

@@ -35,7 +35,7 @@ def offending(
     settings = Settings()
     rows_of_rules = offending_rows(settings, feed, window_id)
     tables = {table for table, _ in rows_of_rules}
-    contracts = {} if settings.redact_values else control.overview.table_contracts(feed, tables)
+    contracts = {} if settings.redact_values else control.contracts.of_feed(feed, tables)
     return {
         (table, rule): _linked(rows, contracts.get(table), RowPage(root, feed, table))
         for (table, rule), rows in rows_of_rules.items()

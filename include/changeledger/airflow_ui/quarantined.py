@@ -80,7 +80,7 @@ def _read_now(
     ]  # fmt: skip
     stored = control.contracts.avro_schemas(feed.feed)
     known = {row["table"]: None for row in rows if row["table"]}
-    contracts = control.overview.table_contracts(feed.feed, known)
+    contracts = control.contracts.of_feed(feed.feed, known)
     try:
         outcomes = results(
             feed,

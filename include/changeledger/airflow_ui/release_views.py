@@ -19,7 +19,7 @@ from changeledger.airflow_ui.access import (
 )
 from changeledger.airflow_ui.actions import RollingBack
 from changeledger.airflow_ui.rendering import render, root_of
-from changeledger.control.tables.resets import WITHDRAWN
+from changeledger.control.tables.feeds import WITHDRAWN
 from changeledger.state.releases import release_states
 from changeledger.state.resets import reset_state
 

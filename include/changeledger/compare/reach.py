@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,8 +15,6 @@ from changeledger.kernels.arrow import Bools, flags_of
 SLACK: Final = timedelta(seconds=5)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-Micros = npt.NDArray[np.int64]
 
 
 def micros(at: datetime) -> int:

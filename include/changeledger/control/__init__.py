@@ -15,8 +15,8 @@ from changeledger.control.standing import ReleaseHead, standing, taken_back
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position
 from changeledger.control.tables.contracts import MaskEvidenceRow
+from changeledger.control.tables.feeds import ResetRow
 from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
-from changeledger.control.tables.resets import ResetRow
 from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
 from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
 from changeledger.control.windows import furthest

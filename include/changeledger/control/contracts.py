@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import select
@@ -24,11 +25,14 @@ class Contracts(Part):
             row = _newest_contract(session, feed, table)
             return None if row is None else Contract.model_validate(row.body)
 
-    def of_feed(self, feed: str) -> dict[str, Contract]:
-        """The contract of every table of the feed as the newest release has it."""
-        query = select(ContractRow).where(ContractRow.feed == feed).order_by(ContractRow.version)
+    def of_feed(self, feed: str, tables: Iterable[str] | None = None) -> dict[str, Contract]:
+        """The contract of every table of the feed, or of these, as the newest release has it."""
+        query = select(ContractRow.table, ContractRow.body).where(ContractRow.feed == feed)
+        if tables is not None:
+            query = query.where(ContractRow.table.in_(list(tables)))
         with self._transaction() as session:
-            return {row.table: Contract.model_validate(row.body) for row in session.scalars(query)}
+            bodies = {row.table: row.body for row in session.execute(query.order_by(ContractRow.version))}
+        return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
     def writer_schemas(self, feed: str) -> dict[str, Contract]:
         """The writer schemas of the feed, by id."""
@@ -44,16 +48,8 @@ class Contracts(Part):
         """Store the columns of a writer; the last ones count."""
         body = writer_schema.model_dump(mode="json")
         with self._writing(feed) as session:
-            fresh = insert_if_absent(
-                session,
-                WriterSchemaRow,
-                feed=feed,
-                schema_id=schema_id,
-                body=body,
-                window_id=window_id,
-                created_at=now(),
-            )
-            if not fresh:
+            known = {"feed": feed, "schema_id": schema_id, "body": body, "window_id": window_id}
+            if not insert_if_absent(session, WriterSchemaRow, **known, created_at=now()):
                 session.get_one(WriterSchemaRow, (feed, schema_id)).body = body
 
     def avro_schemas(self, feed: str) -> dict[str, str]:
@@ -65,15 +61,8 @@ class Contracts(Part):
     def save_avro_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
         """Store a schema; one that is stored already stays."""
         with self._writing(feed) as session:
-            insert_if_absent(
-                session,
-                AvroSchemaRow,
-                feed=feed,
-                schema_id=schema_id,
-                body=body,
-                window_id=window_id,
-                created_at=now(),
-            )
+            known = {"feed": feed, "schema_id": schema_id, "body": body, "window_id": window_id}
+            insert_if_absent(session, AvroSchemaRow, **known, created_at=now())
 
     def mask_evidence(self, feed: str) -> dict[str, MaskEvidenceRow]:
         """What is known of the masks of a feed's tables, by table."""

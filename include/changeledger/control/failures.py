@@ -1,4 +1,4 @@
-"""How feeds failed, for `status`: a run can fail before its window is stored."""
+"""How feeds failed, for `status`: a run can fail before its window is stored. And what people were told."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import delete
 
-from changeledger.control.base import Part, now
-from changeledger.control.tables.failures import FailureRow
+from changeledger.control.base import Part, insert_if_absent, now
+from changeledger.control.tables.feeds import FailureRow, NoticeRow
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.window import Window
 
@@ -41,6 +41,25 @@ class Failures(Part):
         """Has the stage itself saved how it failed, at that time or later?"""
         row = self.of_feed(feed)
         return row is not None and row.stage == stage and row.at >= since
+
+
+class Notices(Part):
+    """The failures of a control store that last."""
+
+    def note(self, subject: str, event: str) -> datetime:
+        """Note that the subject has failed; returns since when it does."""
+        with self._transaction() as session:
+            insert_if_absent(session, NoticeRow, subject=subject, event=event, since=now())
+            return session.get_one(NoticeRow, (subject, event)).since
+
+    def recovered(self, subject: str) -> datetime | None:
+        """Note that the subject has succeeded. Since when it had failed; None if nobody was told that.
+
+        Of two processes that ask at once, one gets the time.
+        """
+        with self._transaction() as session:
+            gone = delete(NoticeRow).where(NoticeRow.subject == subject).returning(NoticeRow.since)
+            return min(session.scalars(gone), default=None)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part
-from changeledger.control.tables.feed_tables import FeedTableRow
+from changeledger.control.tables.feeds import FeedTableRow
 from changeledger.control.tables.windows import WindowRow
 from changeledger.model.window import Window
 

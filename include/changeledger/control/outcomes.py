@@ -37,13 +37,22 @@ def last_proofs(
     """The last ones of each feed, or of these. A redelivering topic counts until the source has proved the
     table."""
     standing = {
-        feed: standing_proofs(rows, lambda row: row.counts["rows"])
+        feed: _standing(rows, lambda row: row.counts["rows"])
         for feed, rows in proofs.last(database, feeds).items()
     }
     return {feed: rows for feed, rows in standing.items() if rows}
 
 
-def standing_proofs(proofs: Sequence[Of], delivered: Callable[[Of], int]) -> list[Of]:
+def last_outcomes(proofs: Proofs, databases: Iterable[str], feed: str = "") -> dict[str, list[str]]:
+    """By feed, or of one: the outcomes of `last_proofs`, for a page that shows no more of them."""
+    by_feed: dict[str, list[Proven]] = {}
+    for row in proofs.last_proven(databases, feed):
+        by_feed.setdefault(row.feed, []).append(row)
+    standing = {name: _standing(rows, lambda row: row.rows) for name, rows in by_feed.items()}
+    return {name: [row.outcome for row in rows] for name, rows in standing.items() if rows}
+
+
+def _standing(proofs: Sequence[Of], delivered: Callable[[Of], int]) -> list[Of]:
     """Of the last proofs of one feed's tables those that stand. `delivered`: rows that a proof was given."""
     proved = {row.table: row.at for row in proofs if (row.against, row.outcome) == (SOURCE, PROVEN)}
     return [

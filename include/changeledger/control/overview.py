@@ -12,16 +12,11 @@ from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part, database_now
 from changeledger.control.tables.base import LeaseRow
-from changeledger.control.tables.contracts import ContractRow
-from changeledger.control.tables.failures import FailureRow
-from changeledger.control.tables.feed_tables import FeedTableRow
+from changeledger.control.tables.feeds import ASKED, FailureRow, FeedTableRow, ResetRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
-from changeledger.control.tables.resets import ASKED, ResetRow
-from changeledger.control.tables.sources import ReadRow, SourceStateRow
+from changeledger.control.tables.sources import SourceStateRow
 from changeledger.control.tables.windows import StageRow, WindowRow
-from changeledger.model.contract import Contract
 from changeledger.model.source_state import SourceState
-from changeledger.model.window import SourceRead
 
 
 class ReleaseFigures(NamedTuple):
@@ -107,15 +102,6 @@ class Overview(Part):
         with self._transaction() as session:
             return session.scalar(query.order_by(of.opened_at.desc()).limit(1))
 
-    def reads_of(self, feed: str, window_id: str) -> list[SourceRead]:
-        """What the window has read, by source; where more was asked than received first."""
-        of = ReadRow
-        columns = of.source, of.asked, of.received, of.before, of.problem
-        query = select(*columns).where(of.feed == feed, of.window_id == window_id)
-        with self._transaction() as session:
-            reads = [SourceRead(*row) for row in session.execute(query.order_by(of.source))]
-        return sorted(reads, key=lambda read: read.problem is None)
-
     def stage_ends(self, feed: str, windows: Iterable[str]) -> dict[str, dict[str, datetime]]:
         """By window, when each of its stages has ended, of those whose work is kept."""
         of = StageRow
@@ -125,14 +111,6 @@ class Overview(Part):
             for window, stage, at in session.execute(query):
                 ends.setdefault(window, {})[stage] = at
         return ends
-
-    def table_contracts(self, feed: str, tables: Iterable[str]) -> dict[str, Contract]:
-        """The contracts of these tables as the newest release has them."""
-        of = ContractRow
-        query = select(of.table, of.body).where(of.feed == feed, of.table.in_(list(tables)))
-        with self._transaction() as session:
-            bodies = {row.table: row.body for row in session.execute(query.order_by(of.version))}
-        return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
 
 class _FewRows(NamedTuple):

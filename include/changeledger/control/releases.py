@@ -16,8 +16,8 @@ from changeledger.control.feed_tables import note_read_again
 from changeledger.control.resets import end_reset, pending_reset
 from changeledger.control.standing import ReleaseHead, standing
 from changeledger.control.tables.base import Position
+from changeledger.control.tables.feeds import ResetRow
 from changeledger.control.tables.releases import ReleaseRow
-from changeledger.control.tables.resets import ResetRow
 from changeledger.control.tables.windows import StageRow, WindowRow
 from changeledger.control.windows import advance, latest_release, set_position
 from changeledger.model.errors import StageOrderError

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part, now
-from changeledger.control.tables.resets import ASKED, PUBLISHED, WITHDRAWN, ResetRow
+from changeledger.control.tables.feeds import ASKED, PUBLISHED, WITHDRAWN, ResetRow
 from changeledger.control.windows import take_back_open
 
 

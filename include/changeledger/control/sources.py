@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import delete, func, or_, select
 
@@ -14,6 +14,8 @@ from changeledger.control.tables.sources import ReadRow, SourceMarkRow, SourceSt
 from changeledger.control.tables.windows import TAKEN_BACK, WindowRow
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead, Window
+
+_STATE: Final = tuple(field.name for field in fields(SourceState))
 
 
 class SourceMark(NamedTuple):
@@ -42,11 +44,13 @@ class Sources(Part):
             session.execute(delete(ReadRow).where(*mine))
             session.add_all(ReadRow(feed=feed, window_id=window.id, **read._asdict()) for read in reads)
 
-    def reads(self, feed: str, window: Window) -> list[SourceRead]:
-        query = select(ReadRow).where(ReadRow.feed == feed, ReadRow.window_id == window.id)
+    def reads(self, feed: str, window_id: str) -> list[SourceRead]:
+        """What the window has read, by source."""
+        of = ReadRow
+        columns = of.source, of.asked, of.received, of.before, of.problem
+        query = select(*columns).where(of.feed == feed, of.window_id == window_id)
         with self._transaction() as session:
-            rows = session.scalars(query.order_by(ReadRow.source))
-            return [SourceRead(r.source, r.asked, r.received, r.before, r.problem) for r in rows]
+            return [SourceRead(*row) for row in session.execute(query.order_by(of.source))]
 
     def reads_since(self, feed: str, moment: datetime) -> ReadsInAll:
         """Of the windows that were opened at that moment or later, and are not taken back."""
@@ -67,9 +71,7 @@ class Sources(Part):
         query = select(SourceStateRow).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
         with self._transaction() as session:
             return {
-                row.source: SourceState(
-                    **{field.name: getattr(row, field.name) for field in fields(SourceState)}
-                )
+                row.source: SourceState(**{name: getattr(row, name) for name in _STATE})
                 for row in session.scalars(query)
             }
 

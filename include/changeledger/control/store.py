@@ -6,10 +6,9 @@ from changeledger.control.audits import Audits
 from changeledger.control.base import Transactions
 from changeledger.control.comparisons import Comparisons
 from changeledger.control.contracts import Contracts
-from changeledger.control.failures import Failures
+from changeledger.control.failures import Failures, Notices
 from changeledger.control.feed_tables import FeedTables
 from changeledger.control.lease import Leases
-from changeledger.control.notices import Notices
 from changeledger.control.overview import Overview
 from changeledger.control.proofs import Proofs
 from changeledger.control.releases import Releases

@@ -28,11 +28,6 @@ class Old(NamedTuple):
 class Upkeep(Part):
     """Of all feeds, or one."""
 
-    def feeds(self) -> list[str]:
-        """Those that have ever opened a window, by name."""
-        with self._transaction() as session:
-            return sorted(session.scalars(select(WindowRow.feed).distinct()))
-
     def windows_before(self, feed: str, moment: datetime) -> list[WindowRow]:
         """Opened before that moment, whatever became of them; the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.opened_at < moment)
@@ -74,12 +69,6 @@ class Upkeep(Part):
     def save_erasure(self, row: ErasureRow) -> None:
         with self._writing(row.feed) as session:
             session.add(row)
-
-    def erasures(self, feed: str) -> list[ErasureRow]:
-        """The oldest first."""
-        query = select(ErasureRow).where(ErasureRow.feed == feed).order_by(ErasureRow.id)
-        with self._transaction() as session:
-            return list(session.scalars(query))
 
     def superseded(self, database: str, feed: str, before: datetime) -> Old:
         """The feed's older results, but for the last ones of each table and open disagreements."""

@@ -120,11 +120,6 @@ def create_namespace(namespace: str) -> None:
         _catalog().create_namespace_if_not_exists(namespace)
 
 
-def rename(table: str, to: str) -> None:
-    """The table's files stay where they are."""
-    _catalog().rename_table(_own(table), _own(to))
-
-
 def namespaces() -> list[str]:
     return sorted(".".join(namespace) for namespace in _catalog().list_namespaces())
 

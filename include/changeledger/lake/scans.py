@@ -160,7 +160,7 @@ def grouped(rows: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
 
 def count(table: str, snapshot: int) -> int:
     """How many rows the snapshot has; from what it says of itself, where it says it."""
-    said = summaries.built({table: snapshot})[table].now.live
+    said = summaries.built({table: snapshot})[table].now
     return catalog.load(table).scan(snapshot_id=snapshot).count() if said is None else said
 
 

@@ -16,31 +16,16 @@ from changeledger.lake import catalog, refs
 from changeledger.lake.parallel import parallel_map
 
 
-class RowCounts(NamedTuple):
-    """Of one snapshot. `written`: rows in its data files; `live`: those that are not deleted.
+class BuiltTable(NamedTuple):
+    """A snapshot that a run has built, beside main: how many rows it has; None if a snapshot does not say.
 
-    None if the snapshot does not say it.
+    `is_published`: has main a snapshot?
     """
 
-    written: int | None
-    live: int | None
-
-
-class BuiltTable(NamedTuple):
-    """A snapshot that a run has built, beside main. `main` is None if main has none."""
-
     is_new: bool
-    main: RowCounts | None
-    now: RowCounts
-
-    @property
-    def added(self) -> int:
-        """How many rows the run has written, about."""
-        before = 0 if self.main is None else self.main.written
-        return max(0, (self.now.written or 0) - (before or 0))
-
-
-_UNKNOWN = RowCounts(None, None)
+    is_published: bool
+    before: int | None
+    now: int | None
 
 
 def built(snapshots: Mapping[str, int]) -> dict[str, BuiltTable]:
@@ -56,21 +41,16 @@ def _of_table(metadata: TableMetadata, snapshot: int) -> BuiltTable:
     main = metadata.refs.get(refs.MAIN)
     return BuiltTable(
         main is None or main.snapshot_id != snapshot,
+        main is not None,
         None if main is None else _rows(metadata.snapshot_by_id(main.snapshot_id)),
         _rows(metadata.snapshot_by_id(snapshot)),
     )
 
 
-def _rows(snapshot: Snapshot | None) -> RowCounts:
+def _rows(snapshot: Snapshot | None) -> int | None:
     """A position is deleted once; how many rows an equality deletes, no snapshot says."""
     said = {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
-    written, deleted, equalities = (_total(said, what) for what in _TOTALS)
-    known = written is not None and deleted is not None and equalities == 0
-    return RowCounts(written, written - deleted if known else None)  # type: ignore[operator]
-
-
-_TOTALS = "total-records", "total-position-deletes", "total-equality-deletes"
-
-
-def _total(said: Mapping[str, str], what: str) -> int | None:
-    return int(said[what]) if what in said else None
+    written, deleted = said.get("total-records"), said.get("total-position-deletes")
+    if written is None or deleted is None or said.get("total-equality-deletes") != "0":
+        return None
+    return int(written) - int(deleted)

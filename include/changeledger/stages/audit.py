@@ -68,7 +68,9 @@ def run(ctx: StageContext) -> None:
 def _built(ctx: StageContext, snapshots: Mapping[str, int]) -> dict[str, summaries.BuiltTable]:
     """Of a run that starts over, beside nothing."""
     tables = summaries.built(snapshots)
-    return {name: table._replace(main=None) for name, table in tables.items()} if ctx.starts_over else tables
+    if not ctx.starts_over:
+        return tables
+    return {name: table._replace(is_published=False) for name, table in tables.items()}
 
 
 def _judged(
@@ -175,7 +177,7 @@ def _reads(ctx: StageContext, accounting: Accounting) -> WindowReads:
     stored, schemas = ctx.opened("audit"), ctx.control.contracts.writer_schemas(ctx.feed.feed)
     return WindowReads(
         promised(stored.from_position or {}, stored.to_position),
-        ctx.control.sources.reads(ctx.feed.feed, ctx.window),
+        ctx.control.sources.reads(ctx.feed.feed, ctx.window.id),
         {instance: schema.table for instance, schema in schemas.items()},
         accounting.received,
     )

@@ -36,7 +36,7 @@ def run(ctx: StageContext) -> bool:
         extract_tables(ctx)
     ctx.finish("extract", ())
     # A window of which nothing came is no empty one where something was to come: the audit stops it.
-    is_incomplete = any(read.problem for read in ctx.control.sources.reads(ctx.feed.feed, ctx.window))
+    is_incomplete = any(read.problem for read in ctx.control.sources.reads(ctx.feed.feed, ctx.window.id))
     if is_incomplete or not input_records.nothing_new(ctx):
         return True
     resetting.require_records(ctx)

@@ -16,7 +16,7 @@ from changeledger.config.database import Database
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
 from changeledger.control.comparisons import Day, PairOutcome
 from changeledger.control.outcomes import GRAVITY, last_proofs, worst_comparison
-from changeledger.control.tables.failures import FailureRow
+from changeledger.control.tables.feeds import FailureRow
 from changeledger.lake import catalog
 from changeledger.model.table_names import FINDINGS
 

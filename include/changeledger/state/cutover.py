@@ -15,7 +15,7 @@ from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.control.outcomes import SOURCE
 from changeledger.control.releases import ReleaseSummary
-from changeledger.control.tables.failures import FailureRow
+from changeledger.control.tables.feeds import FailureRow
 from changeledger.control.tables.results import ProofRow
 from changeledger.kernels.lateness import Committed, Lateness, lateness
 from changeledger.model.errors import ConfigError

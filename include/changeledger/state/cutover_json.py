@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from changeledger.control.tables.failures import FailureRow
+from changeledger.control.tables.feeds import FailureRow
 from changeledger.state.compared import TableCompared
 from changeledger.state.cutover import CutoverFacts, FeedFacts
 from changeledger.state.verdict import Verdict

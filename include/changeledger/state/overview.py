@@ -10,12 +10,11 @@ from typing import Final, NamedTuple
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.control.comparisons import PairOutcome
-from changeledger.control.outcomes import worst_comparison, worst_proof
+from changeledger.control.outcomes import last_outcomes, worst_comparison, worst_proof
 from changeledger.control.overview import FailedRule, FeedRows, ReleaseFigures
 from changeledger.control.tables.results import DIFFER, WARN
 from changeledger.model import change
 from changeledger.model.wording import counted, shortened
-from changeledger.state.proofs import proofs_by_feed
 from changeledger.state.reach import Reach, reach_of
 from changeledger.state.resets import ResetState, reset_state
 from changeledger.state.windows import FAILED, RUNNING, WindowState, last_stored, reached_of, window_states
@@ -95,7 +94,7 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     now = datetime.now(UTC)
     databases = {feed.database for feed in feeds.values()}
     pairs = control.comparisons.pair_outcomes(databases)
-    proofs = proofs_by_feed(control.proofs.last_proven(databases))
+    proofs = last_outcomes(control.proofs, databases)
     every, known = [], control.overview.rows_of_feeds(feeds, LAST)
     for name, feed in feeds.items():
         rows = known[name]
@@ -111,11 +110,8 @@ def unread(feeds: Mapping[str, Feed]) -> list[FeedLine]:
 
 def line(control: ControlStore, feed: Feed, rows: FeedRows) -> FeedLine:
     """Of one feed. `rows`: with `LAST` windows, or more."""
-    pairs, proofs = (
-        control.comparisons.pair_outcomes([feed.database], feed.feed),
-        control.proofs.last_proven([feed.database], feed.feed),
-    )
-    outcomes = proofs_by_feed(proofs).get(feed.feed, [])
+    pairs = control.comparisons.pair_outcomes([feed.database], feed.feed)
+    outcomes = last_outcomes(control.proofs, [feed.database], feed.feed).get(feed.feed, [])
     # As on the page of all feeds.
     shown = [row for at, row in enumerate(rows.windows) if at < LAST or row.status == "open"]
     reset = reset_state(control, feed.feed, rows)

@@ -65,6 +65,4 @@ def reset_state(control: ControlStore, feed: str, rows: FeedRows) -> ResetState 
         return ResetState(*asked)
     ends = control.overview.stage_ends(feed, [run.id]).get(run.id, {})
     done = tuple(stage for stage in STAGES if stage in ends)
-    return ResetState(
-        *asked, run, done, sum(read.received for read in control.overview.reads_of(feed, run.id))
-    )
+    return ResetState(*asked, run, done, sum(read.received for read in control.sources.reads(feed, run.id)))

@@ -48,7 +48,7 @@ def table_states(
     names += [table for table in {**rows, **counts} if feed.table(table) is None]
     names = [name for name in names if wanted.lower() in name.lower()]
     shown = names[:most]
-    contracts = control.overview.table_contracts(feed.feed, shown)
+    contracts = control.contracts.of_feed(feed.feed, shown)
     masks = control.contracts.mask_evidence(feed.feed)
     states = []
     for name in shown:
@@ -87,7 +87,7 @@ class Columns:
 
 def columns_of(control: ControlStore, feed: Feed, table: str) -> Columns:
     """Reads one column of the current rows."""
-    contract = control.overview.table_contracts(feed.feed, [table]).get(table)
+    contract = control.contracts.of_feed(feed.feed, [table]).get(table)
     names = feed.names.get(table)
     published = None if names is None else catalog.found(names.current)
     if published is None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from changeledger.control.outcomes import DRIFTED, PROVEN
-from changeledger.control.tables.failures import FailureRow
+from changeledger.control.tables.feeds import FailureRow
 from changeledger.model.wording import counted
 from changeledger.state.cutover import CutoverFacts, FeedFacts
 

@@ -123,7 +123,7 @@ class JudgedRows:
         names, nothing = self.ctx.names[contract.table], self.ctx.workers.nothing(ids.PUBLISHED_IDS)
         if not any(map(self._is_written, names)):
             return Around(None, nothing)
-        if all(self.tables[name].main is None for name in names):
+        if not any(self.tables[name].is_published for name in names):
             # All that is there is the run's.
             return Around(Where(AlwaysTrue(), AlwaysTrue()), nothing)
         placed = self._placed(contract)
@@ -156,7 +156,7 @@ class JudgedRows:
 
     def _published(self, contract: Contract, where: BooleanExpression, among: Among) -> Rows:
         name = self.ctx.names[contract.table].changes
-        if self.tables[name].main is None:
+        if not self.tables[name].is_published:
             return self.ctx.workers.nothing(ids.PUBLISHED_IDS)
         of = pa.schema([("change_id", pa.string()), ("source_position", RECORD)])
         rows = scans.scanned(self.ctx.workers, name, where, of)

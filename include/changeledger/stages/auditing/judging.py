@@ -197,12 +197,11 @@ class Judging:
         """None where nothing was published before. Counted from what Iceberg's snapshots say."""
         ledger = self.judged.ctx.names[contract.table].changes
         summary = self.judged.tables[ledger]
-        if summary.main is None:
+        if not summary.is_published:
             return None
-        now, before = summary.now.live, summary.main.live
         own = sum(row["n"] for row in sums.to_pylist() if row["disposition"] == change.CHANGE)
-        kept = None if now is None else now - own
-        published = None if before is None else before - count(joined)
+        kept = None if summary.now is None else summary.now - own
+        published = None if summary.before is None else summary.before - count(joined)
         return rules.ledger_keeps(ledger, kept, published)
 
     def quarantined(self) -> dict[str, int]:

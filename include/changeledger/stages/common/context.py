@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -36,7 +36,6 @@ from changeledger.spark.rows import Workers
 from changeledger.stages.common.publishing import require_as_published
 
 log = logging.getLogger("changeledger")
-Result = TypeVar("Result")
 
 # Up to this many rows are small data: to prepare Spark's queries costs more than to run them (ADR 0018).
 MOST_ROWS = 20_000

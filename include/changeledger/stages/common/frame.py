@@ -42,7 +42,7 @@ def stage(work: Callable[[StageContext], bool | None]) -> Stage:
 
         @cache
         def prepared() -> SparkSession:
-            received = sum(read.received for read in held.control.sources.reads(feed.feed, window))
+            received = sum(read.received for read in held.control.sources.reads(feed.feed, window.id))
             spark = session() if callable(session) else session
             for_small_data(spark, small=received <= MOST_ROWS)
             return spark
