@@ -41,7 +41,16 @@ def fail(ledger: Installation, table: str, rule: str, *rows: dict[str, Any], say
     ledger.control.failures.save(
         "shop", WINDOW, "audit", "AuditFailed: it failed\n  Remedy: look\nSELECT * FROM t"
     )
-    result = RuleResult(table, rule, says, len(rows), 9, False, False, "error", False, None, rows)
+    result = RuleResult(
+        False,
+        violations=len(rows),
+        checked=9,
+        samples=rows,
+        table=table,
+        rule=rule,
+        says=says,
+        severity="error",
+    )
     audit = page.Audit("shop", WINDOW, "branch", [result], {table: ["SELECT 1"]})
     page.write(Settings().data_docs / "shop" / WINDOW.id, audit, shown)
 

@@ -15,7 +15,8 @@ from tests.released import DAY
 
 def result(rule: str, *samples: dict[str, object]) -> RuleResult:
     return RuleResult(
-        "dbo.t", rule, "A rule.", len(samples), 9, not samples, False, "error", False, None, samples
+        not samples, violations=len(samples), checked=9, samples=samples,
+        table="dbo.t", rule=rule, says="A rule.", severity="error",
     )  # fmt: skip
 
 

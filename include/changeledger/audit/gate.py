@@ -29,24 +29,15 @@ class Subject:
     rules: tuple[Rule, ...]
 
 
-@dataclass(frozen=True)
-class RuleResult:
-    """One rule's result. `violations` is None when the rule `errored`: then `error` says why.
-
-    `samples` are offending rows as dictionaries. `tolerated`: a person has tolerated it.
-    """
+@dataclass(frozen=True, kw_only=True)
+class RuleResult(RuleOutcome):
+    """One rule's result. `tolerated`: a person has tolerated it."""
 
     table: str
     rule: str
     says: str
-    violations: int | None
-    checked: int | None
-    success: bool
-    errored: bool
     severity: Severity
-    tolerated: bool
-    error: str | None
-    samples: tuple[dict[str, Any], ...]
+    tolerated: bool = False
 
     @property
     def stops(self) -> bool:
@@ -85,19 +76,15 @@ def document(audit: page.Audit, subjects: Sequence[Subject], folder: Path) -> No
 
 
 def _result(table: str, rule: Rule, outcome: RuleOutcome, tolerate: str) -> RuleResult:
+    # A rule that could not be checked may fail for anything.
+    tolerated = tolerate == rule.severity and not outcome.success and not outcome.errored
     return RuleResult(
-        table,
-        rule.name,
-        rule.says,
-        outcome.violations,
-        outcome.checked,
-        outcome.success,
-        outcome.errored,
-        rule.severity,
-        # A rule that could not be checked may fail for anything.
-        tolerate == rule.severity and not outcome.success and not outcome.errored,
-        outcome.error,
-        outcome.samples,
+        **vars(outcome),
+        table=table,
+        rule=rule.name,
+        says=rule.says,
+        severity=rule.severity,
+        tolerated=tolerated,
     )
 
 

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from changeledger.audit import user_expectations
 from changeledger.audit.narrow_rows import CHANGE, NOT_CHECKED, OF_CHANGES, RULE, WHERE
-from changeledger.audit.outcomes import Outcomes, RuleOutcome, exception, failure_severity
+from changeledger.audit.outcomes import (
+    Outcomes,
+    RuleOutcome,
+    documented,
+    exception,
+    failure_severity,
+    spark_batch,
+    with_samples,
+)
 from changeledger.audit.rules import SAMPLES, Rule
 from changeledger.audit.user_expectations import Asked
 from changeledger.config.folders import private
@@ -78,38 +86,18 @@ def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str,
 def _validated_rows(
     context: AbstractDataContext, rows: DataFrame, rules: Sequence[Rule], run: Any
 ) -> ExpectationSuiteValidationResult:
-    import great_expectations as gx  # noqa: PLC0415
-
-    # The caller keeps the rows at hand.
-    source = context.data_sources.add_spark(ROWS, persist=False)
-    batch = source.add_dataframe_asset(ROWS).add_batch_definition_whole_dataframe(ROWS)
-    suite = context.suites.add(_suite(ROWS, rules))
-    definition = context.validation_definitions.add(
-        gx.ValidationDefinition(name=ROWS, data=batch, suite=suite)
-    )
-    # The index columns are what `expectations.RuleHolds` gives of its samples.
-    shown = {
-        "result_format": "SUMMARY",
-        "partial_unexpected_count": SAMPLES,
-        "unexpected_index_column_names": list(WHERE),
-        "return_unexpected_index_query": False,
-    }
-    return definition.run(batch_parameters={"dataframe": rows}, result_format=shown, run_id=run)
+    # The columns are what `expectations.RuleHolds` gives of its samples.
+    suite, shown = _suite(ROWS, rules), with_samples(WHERE)
+    return documented(context, suite, spark_batch(context, ROWS), rows, shown, run)
 
 
 def _validated_sums(
     context: AbstractDataContext, sums: pd.DataFrame, rules: Sequence[Rule], run: Any
 ) -> ExpectationSuiteValidationResult:
-    import great_expectations as gx  # noqa: PLC0415
-
-    batch = context.data_sources.add_pandas(SUMS).add_dataframe_asset(SUMS)
-    suite = context.suites.add(_suite(SUMS, rules))
-    data = batch.add_batch_definition_whole_dataframe(SUMS)
-    definition = context.validation_definitions.add(
-        gx.ValidationDefinition(name=SUMS, data=data, suite=suite)
-    )
+    asset = context.data_sources.add_pandas(SUMS).add_dataframe_asset(SUMS)
+    batch = asset.add_batch_definition_whole_dataframe(SUMS)
     shown = {"result_format": "COMPLETE", "unexpected_index_column_names": list(_OF_SUMS)}
-    return definition.run(batch_parameters={"dataframe": sums}, result_format=shown, run_id=run)
+    return documented(context, _suite(SUMS, rules), batch, sums, shown, run)
 
 
 def _sums(rules: Mapping[str, Sequence[Rule]], names: Sequence[str]) -> pd.DataFrame:
@@ -192,10 +180,7 @@ def _outcomes_of_rows(
     for name, subjects in asked.items():
         of_rule = {subject: _of_table(results[name], name, subject) for subject in subjects}
         if not results[name].success and all(outcome.success for outcome in of_rule.values()):
-            failed = RuleOutcome(
-                False, errored=True, violations=None, error="it fails, and no table says where"
-            )
-            of_rule = dict.fromkeys(subjects, failed)
+            of_rule = dict.fromkeys(subjects, RuleOutcome.unchecked("it fails, and no table says where"))
         outcomes |= {(subject, name): outcome for subject, outcome in of_rule.items()}
     return outcomes
 
@@ -203,13 +188,13 @@ def _outcomes_of_rows(
 def _of_table(result: ExpectationValidationResult, rule: str, table: str) -> RuleOutcome:
     error = exception(result)
     if error is not None:
-        return RuleOutcome(False, errored=True, violations=None, error=error)
+        return RuleOutcome.unchecked(error)
     details = result.result["details"]
     counts = details["tables"].get(table, {})
     own = [dict(row) for row in details["samples"] if row["table"] == table]
     said = [row["why"].removeprefix(NOT_CHECKED) for row in own if row["kind"] == RULE]
     if counts.get("unchecked"):
-        return RuleOutcome(False, errored=True, violations=None, error=said[0] if said else None)
+        return RuleOutcome.unchecked(said[0] if said else None)
     checked = counts.get(CHANGE, 0) if rule in OF_CHANGES else None
     broken = counts.get("broken", 0)
     shown = ({name: value for name, value in row.items() if name not in {"table", "kind"}} for row in own)
@@ -231,11 +216,11 @@ def _outcomes_of_sums(
 def _of_sums(result: ExpectationValidationResult, rule: str, subject: str) -> RuleOutcome:
     error = exception(result)
     if error is not None:
-        return RuleOutcome(False, errored=True, violations=None, error=error)
+        return RuleOutcome.unchecked(error)
     wrong = [row for row in result.result.get("unexpected_index_list") or () if row["table"] == subject]
     for row in wrong:
         if row[rule] == _NOT_COUNTED:
-            return RuleOutcome(False, errored=True, violations=None, error=row["why"])
+            return RuleOutcome.unchecked(row["why"])
     samples = tuple({"source": row["of"], "why": row["why"]} for row in wrong[:SAMPLES])
     return RuleOutcome(not wrong, violations=sum(int(row[rule]) for row in wrong), samples=samples)
 

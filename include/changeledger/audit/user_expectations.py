@@ -8,7 +8,15 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from changeledger.audit.outcomes import Outcomes, RuleOutcome, exception, failure_severity
+from changeledger.audit.outcomes import (
+    Outcomes,
+    RuleOutcome,
+    documented,
+    exception,
+    failure_severity,
+    spark_batch,
+    with_samples,
+)
 from changeledger.audit.rules import SAMPLES, TABLE_RULES, Rule
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.config.tables import TableConfig
@@ -16,7 +24,6 @@ from changeledger.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from great_expectations.core import ExpectationValidationResult
-    from great_expectations.core.batch_definition import BatchDefinition
     from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
     from great_expectations.expectations.expectation import Expectation
     from pyspark.sql import DataFrame
@@ -77,9 +84,8 @@ def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bo
             expectations.append(_expectation(config))
         except Exception as error:  # noqa: BLE001 - whatever it is, the expectation has not been checked
             outcomes[asked.subject, config.rule] = _errored(error)
-    evaluate = _hidden if redact else _documented
     try:
-        results = evaluate(context, asked, expectations, run)
+        results = _results(context, asked, expectations, None if redact else run)
     except Exception as error:  # noqa: BLE001 - as above
         failed = _errored(error)
         outcomes = {(asked.subject, config.rule): failed for config in asked.expectations} | outcomes
@@ -91,42 +97,18 @@ def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bo
     return outcomes
 
 
-def _batch(context: AbstractDataContext, asked: Asked) -> BatchDefinition[Any]:
-    source = context.data_sources.add_spark(asked.name, persist=False)
-    return source.add_dataframe_asset(asked.name).add_batch_definition_whole_dataframe(asked.name)
-
-
-def _hidden(
-    context: AbstractDataContext,
-    asked: Asked,
-    expectations: list[Expectation],
-    _run: Any,
+def _results(
+    context: AbstractDataContext, asked: Asked, expectations: list[Expectation], run: Any
 ) -> list[ExpectationValidationResult]:
-    """Nothing is stored of it."""
+    """Without a run nothing is stored of them, and they have no values."""
     import great_expectations as gx  # noqa: PLC0415
 
     suite = gx.ExpectationSuite(name=asked.name, expectations=expectations)
-    batch = _batch(context, asked).get_batch({"dataframe": asked.frame()})
-    return batch.validate(suite, result_format="BOOLEAN_ONLY").results
-
-
-def _documented(
-    context: AbstractDataContext, asked: Asked, expectations: list[Expectation], run: Any
-) -> list[ExpectationValidationResult]:
-    import great_expectations as gx  # noqa: PLC0415
-
-    suite = context.suites.add(gx.ExpectationSuite(name=asked.name, expectations=expectations))
-    definition = context.validation_definitions.add(
-        gx.ValidationDefinition(name=asked.name, data=_batch(context, asked), suite=suite)
-    )
-    shown: dict[str, Any] = {
-        "result_format": "SUMMARY",
-        "partial_unexpected_count": SAMPLES,
-        "unexpected_index_column_names": list(asked.shown),
-        "return_unexpected_index_query": False,
-    }
-    parameters = {"dataframe": asked.frame()}
-    return definition.run(batch_parameters=parameters, result_format=shown, run_id=run).results
+    batch = spark_batch(context, asked.name)
+    if run is None:
+        frame = batch.get_batch({"dataframe": asked.frame()})
+        return frame.validate(suite, result_format="BOOLEAN_ONLY").results
+    return documented(context, suite, batch, asked.frame(), with_samples(asked.shown), run).results
 
 
 def _expectation(config: ExpectationConfig) -> Expectation:
@@ -146,7 +128,7 @@ def _expectation(config: ExpectationConfig) -> Expectation:
 def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
     error = exception(result)
     if error is not None:
-        return RuleOutcome(False, errored=True, violations=None, error=error)
+        return RuleOutcome.unchecked(error)
     details = result.result or {}
     violations = details.get("unexpected_count")
     if violations is None:
@@ -165,8 +147,7 @@ def _meta(result: ExpectationValidationResult) -> Mapping[str, Any]:
 
 
 def _errored(error: Exception) -> RuleOutcome:
-    said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
-    return RuleOutcome(False, errored=True, violations=None, error=said)
+    return RuleOutcome.unchecked(f"{type(error).__name__}: {error}".split("\n", 1)[0])
 
 
 def _redacted(error: str | None) -> str | None:

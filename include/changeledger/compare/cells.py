@@ -40,6 +40,11 @@ class CellHashes:
             self.present[rows] & has_row, self.numbers[rows], self.known[rows] & has_row[:, None]
         )
 
+    def differing(self, other: CellHashes) -> Bools:
+        """n x columns: known in both images, and not equal."""
+        unequal: Bools = self.known & other.known & (self.numbers != other.numbers)
+        return unequal
+
     def only(self, rows: Bools) -> CellHashes:
         """The same images, of these rows alone."""
         return CellHashes(self.present & rows, self.numbers, self.known & rows[:, None])

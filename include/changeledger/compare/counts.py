@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -68,19 +69,18 @@ def in_spans(what: str, numbers: npt.NDArray[np.int64], rows: Bools) -> dict[tup
 
 def added(tables: Sequence[pa.Table]) -> dict[tuple[str, int], int]:
     """The sums of counts of buckets."""
-    totals: dict[tuple[str, int], int] = {}
+    totals: Counter[tuple[str, int]] = Counter()
     for rows in tables:
         for what, number, n in zip(*(column(rows, name).to_pylist() for name in SCHEMA.names), strict=True):
-            totals[what, number] = totals.get((what, number), 0) + n
+            totals[what, number] += n
     return totals
 
 
 def summed(looks: Sequence[Mapping[tuple[str, int], int]]) -> dict[tuple[str, int], int]:
     """Of looks at different effects."""
-    totals: dict[tuple[str, int], int] = {}
+    totals: Counter[tuple[str, int]] = Counter()
     for look in looks:
-        for key, rows in look.items():
-            totals[key] = totals.get(key, 0) + rows
+        totals.update(look)
     return totals
 
 

@@ -108,10 +108,10 @@ class MakeEffects:
 
     def _changes_cells(self, before: CellHashes, after: CellHashes) -> Bools:
         """Whose images differ, or may: no mask names a large value, and no image before shows it."""
-        differing = before.known & after.known & (before.numbers != after.numbers)
+        differing = before.differing(after)
         large = np.array([(c.origin or c).sql_type.is_large for c in self.own], np.bool_)
         hidden = ~before.present[:, None] & after.known & large
-        changes: Bools = (differing | hidden).any(axis=1)
+        changes: Bools = np.asarray((differing | hidden).any(axis=1))
         return changes
 
     def _keys(self, struct: pa.StructArray) -> list[Numbers]:

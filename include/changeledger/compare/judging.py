@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from changeledger.compare import counts
-from changeledger.compare.cells import CellHashes
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects
 from changeledger.compare.matching import Pairs, is_same
@@ -99,8 +98,8 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
     )
     other_operation = both & (ops[0] != ops[1])
     same = both & ~other_operation & is_same(*befores) & is_same(*afters)
-    different = (_differ(*befores), _differ(*afters))
-    loose = (_differ(*text_befores), _differ(*text_afters))
+    different = (befores[0].differing(befores[1]), afters[0].differing(afters[1]))
+    loose = (text_befores[0].differing(text_befores[1]), text_afters[0].differing(text_afters[1]))
     unsent = (befores[0].known != befores[1].known) | (afters[0].known != afters[1].known)
     is_unknown = ~same & (
         unsent.any(axis=1)
@@ -130,9 +129,3 @@ def _of_side(values: npt.NDArray[Any], rows: Indices) -> npt.NDArray[Any]:
         return np.zeros(len(rows), values.dtype)
     side_values: npt.NDArray[Any] = np.where(rows >= 0, values[rows], values.dtype.type(0))
     return side_values
-
-
-def _differ(cells: CellHashes, other: CellHashes) -> Bools:
-    """n x columns: known on both sides, and not equal."""
-    unequal: Bools = cells.known & other.known & (cells.numbers != other.numbers)
-    return unequal

@@ -98,7 +98,7 @@ def _judged(
     size = len(source.rows)
     of = keys[versions.rows]
     source_cells, published_cells = cells.take(source.rows[of]), cells.take(versions.rows)
-    bad = _differ(source_cells, published_cells)
+    bad = source_cells.differing(published_cells)
     live = versions.right & versions.alive
     is_equal = live & (source.rows[of] >= 0) & ~bad.any(axis=1)
     is_there, has_version = source.rows >= 0, _any(of, size)
@@ -148,16 +148,10 @@ def _worst(cells: CellHashes, keys: Numbers, read: Indices, versions: _Versions,
         counts = ends - begins
         at = np.repeat(np.arange(len(several)), counts)
         version = live[np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[at]]
-        is_equal = ~_differ(cells.take(several[at]), cells.take(version)).any(axis=1)
+        is_equal = ~cells.take(several[at]).differing(cells.take(version)).any(axis=1)
         odd = np.delete(several, at[is_equal])[::-1]
         source[keys[odd]] = odd
     return source
-
-
-def _differ(cells: CellHashes, other: CellHashes) -> Bools:
-    """n x columns: known on both sides, and not equal."""
-    unequal: Bools = cells.known & other.known & (cells.numbers != other.numbers)
-    return unequal
 
 
 def _any(keys: Numbers, size: int) -> Bools:
