@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changeledger.airflow_ui import accepting
+from changeledger.airflow_ui import database_views
 from changeledger.airflow_ui.app import app
 from sourcelab.filled_store import FilledFeed
 from tests.airflow_ui.pages import SAME_ORIGIN, Installation
@@ -18,7 +18,7 @@ TABLES = ("dbo.customers", "dbo.orders")
 @pytest.fixture
 def shop(ledger: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """The feed disagrees with the reference in its first table. Airflow's log is its database."""
-    monkeypatch.setitem(app.dependency_overrides, accepting.LOGGED, lambda: None)
+    monkeypatch.setitem(app.dependency_overrides, database_views.LOGGED, lambda: None)
     reference = FilledFeed("shop_cdc", tables=TABLES, windows=2)
     other = FilledFeed("shop_ces", tables=TABLES, windows=2, trouble="differ", reference="shop_cdc")
     fill_in(ledger, reference, other)

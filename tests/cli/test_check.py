@@ -16,9 +16,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from changeledger.cli.check.connections import connection
 from changeledger.cli.check.outcome import FAILED, OK, WARNING, Check
-from changeledger.cli.check.sequence import checks
+from changeledger.cli.check.sequence import checks, connection
 from changeledger.cli.project.files import FEEDS, files, write
 from changeledger.model.errors import ConfigError
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
@@ -221,7 +220,7 @@ def test_a_file_that_is_wrong_and_a_connection_that_nobody_has(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    monkeypatch.setattr("changeledger.cli.check.connections._of_airflow", lambda _: None)
+    monkeypatch.setattr("changeledger.cli.check.sequence._of_airflow", lambda _: None)
     found = checked("shop_ces")
     assert found["connection"][0].result == FAILED
     assert "create the Airflow connection 'shop_kafka'" in found["connection"][0].remedy

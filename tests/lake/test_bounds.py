@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from changeledger.lake.bounds import between
+from changeledger.lake.writes import between
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from changeledger.airflow_ui import (
-    accepting,
     dag_views,
     database_views,
     feed_list,
@@ -29,17 +28,15 @@ _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
 # Each module of views has a router; its addresses begin below PREFIX.
-_VIEWS = (
+for views in (
     feed_list,
     feed_views,
     quarantine_views,
     release_views,
     row_views,
     database_views,
-    accepting,
     dag_views,
-)
-for views in _VIEWS:
+):
     app.include_router(views.router)
 
 

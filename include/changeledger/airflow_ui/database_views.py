@@ -1,17 +1,27 @@
-"""Do the feeds of a database agree, and may we switch?"""
+"""Do the feeds of a database agree, accepting that they do not, and may we switch?"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from airflow.api_fastapi.logging.decorators import action_logging
+from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from changeledger.airflow_ui import charts, row_links
-from changeledger.airflow_ui.access import Control, MayTriggerFeed, VisibleFeeds
+from changeledger.airflow_ui.access import (
+    FROM_THIS_PAGE,
+    MAY_SEE,
+    MAY_TRIGGER,
+    Control,
+    MayTriggerFeed,
+    TheFeed,
+    UserName,
+    VisibleFeeds,
+)
 from changeledger.airflow_ui.cutover_links import links_of
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.compare import verdicts
@@ -29,6 +39,8 @@ from changeledger.state.feeds import feeds_of
 from changeledger.state.verdict import LEAST_EVENTS, judge
 
 router = APIRouter()
+# In Airflow's audit log.
+LOGGED = action_logging("changeledger_accept")
 
 # Tables and days of a list; the rest is looked for by name, and in the chart.
 _TABLES = 100
@@ -102,6 +114,26 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
         worst=worst_comparison,
         may_accept=known.shown is not None and may_trigger(known.shown.feed),
     )
+
+
+@router.post("/feeds/{dag_id}/accept", dependencies=[MAY_SEE, FROM_THIS_PAGE, MAY_TRIGGER, Depends(LOGGED)])
+def accept(  # noqa: PLR0913, PLR0917 - what the form has
+    request: Request,
+    feed: TheFeed,
+    control: Control,
+    user: UserName,
+    reference: Annotated[str, Form()] = "",
+    table: Annotated[str, Form()] = "",
+    reason: Annotated[str, Form()] = "",
+) -> RedirectResponse:
+    """The next comparison begins behind what disagrees: in all tables of the feed, or in one."""
+    if not reason.strip():
+        raise HTTPException(422, "Say why: the reason is kept with the comparison.")
+    if not control.comparisons.accept(feed.database, reason.strip(), user, feed.feed, table):
+        raise HTTPException(409, "Nothing of it disagrees any more.")
+    pair = urlencode({"reference": reference, "feed": feed.feed})
+    root = root_of(request)
+    return RedirectResponse(f"{root}/agreement/{quote(feed.database, safe='')}?{pair}#tables", 303)
 
 
 def _findings(

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images
-from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, column, flags_of, taken, valid
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, column, flags_of, members, taken, valid
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -115,7 +115,7 @@ class MakeEffects:
         return changes
 
     def _keys(self, struct: pa.StructArray) -> list[Numbers]:
-        fields, cells = _fields(struct), []
+        fields, cells = members(struct), []
         for at in self.columns.key:
             cell, form = fields[self.own[at].name], self.columns.forms[at].value
             cells.append(cell if form is None else form(cell))
@@ -126,7 +126,7 @@ class MakeEffects:
         hashes: tuple[list[CellHashes], list[CellHashes]] = ([], [])
         for side in ("before", "after"):
             struct = rows.column(side)
-            fields = _fields(struct)
+            fields = members(struct)
             present, states = (
                 valid(struct),
                 images.states(rows.column(f"{side}_unknown_columns"), self._names),
@@ -142,10 +142,6 @@ class MakeEffects:
     @property
     def _names(self) -> list[str]:
         return [c.name for c in self.own]
-
-
-def _fields(struct: pa.StructArray) -> dict[str, pa.Array]:
-    return dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
 
 
 def _operations(rows: pa.RecordBatch) -> npt.NDArray[np.int32]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from changeledger.compare.rematch import FOUND_COLUMNS
 from changeledger.compare.verdicts import OPERATION
 from changeledger.kernels import display, images
-from changeledger.kernels.arrow import INSTANT, NAMES, RECORD, column, taken, valid
+from changeledger.kernels.arrow import NAMES, RECORD, arrow_type, column, members, taken, valid
 from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.model.change import RECORD_TYPE
 from changeledger.model.contract import Column
@@ -45,10 +45,9 @@ FINDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("other_source_position", RECORD_TYPE),
 )
 CELLS: Final = pa.list_(pa.struct([(name, pa.string()) for name in _CELL_NAMES]))
-_KINDS: Final = {
-    "binary": pa.binary(), "timestamp": INSTANT, "string": pa.string(), _CELLS: CELLS, RECORD_TYPE: RECORD,
-}  # fmt: skip
-FINDINGS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in FINDING_COLUMNS])
+FINDINGS: Final = pa.schema(
+    [(name, CELLS if kind == _CELLS else arrow_type(kind)) for name, kind in FINDING_COLUMNS]
+)
 
 # The columns of a ledger that are shown of a change, and what is shown.
 NEEDED: Final = (
@@ -104,13 +103,13 @@ class Show:
 
     def _texts(self, rows: pa.RecordBatch, side: str) -> pa.ListArray:
         struct, names = rows.column(side), [c.name for c in self.columns]
-        fields = dict(zip((f.name for f in struct.type), struct.flatten(), strict=True))
+        fields = members(struct)
         states = images.states(rows.column(f"{side}_unknown_columns"), names)
         return display.lists_of_texts([fields[name] for name in names], states, valid(struct))
 
 
 def _keys(keys: pa.StructArray) -> pa.StringArray:
-    cells = dict(zip((f.name for f in keys.type), keys.flatten(), strict=True))
+    cells = members(keys)
     texts = pa.array(display.keys_as_json(cells) if cells else ["{}"] * len(keys), pa.string())
     return pc.if_else(keys.is_valid(), texts, None)
 

@@ -119,6 +119,11 @@ def taken(array: pa.Array, rows: Indices) -> pa.Array:
     return array.take(pa.array(np.where(absent, 0, rows), mask=absent))
 
 
+def members(struct: pa.StructArray) -> dict[str, pa.Array]:
+    """The columns of a struct, NULL where it is."""
+    return dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
+
+
 def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
+from changeledger.config.object_path import store_members
 from changeledger.lake.shared_metadata import schema_in
-from changeledger.lake.stores import store_of
 
 
 @dataclass(frozen=True)
@@ -95,3 +95,9 @@ def alone(table: Table) -> TableMetadata:
             "last_updated_ms": 0,
         }
     )
+
+
+def store_of(table: Table) -> FileIO:
+    """How workers reach the table's files: with credentials of the store, also those that a REST catalog has
+    handed out, and without address and secrets of the catalog."""
+    return load_file_io(store_members(table.io.properties), table.location())

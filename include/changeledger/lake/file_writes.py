@@ -29,8 +29,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
 from changeledger.kernels.rows import as_batch
-from changeledger.lake.file_scans import alone
-from changeledger.lake.stores import store_of
+from changeledger.lake.file_scans import alone, store_of
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.spark.sinks import Gathered, Intake, packed
 

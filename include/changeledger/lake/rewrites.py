@@ -21,9 +21,8 @@ from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import COUNT, as_batch, counted
 from changeledger.kernels.touched import Known, Touched
 from changeledger.lake import scans
-from changeledger.lake.file_scans import Scan, alone
+from changeledger.lake.file_scans import Scan, alone, store_of
 from changeledger.lake.file_writes import FILES, Rewriting, Writing, files_in
-from changeledger.lake.stores import store_of
 from changeledger.model.change import quoted
 from changeledger.spark.rows import Asked, SparkRows, Workers
 

@@ -7,17 +7,17 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue
 from pyspark.sql import DataFrame
 
 from changeledger.kernels.rows import Rows, chosen
 from changeledger.lake import catalog, iceberg, refs, scans
-from changeledger.lake.bounds import between
 from changeledger.lake.file_writes import FILES, Writing, commit, files_in
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.rewrites import Ends, Rewrite
-from changeledger.model.change import quoted
+from changeledger.model.change import literal, quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark.rows import Asked, as_spark
 from changeledger.spark.session import for_small_data
@@ -25,6 +25,8 @@ from changeledger.spark.session import for_small_data
 # This many keys travel to the workers that write files again; more are joined by Spark.
 MOST_KEYS: Final = 200_000
 _DELETE: Final = "WHEN MATCHED THEN DELETE"
+# NaN stands between no two values.
+FLOATS: Final = frozenset({"float", "double"})
 
 
 class Keys(NamedTuple):
@@ -142,3 +144,28 @@ def _written_meanwhile(table: str) -> SourceUnavailable:
         f"another process has written {table} while this one was at it",
         "nothing: the next try reads the window again, in place of whatever is in the table",
     )
+
+
+def between(keys: pa.Table, columns: Sequence[tuple[str, str]]) -> list[str]:
+    """For each of the `columns` (name, Spark type) of the keys: does a row stand between their ends?
+
+    In Spark SQL, for Iceberg to pass over files by: a list of values or a join passes over none, for of a list
+    of more than 200 values Iceberg looks at none.
+    Nothing is said of a column without a value, of bytes, and of floating-point numbers.
+    """
+    conditions = []
+    for name, kind in columns:
+        if kind in FLOATS or pa.types.is_binary(keys.schema.field(name).type):
+            continue
+        ends = pc.min_max(keys.column(name)).as_py()
+        if ends["min"] is not None:
+            least, greatest = (sql_literal(ends[end], kind) for end in ("min", "max"))
+            conditions.append(f"{quoted(name)} BETWEEN {least} AND {greatest}")
+    return conditions
+
+
+def sql_literal(value: object, kind: str) -> str:
+    """The value in Spark SQL, of that Spark type."""
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return f"CAST({literal(str(value))} AS {kind})"

@@ -31,7 +31,7 @@ from changeledger.stages.auditing import resetting
 from changeledger.stages.auditing.asked import AskedTables
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
-from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
+from changeledger.stages.auditing.judging import Accounting, Judging, read_dispositions
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 
@@ -164,12 +164,14 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
     feed = ctx.feed
     states = ctx.control.sources.states(feed.feed).values()
     late = [state for state in states if state.is_late(state.at, feed.deadline)]
+    balances, faults, _ = accounting
+    is_replay = ctx.window.request.mode == "replay"
     joined = {row.table: row.lacking for row in ctx.control.feed_tables.lacking(feed.feed, ctx.window)}
     return (
         *conservation.source_rules(_reads(ctx, accounting), late),
         conservation.whole_tables(joined),
         *resetting.rules_of(ctx),
-        *feed_rules(feed, judging, accounting, is_replay=ctx.window.request.mode == "replay"),
+        *conservation.feed_rules(feed, balances, faults, judging.quarantined(), is_replay=is_replay),
     )
 
 

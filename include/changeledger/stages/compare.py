@@ -7,9 +7,12 @@ disagreement of theirs begins: it is open until they agree there, or somebody ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from changeledger.compare import positions
@@ -19,14 +22,16 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
+from changeledger.lake import catalog
+from changeledger.lake.parallel import parallel_map
+from changeledger.model import change
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.common.first_row import first_row
+from changeledger.stages.common.stored import Stored, first_row
 from changeledger.stages.comparison.findings import FindingsWriter
-from changeledger.stages.comparison.ledgers import ledgers
 from changeledger.stages.comparison.matching import Method
 from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range
 from changeledger.stages.comparison.tables import Pair, TablePair
@@ -48,7 +53,7 @@ def run(
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
     rows: list[ComparisonRow] = []
     with Workers(lambda: spark) as workers, FindingsWriter.opened(spark, workers, control) as writer:
-        feed_ledgers = ledgers(spark, workers, [reference, *others])
+        feed_ledgers = _ledgers(spark, workers, [reference, *others])
         reference_range, *ranges = workers.each(
             lambda feed: feed_range(feed, feed_ledgers[feed.feed]), [reference, *others]
         )
@@ -69,6 +74,35 @@ def run(
             f"tolerates it, or `changeledger compare {database.database} --accept REASON` accepts it",
         )
     return rows
+
+
+def _ledgers(spark: SparkSession, workers: Workers, feeds: Sequence[Feed]) -> dict[str, dict[str, Stored]]:
+    """What the tools have captured: by feed and table, in lower case, the ledgers that are there."""
+
+    def of_feed(feed: Feed) -> dict[str, Stored]:
+        return {table: _captured(spark, workers, name) for table, name in _names(feed).items()}
+
+    return dict(zip((f.feed for f in feeds), parallel_map(of_feed, feeds), strict=True))
+
+
+def _names(feed: Feed) -> dict[str, str]:
+    names = feed.names
+    tables = set(catalog.tables(feed.namespace))
+    return {table.lower(): own.changes for table, own in names.items() if own.changes in tables}
+
+
+def _captured(spark: SparkSession, workers: Workers, ledger: str) -> Stored:
+    """All but repairs."""
+    return replace(Stored.of(spark, workers, ledger), only=(_no_repairs, "flags"))
+
+
+def _no_repairs(rows: pa.RecordBatch) -> pa.RecordBatch:
+    flags = rows.column("flags")
+    # Of a list the parents of what is in it are the rows.
+    at = pc.list_parent_indices(flags).filter(pc.equal(pc.list_flatten(flags), change.REPAIRED))
+    stays = np.ones(len(rows), np.bool_)
+    stays[at.to_numpy()] = False
+    return rows.filter(pa.array(stays))
 
 
 def _faults(row: ComparisonRow) -> str:

@@ -32,9 +32,7 @@ from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.common.publishing import as_stated, secret_of
 from changeledger.stages.normalization import (
-    describing,
     mask_orders,
-    not_chosen,
     other_feeds,
     other_records,
     preparing,
@@ -61,7 +59,7 @@ def run(ctx: StageContext) -> None:
     # A table without a record in the window has its branch, too: the later stages expect it.
     published = {table: stated.published for table, stated in of_window.items()}
     unchanged = preparing.prepare(ctx, {**ctx.contracts(), **published})
-    describing.describe(ctx, of_window.values(), unchanged)
+    preparing.describe(ctx, of_window.values(), unchanged)
     records = ctx.workers.each(lambda of: _normalized(ctx, _published(ctx, of, of_window)), inputs)
     records += ctx.workers.each(partial(_normalized, ctx), repairing.inputs(ctx))
     _write(ctx, records)
@@ -116,7 +114,7 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:
         control.contracts.save_avro_schema(name, schema_id, avro_schema, ctx.id)
     return [
         *_inputs(ctx, discovered.records),
-        Input(None, None, not_chosen.named(ctx, together(discovered.others))),
+        Input(None, None, other_records.not_chosen(ctx, together(discovered.others))),
     ]
 
 

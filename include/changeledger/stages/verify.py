@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -18,7 +18,6 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
-from changeledger.lake import iceberg
 from changeledger.lake.refs import release_tag
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
@@ -27,8 +26,7 @@ from changeledger.model.table_names import DRIFT, REPAIRS, TableNames
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.common.first_row import first_row
-from changeledger.stages.common.stored import Readable, Stored
+from changeledger.stages.common.stored import Readable, Stored, first_row
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.published_rows import published_rows
@@ -239,7 +237,8 @@ class _Proving:
                 row.outcome = DRIFTED if self._is_grace_period_over(table) else WAITING
             if row.outcome == DRIFTED:
                 kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
-                wrong = concluded(proof.explained(judged), self._ledger(table), kernel)
+                tag = release_tag(table.release.id)
+                wrong = concluded(proof.explained(judged), self._at(table.names.changes, tag), kernel)
                 self.writer.add_drift(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
         self.writer.add_proof(row)
         return row
@@ -269,7 +268,8 @@ class _Proving:
 
     def _proof(self, table: _Table) -> Proof:
         kept, tag = self.snapshot.tables[table.in_source], release_tag(table.release.id)
-        columns, source = published_rows(table.feed, self._read(kept), kept["contract"], table.contract)
+        read = self._at(kept["name"], kept["snapshot"])
+        columns, source = published_rows(table.feed, read, kept["contract"], table.contract)
         for name, why in columns.left_out.items():
             log.warning("%s: %s: %s is not verified: %s", table.feed.feed, table.table, shown([name]), why)
         parts: dict[int, Readable] = {
@@ -283,12 +283,5 @@ class _Proving:
         fence = Fence(since, self.snapshot.until + _SLACK, *lsns)
         return Proof(parts, columns, fence)
 
-    def _read(self, kept: Mapping[str, Any]) -> Stored:
-        frame = iceberg.read(self.spark, kept["name"], snapshot=kept["snapshot"])
-        return Stored.of(self.writer.workers, kept["name"], frame, kept["snapshot"])
-
-    def _ledger(self, table: _Table) -> Stored:
-        return self._at(table.names.changes, release_tag(table.release.id))
-
-    def _at(self, table: str, tag: str) -> Stored:
-        return Stored.of(self.writer.workers, table, iceberg.read(self.spark, table, at=tag), tag)
+    def _at(self, table: str, at: int | str) -> Stored:
+        return Stored.of(self.spark, self.writer.workers, table, at)

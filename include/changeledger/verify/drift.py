@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import display
-from changeledger.kernels.arrow import GAPS, INSTANT, NAMES, RECORD, column
+from changeledger.kernels.arrow import GAPS, INSTANT, NAMES, arrow_type, column, table_schema
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.hashed import Hashes, by, hash_of
 from changeledger.model import change
@@ -59,12 +59,10 @@ REPAIR_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("since", "timestamp"),
 )
 _CELL: Final = pa.struct([(name, pa.string()) for name in ("name", "source", "published")])
-_KINDS: Final = {
-    "string": pa.string(), "binary": pa.binary(), "timestamp": INSTANT, RECORD_TYPE: RECORD, IMAGE: GAPS,
-    CELLS: pa.list_(_CELL),
-}  # fmt: skip
-DRIFTS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in DRIFT_COLUMNS])
-REPAIRS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in REPAIR_COLUMNS])
+DRIFTS: Final = pa.schema(
+    [(name, pa.list_(_CELL) if kind == CELLS else arrow_type(kind)) for name, kind in DRIFT_COLUMNS]
+)
+REPAIRS: Final = table_schema(REPAIR_COLUMNS)
 
 _OPERATIONS: Final = {MISSING: change.INSERT, EXTRA: change.DELETE, DIFFERS: change.UPDATE}
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeledger.compare.cells import hashed
 from changeledger.kernels import display, equality, images, order
-from changeledger.kernels.arrow import GAPS, Bools, Indices, column, flags_of, row_type, taken
+from changeledger.kernels.arrow import GAPS, Bools, Indices, column, flags_of, members, row_type, taken
 from changeledger.kernels.hashed import by
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -61,11 +61,8 @@ class SentAgain:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         of_runs = pc.is_in(batch.column("window_id"), value_set=pa.array(list(self.runs), pa.string()))
         rows = batch.filter(pc.and_(pc.equal(batch.column("operation"), change.SNAPSHOT), of_runs))
-        after = rows.column("after")
-        cells = dict(zip((f.name for f in after.type), after.flatten(), strict=True))
-        return _made(
-            rows, cells, {"unknown_columns": "after_unknown_columns", "sort_key": "sort_key"}, self.contract
-        )
+        names = {"unknown_columns": "after_unknown_columns", "sort_key": "sort_key"}
+        return _made(rows, members(rows.column("after")), names, self.contract)
 
 
 @dataclass(frozen=True)
@@ -104,8 +101,7 @@ class Judge:
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         rows = tables[ROWS]
-        image = column(rows, "image")
-        cells = dict(zip(self.contract.names, image.flatten(), strict=True))
+        cells = members(column(rows, "image"))
         is_version = column(rows, "change_id").is_valid().to_numpy(zero_copy_only=False)
         at, before = self._behind(rows, cells, is_version)
         is_deleted = flags_of(column(rows, "is_deleted").take(pa.array(before)))

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import literal, select
 
-from changeledger.cli.check import contracts, retention
-from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught
+from changeledger.cli.check import retention
+from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described
 from changeledger.cli.check.records import judged
 from changeledger.cli.decode import reader as decoding
 from changeledger.cli.decode.records import Row
@@ -59,7 +59,7 @@ def _connected(connection: Connection, database: JdbcDatabase) -> Checks[bool]:
 def _table(feed: Feed, dialect: TableDialect, database: JdbcDatabase) -> Checks[TableReader]:
     reader = dialect.reader(feed, database)
     for of_table in reader.tables:
-        yield contracts.described(of_table.writer_schema, f"{of_table.instance}: ")
+        yield described(of_table.writer_schema, f"{of_table.instance}: ")
     return reader
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from changeledger.model.column_names import shown
+from changeledger.model.contract import Contract
 from changeledger.model.errors import ChangeledgerError
 from changeledger.spark import failures
 
 OK: Final = "ok"
 WARNING: Final = "warning"
 FAILED: Final = "failed"
+
+_MOST_COLUMNS = 12
 
 Result = TypeVar("Result")
 
@@ -47,3 +51,18 @@ def caught(check: str, steps: Checks[Result]) -> Checks[Result | None]:
             raise
         yield failed(check, ours)
         return None
+
+
+def described(contract: Contract, where: str = "") -> Check:
+    """Key and types of a table. `where`: the change table that they were read from."""
+    check = f"table {contract.table}"
+    if not contract.key:
+        return Check(
+            check, FAILED, f"{where}nothing names its key",
+            f"state `key:` of {contract.table} in the feed's YAML",
+        )  # fmt: skip
+    key = ", ".join(f"{column.name} {column.type}" for column in contract.key)
+    others = [f"{shown([c.name])} {c.type}" for c in contract.columns if not c.key_position]
+    more = len(others) - _MOST_COLUMNS
+    listed = ", ".join(others[:_MOST_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+    return Check(check, OK, f"{where}key {key}; columns {listed or 'none beside'}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 
-from changeledger.cli.check.connections import connection
 from changeledger.cli.check.outcome import OK, Check, Checks, caught
-from changeledger.config.connection import Connection
+from changeledger.config.connection import Connection, connection_variable
 from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
@@ -17,6 +20,8 @@ from changeledger.jars.java import java
 from changeledger.model.errors import ConfigError
 from changeledger.model.wording import counted
 from changeledger.spark.session import jars
+
+_PATIENCE_SECONDS = 120
 
 
 def checks(name: str) -> Iterator[Check]:
@@ -57,3 +62,30 @@ def _connection(feed: Feed) -> Checks[Connection]:
     source = connection(feed.connection)
     yield Check("connection", OK, f"{feed.connection} exists, of the type {source.conn_type}")
     return source
+
+
+def connection(conn_id: str) -> Connection:
+    """From the environment, as a job gets it, else from Airflow's, which is in the environment afterwards.
+
+    Raises ConfigError if neither has it.
+    """
+    variable = connection_variable(conn_id)
+    if variable not in os.environ:
+        stored = _of_airflow(conn_id)
+        if stored is not None:
+            os.environ[variable] = stored
+    return Connection.named(conn_id)
+
+
+def _of_airflow(conn_id: str) -> str | None:
+    """As Airflow finds it, in a secrets backend or its database. None if it does not, or is not set up."""
+    command = [sys.executable, "-m", "airflow", "connections", "get", conn_id, "-o", "json"]
+    try:
+        answer = subprocess.run(  # noqa: S603 - Airflow's own command
+            command, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS
+        )
+        (row,) = json.loads(answer.stdout[answer.stdout.index("[") :])
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    known = ("conn_type", "host", "port", "schema", "login", "password")
+    return json.dumps({**{name: row.get(name) for name in known}, "extra": row.get("extra_dejson")})

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from changeledger.cli.check import contracts, retention
-from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught
+from changeledger.cli.check import retention
+from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described
 from changeledger.cli.check.records import judged
 from changeledger.cli.decode import reader
 from changeledger.cli.decode.results import of_input
@@ -163,7 +163,7 @@ def _tables(feed: Feed, inputs: Sequence[Input]) -> Checks[None]:
     for config in feed.tables:
         contract = known.get(config.table)
         if contract is not None:
-            yield contracts.described(contract)
+            yield described(contract)
         else:
             yield Check(
                 f"table {config.table}", WARNING, "no message of it is among those looked at",

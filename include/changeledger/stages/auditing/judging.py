@@ -24,7 +24,6 @@ from changeledger.audit import (
 from changeledger.audit.conservation import Balance
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
-from changeledger.config.feed import Feed
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, bucketed, count, kept
 from changeledger.kernels.rows import together as rows_together
@@ -248,9 +247,3 @@ def _among(parts: Mapping[str, Rows], name: str, hashes: Known) -> dict[str, Par
     """The rows whose column is one of these, by hash."""
     key = by(name)
     return {part: Part(rows.through(Among(key, hashes), rows.schema), key) for part, rows in parts.items()}
-
-
-def feed_rules(feed: Feed, judging: Judging, of_run: Accounting, *, is_replay: bool) -> list[Rule]:
-    return conservation.feed_rules(
-        feed, of_run.balances, of_run.faults, judging.quarantined(), is_replay=is_replay
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -13,6 +13,8 @@ from changeledger.control import LEASE_SECONDS, ControlStore, lease_heartbeat
 from changeledger.lake.publishing import complete
 from changeledger.stages.common.context import control_store
 
+# Gives Spark where it is needed.
+Session = Callable[[], SparkSession]
 # Of `release complete`, `rollback` and `reset`: one continues where the other one has died.
 _BY_HAND = "changeledger release complete, rollback or reset"
 

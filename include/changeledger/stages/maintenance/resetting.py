@@ -6,19 +6,12 @@ stand on main, until the audit of one of them has passed. Its release makes them
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pyspark.sql import SparkSession
-
 from changeledger.config.feed import Feed
 from changeledger.control import AskedReset, ResetRow
 from changeledger.lake.publishing import complete_releases
 from changeledger.model.errors import ConfigError
 from changeledger.stages.common.context import log
-from changeledger.stages.maintenance.releasing import by_hand
-
-# Gives Spark where it is needed.
-Session = Callable[[], SparkSession]
+from changeledger.stages.maintenance.releasing import Session, by_hand
 
 
 def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-from pyspark.sql import SparkSession
+from collections.abc import Iterable, Mapping, Sequence
 
 from changeledger.config.feed import Feed
 from changeledger.control import Asked, ReleaseRow
@@ -15,10 +13,7 @@ from changeledger.lake.refs import release_tag
 from changeledger.model.errors import ConfigError, ReleaseStuck
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import log
-from changeledger.stages.maintenance.releasing import by_hand
-
-# Gives Spark where it is needed.
-Session = Callable[[], SparkSession]
+from changeledger.stages.maintenance.releasing import Session, by_hand
 
 
 def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> ReleaseRow:

@@ -34,6 +34,23 @@ def of_no_table(rows: Rows) -> OtherRecords:
     return counted(kept(parts)[ledger_kernels.LEFT])[0]
 
 
+def not_chosen(ctx: StageContext, others: Rows) -> Rows:
+    """Decoded records of no table of the run; those of the feed's other tables say that nobody asked."""
+    if not ctx.window.request.partial:
+        return others
+    tables = [config.table.lower() for config in ctx.whole.tables if config not in ctx.feed.tables]
+    return others.through(partial(_not_chosen, tables=tables), others.schema)
+
+
+def _not_chosen(rows: pa.RecordBatch, tables: Sequence[str]) -> pa.RecordBatch:
+    is_other = pc.and_(
+        pc.equal(rows.column("reason"), change.TABLE_NOT_IN_FEED),
+        pc.is_in(pc.utf8_lower(rows.column("detail")), pa.array(tables, pa.string())),
+    )
+    reason = pc.if_else(is_other.fill_null(False), change.TABLE_NOT_CHOSEN, rows.column("reason"))
+    return rows.set_column(rows.schema.get_field_index("reason"), rows.schema.field("reason"), reason)
+
+
 def counted(rows: Rows, others: Sequence[Rows] = ()) -> tuple[OtherRecords, list[pa.Table]]:
     """By one job with the other rows that are collected."""
     by_batch, *collected = rows.through(_by_disposition, _COUNTED).collected_with(others)

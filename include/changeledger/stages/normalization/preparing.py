@@ -1,12 +1,13 @@
-"""The tables that a run will write: with their newest columns, and a branch of what normalize writes."""
+"""The tables that a run will write: their newest columns, a branch of what normalize writes, comments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import catalog, comments, iceberg, refs
 from changeledger.lake.parallel import parallel_map
 from changeledger.model import change
+from changeledger.model.comments import comments as comments_of
 from changeledger.model.contract import Contract
 from changeledger.stages.common import branches
 from changeledger.stages.common.context import StageContext
@@ -71,3 +72,15 @@ def _narrowed(ctx: StageContext, tables: _Wanted, known: Sequence[str]) -> set[s
     # Their snapshots hold columns that are gone now.
     ctx.control.windows.forget_stages_of_others(ctx.feed.feed, ctx.window)
     return catalog.existing(known)
+
+
+def describe(ctx: StageContext, contracts: Iterable[Contract], loaded: refs.Tables) -> None:
+    """Write comments into the catalog: where the tables of these contracts, which are as in the source, come
+    from. `loaded`: those that are known."""
+    feed = ctx.feed
+    tables = [
+        (table, comments_of(kind, contract, feed.database, feed.feed, feed.dialect))
+        for contract in contracts
+        for kind, table in ctx.names[contract.table]._asdict().items()
+    ]
+    parallel_map(lambda said: comments.write(*said, loaded.get(said[0])), tables)

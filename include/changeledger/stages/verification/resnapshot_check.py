@@ -14,7 +14,7 @@ from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, ProofRow, ReleaseRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, TOPIC
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import iceberg, scans
+from changeledger.lake import scans
 from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -91,7 +91,7 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered) 
     )
     if is_wrong:
         names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
-        ledger = _at(spark, writer.workers, names.changes, tag)
+        ledger = Stored.of(spark, writer.workers, names.changes, tag)
         conclude = drift.Conclude(writer.named(proof), release.created_at)
         wrong = concluded(outputs[resnapshot.WRONG], ledger, conclude)
         writer.add_drift(proof, wrong[drift.DRIFT_ROWS])
@@ -99,22 +99,16 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered) 
     return proof
 
 
-def _at(spark: SparkSession, workers: Workers, table: str, tag: str) -> Stored:
-    return Stored.of(workers, table, iceberg.read(spark, table, at=tag), tag)
-
-
 def _rows(spark: SparkSession, workers: Workers, redelivered: _Redelivered) -> Rows:
     """`resnapshot.schema`: the rows that were sent again, and the versions in history."""
     contract = redelivered.contract
-    names, tag = (
-        TableNames.of(redelivered.feed.namespace, contract.table),
-        release_tag(redelivered.release.id),
-    )
+    names = TableNames.of(redelivered.feed.namespace, contract.table)
+    tag = release_tag(redelivered.release.id)
     of_runs: BooleanExpression = reduce(Or, map(scans.of_window, redelivered.runs))
     brought = And(scans.is_equal("operation", change.SNAPSHOT), of_runs)
     columns, schema = [*contract.names, *resnapshot.OF_HISTORY], resnapshot.schema(contract)
-    again = _at(spark, workers, names.changes, tag).rows(resnapshot.OF_LEDGER, brought)
-    versions = _at(spark, workers, names.history, tag).rows(columns)
+    again = Stored.of(spark, workers, names.changes, tag).rows(resnapshot.OF_LEDGER, brought)
+    versions = Stored.of(spark, workers, names.history, tag).rows(columns)
     return together(
         [
             again.through(resnapshot.SentAgain(contract, redelivered.runs), schema),
