@@ -86,11 +86,6 @@ def confirm(question: str, answer: str, done: str) -> None:
         raise ConfigError(f"nothing was {done}: it was not confirmed", f"type {answer}, or say --yes")
 
 
-def fail(message: str) -> None:
-    print(escaped(message), file=sys.stderr)  # noqa: T201 - the command's own answer
-    sys.exit(1)
-
-
 def _show_progress() -> None:
     """Our own log lines on standard error, and nobody else's."""
     logging.getLogger().addHandler(logging.NullHandler())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -24,7 +25,7 @@ from changeledger.cli.commands import (
     status,
     tables,
 )
-from changeledger.cli.lake import fail
+from changeledger.cli.lake import say
 from changeledger.config.loopback import reach_directly
 from changeledger.console.encoding import escape_unknown
 from changeledger.console.leaving import leave
@@ -98,6 +99,7 @@ def main(argv: list[str] | None = None) -> None:
         ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
         if ours is None:
             raise
-        fail(f"{ours}{shell.note(ours)}")
+        say(f"{ours}{shell.note(ours)}")
+        sys.exit(1)
     if argv is None:
         leave(0)

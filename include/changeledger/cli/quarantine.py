@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
@@ -43,11 +42,7 @@ def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any
     schema = table_schema(
         [column for column in change.QUARANTINE_COLUMNS if not columns or column[0] in columns]
     )
-    meant: BooleanExpression = AlwaysTrue()
-    for name, value in chosen._asdict().items():
-        if value is not None:
-            meant = And(meant, scans.is_equal(name, value))
-    for batch in scans.batches(table, meant, schema):
+    for batch in scans.batches(table, chosen.condition, schema):
         yield from batch.to_pylist()
 
 

@@ -121,14 +121,6 @@ class LookUp:
     prefix: str
     schema: pa.Schema
 
-    @classmethod
-    def of_reference(cls) -> LookUp:
-        return cls("", OF_REFERENCE)
-
-    @classmethod
-    def of_other(cls) -> LookUp:
-        return cls(_OTHER, OF_BOTH)
-
     @property
     def id_column(self) -> str:
         return f"{self.prefix}change_id"
@@ -153,6 +145,9 @@ class LookUp:
             values = taken(cells, rows) if len(shown) else pa.nulls(len(findings), cells.type)
             findings = findings.append_column(f"{self.prefix}{name}", values)
         return {FOUND: findings.cast(self.schema)}
+
+
+LOOK_UPS: Final = (LookUp("", OF_REFERENCE), LookUp(_OTHER, OF_BOTH))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -18,9 +18,6 @@ from changeledger.config.folders import private
 from changeledger.config.settings import Settings
 from changeledger.model.wording import counted
 from changeledger.pages.escaping import escaped, json_line
-
-if TYPE_CHECKING:
-    pass
 
 # More than this is for a file, not for a terminal.
 MOST_ROWS = 100

@@ -149,8 +149,8 @@ def _written_meanwhile(table: str) -> SourceUnavailable:
 def between(keys: pa.Table, columns: Sequence[tuple[str, str]]) -> list[str]:
     """For each of the `columns` (name, Spark type) of the keys: does a row stand between their ends?
 
-    In Spark SQL, for Iceberg to pass over files by: a list of values or a join passes over none, for of a list
-    of more than 200 values Iceberg looks at none.
+    In Spark SQL, for Iceberg to pass over files by: a list of values or a join passes over none, since of a
+    list of more than 200 values Iceberg looks at none.
     Nothing is said of a column without a value, of bytes, and of floating-point numbers.
     """
     conditions = []

@@ -7,7 +7,8 @@ where to look: `link`, Airflow's page of the task or run, and `page`, the ledger
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -114,11 +115,9 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
     run = context.get("dag_run") or {}
     if run.get("run_type") == "backfill":
         return
-    try:
+    notify: Sequence[Notify] = ()
+    with _as_far_as_known():
         notify = named_feed(Settings().feeds, feed).notify
-    except ChangeledgerError as error:
-        log.warning("%s", error)
-        notify = ()
     told = {
         "feed": feed,
         "run": run.get("dag_run_id"),
@@ -140,12 +139,10 @@ def ended(feed: Feed, window: Window, stage: str, context: Mapping[str, Any], *,
 
 def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> None:
     """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
-    try:
+    waiting = []
+    with _as_far_as_known():
         states = _control().sources.states(feed.feed).values()
-    except ChangeledgerError as error:
-        log.warning("%s", error)
-        return
-    waiting = [state for state in states if state.is_late(state.at, feed.deadline)]
+        waiting = [state for state in states if state.is_late(state.at, feed.deadline)]
     if waiting:
         since = min(state.since for state in waiting if state.since)
         told = {
@@ -181,11 +178,9 @@ def recovered(
     notify: Sequence[Notify], subject: str, told: Mapping[str, Any], context: Mapping[str, Any]
 ) -> None:
     """Once after a failure that was told."""
-    try:
+    since = None
+    with _as_far_as_known():
         since = _control().notices.recovered(subject)
-    except ChangeledgerError as error:
-        log.warning("%s", error)
-        return
     if since is not None:
         link = getattr(context.get("ti"), "log_url", None)
         alert(notify, "recovered", subject, {**told, "since": since, "link": link}, context)
@@ -208,6 +203,15 @@ def alert(
             notifiers.tell(notifier, {**told, "subject": subject}, context)
 
 
+@contextmanager
+def _as_far_as_known() -> Iterator[None]:
+    """Logs what stores and settings say against it: people are told what is known without."""
+    try:
+        yield
+    except ChangeledgerError as error:
+        log.warning("%s", error)
+
+
 def _control() -> ControlStore:
     from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
 
@@ -217,11 +221,9 @@ def _control() -> ControlStore:
 
 def _since(subject: str, event: Event) -> datetime | None:
     """Since when the subject fails, of which people are told now."""
-    try:
+    with _as_far_as_known():
         return _control().notices.note(subject, event)
-    except ChangeledgerError as error:
-        log.warning("%s", error)
-        return None
+    return None
 
 
 def _first(audits: Sequence[AuditRow]) -> str | None:
@@ -239,28 +241,22 @@ def _window(feed: Feed, context: Context) -> Window | None:
 
 def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
     """For `status`, where the job itself has not said why: it was killed, or never begun."""
-    try:
+    with _as_far_as_known():
         control = _control()
         began = getattr(ti, "start_date", None) or datetime.now(UTC)
         if not control.failures.failed_since(feed.feed, ti.task_id, began):
             control.failures.save(feed.feed, window, ti.task_id, error or "it was ended from outside")
-    except ChangeledgerError as failure:
-        log.warning("%s", failure)
 
 
 def _settle(feed: Feed, window: Window, stage: str) -> list[AuditRow]:
     """The verdicts of an audit. Nobody will continue with the run: the feed's other runs may."""
-    try:
+    with _as_far_as_known():
         _control().leases.release(feed.feed, window.holder)
-    except ChangeledgerError as error:
-        log.warning("%s", error)
-        return []
-    return _audits(feed, window) if stage == "audit" else []
+        return _audits(feed, window) if stage == "audit" else []
+    return []
 
 
 def _audits(feed: Feed, window: Window) -> list[AuditRow]:
-    try:
+    with _as_far_as_known():
         return _control().audits.of_window(feed.feed, window)
-    except ChangeledgerError as error:
-        log.warning("%s", error)
-        return []
+    return []

@@ -33,7 +33,6 @@ from changeledger.model.misspelt import meant
 from changeledger.orchestration import links
 from changeledger.orchestration.ending import Failed, UnlessFinal
 from changeledger.orchestration.job_lines import JobLines
-from changeledger.orchestration.lake_connection import with_credentials
 from changeledger.spark.session import jars, local_conf
 
 if TYPE_CHECKING:
@@ -253,7 +252,24 @@ def _lake() -> dict[str, str]:
     if not settings.catalog_connection:
         return {}
     lake = _connection(settings.catalog_connection, "with the credentials of the lake in its `extra`")
-    return {"CHANGELEDGER_CATALOG": json.dumps(with_credentials(settings.catalog, lake))}
+    return {"CHANGELEDGER_CATALOG": json.dumps(_with_credentials(settings.catalog, lake))}
+
+
+def _with_credentials(catalog: Mapping[str, str], connection: Connection) -> dict[str, str]:
+    """The lake's catalog with the members of the connection's `extra`.
+
+    Host and password are a REST catalog's address and token; with a login they are a client's id and secret.
+    """
+    members = dict(catalog)
+    if connection.host:
+        members["uri"] = connection.host
+    if connection.password:
+        name = "credential" if connection.login else "token"
+        members[name] = ":".join(filter(None, (connection.login, connection.password)))
+    extra = connection.extra_dejson
+    return members | {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in extra.items()
+    }
 
 
 def _job_environment() -> dict[str, str]:

@@ -151,13 +151,10 @@ def compare_and_report(
 ) -> None:
     """What the job and the command both do. Raises FeedsDisagree, with the report written."""
     settings = Settings()
-
-    def write_report() -> None:
-        control = ControlStore(settings.control_url)
-        report = gather(spark, control, database, feeds)
-        write(report, database.report(settings).parent)
-
-    with page.written(write_report):
+    folder = database.report(settings).parent
+    with page.written(
+        lambda: write(gather(spark, ControlStore(settings.control_url), database, feeds), folder)
+    ):
         compare.run(spark, database, feeds, full)
 
 

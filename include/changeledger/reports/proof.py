@@ -115,13 +115,10 @@ def verify_and_report(
 ) -> None:
     """What the job and the command both do. Raises PublishedDrifts, with the page written."""
     settings = Settings()
-
-    def write_page() -> None:
-        control = ControlStore(settings.control_url)
-        report = gather(spark, control, database, feeds)
-        write(report, database.proofs(settings).parent)
-
-    with page.written(write_page):
+    folder = database.proofs(settings).parent
+    with page.written(
+        lambda: write(gather(spark, ControlStore(settings.control_url), database, feeds), folder)
+    ):
         verify.run(spark, database, feeds, what, only)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +30,9 @@ def pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
 
 def breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
     """(table, kind, changes) of published breaks of the image chain."""
-    return tuple(sorted(_counted(_columns(feed.lake.image_chain_breaks, "table", "kind"))))
+    rows = _columns(feed.lake.image_chain_breaks, "table", "kind")
+    counts = rows.group_by(rows.column_names).aggregate([([], "count_all")]).to_pylist()
+    return tuple(sorted(tuple(row.values()) for row in counts))
 
 
 def warnings(feed: Feed) -> dict[str, int]:
@@ -51,8 +52,3 @@ def _columns(table: str, *names: str) -> pa.Table:
     except NoSuchTableError:
         kinds = {"since": pa.timestamp("us", "UTC"), "flags": pa.list_(pa.string())}
         return pa.schema([(name, kinds.get(name, pa.string())) for name in names]).empty_table()
-
-
-def _counted(rows: pa.Table) -> Iterable[tuple[Any, ...]]:
-    counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])
-    return [tuple(row.values()) for row in counts.to_pylist()]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo
-from pyiceberg.table import Table
 
 from changeledger.config.feed import Feed
 from changeledger.lake import catalog
@@ -44,6 +43,14 @@ class Chosen(NamedTuple):
     table: str | None = None
     reason: str | None = None
     window_id: str | None = None
+
+    @property
+    def condition(self) -> BooleanExpression:
+        condition: BooleanExpression = AlwaysTrue()
+        for name, value in self._asdict().items():
+            if value is not None:
+                condition = And(condition, EqualTo(name, value))  # type: ignore[call-arg, arg-type]
+        return condition
 
 
 def summary(feed: Feed, most: int | None = None) -> Quarantine:
@@ -81,23 +88,7 @@ def records(feed: Feed, chosen: Chosen, count: int) -> list[dict[str, Any]]:
     table = catalog.found(feed.lake.quarantine)
     if table is None:
         return []
-    rows: list[dict[str, Any]] = _first(table, _condition(chosen), count).to_pylist()
-    return rows
-
-
-def _first(table: Table, where: BooleanExpression, count: int) -> pa.Table:
+    rows = table.scan(chosen.condition, limit=count).to_arrow()
     # The newest are the last that were added, and what people look for.
-    rows = table.scan(where, limit=count).to_arrow()
-    return rows.take(pc.sort_indices(rows, [("window_id", "descending")]))
-
-
-def _condition(chosen: Chosen) -> BooleanExpression:
-    meant: BooleanExpression = AlwaysTrue()
-    for name, value in _given(chosen):
-        meant = And(meant, EqualTo(name, value))  # type: ignore[call-arg, arg-type]
-    return meant
-
-
-def _given(chosen: Chosen) -> Iterator[tuple[str, str]]:
-    named: Mapping[str, str | None] = chosen._asdict()
-    return ((name, value) for name, value in named.items() if value is not None)
+    newest: list[dict[str, Any]] = rows.take(pc.sort_indices(rows, [("window_id", "descending")])).to_pylist()
+    return newest

@@ -56,7 +56,7 @@ def rows(lines: Iterable[str | bytes]) -> list[Row | Unreadable]:
 def _read(line: str | bytes, make: Any) -> Any:
     try:
         # Numbers keep their digits: none of them goes through a double.
-        fields = json.loads(line, parse_float=str, parse_int=_whole, object_pairs_hook=_members)
+        fields = json.loads(line, parse_float=str, parse_int=_Digits, object_pairs_hook=_members)
         if not isinstance(fields, dict):
             return Unreadable("the line is no JSON object")
         return make(fields)
@@ -79,10 +79,6 @@ class _Digits(str):
     """A whole number as it is written."""
 
     __slots__ = ()
-
-
-def _whole(digits: str) -> _Digits:
-    return _Digits(digits)
 
 
 def _message(fields: Mapping[str, Any]) -> Message:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from duckdb import DuckDBPyConnection, ParserException
 
@@ -64,10 +64,6 @@ class _Refused(Exception):
     """The statement is not run. Says why."""
 
 
-def _refuse(message: str) -> NoReturn:
-    raise _Refused(message)
-
-
 def _remedy(sql: str) -> str:
     # A tenth of a second to import: for a refusal only.
     from changeledger.read_only_sql.check import checked as checked_for_spark  # noqa: PLC0415
@@ -84,9 +80,11 @@ def _tree(connection: DuckDBPyConnection, text: str) -> dict[str, Any]:
     rows = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
     answer = json.loads(rows[0][0])
     if answer["error"] and answer["error_type"] == "parser":
-        _refuse(f"the statement cannot be read: {_shown_error(connection, text) or answer['error_message']}")
+        raise _Refused(
+            f"the statement cannot be read: {_shown_error(connection, text) or answer['error_message']}"
+        )
     if answer["error"] or len(answer["statements"]) != 1:
-        _refuse(f"`query` does not run {text[:_MOST] or 'nothing'}")
+        raise _Refused(f"`query` does not run {text[:_MOST] or 'nothing'}")
     return dict(answer["statements"][0]["node"])
 
 
@@ -114,9 +112,11 @@ def _tables(tree: dict[str, Any], states: dict[tuple[str, str], Address]) -> dic
             if len(path) == 1 and path[0] in queries:
                 continue
             if node.get("at_clause"):
-                _refuse(f"AT of {'.'.join(path)[:_MOST]} has neither a plain text nor a number")
+                raise _Refused(f"AT of {'.'.join(path)[:_MOST]} has neither a plain text nor a number")
             if len(path) != 3 or path[0] != catalog.NAME:
-                _refuse(f"{'.'.join(node['qualified_name']['path'])[:_MOST]} is not a table of the lake")
+                raise _Refused(
+                    f"{'.'.join(node['qualified_name']['path'])[:_MOST]} is not a table of the lake"
+                )
             schema, table = path[1:]
             tables[schema, table] = states.get((schema, table)) or Address(schema, table)
     return tables
@@ -140,11 +140,11 @@ def _nodes(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _require_listed(node: dict[str, Any]) -> None:
     kind, group = node.get("type"), node.get("class")
     if group is not None and group not in _EXPRESSIONS:
-        _refuse(f"it has a part that `query` does not run: {group.lower()}")
+        raise _Refused(f"it has a part that `query` does not run: {group.lower()}")
     if group is None and isinstance(kind, str) and kind not in _PARTS:
-        _refuse(f"it has a part that `query` does not run: {kind.lower()}")
+        raise _Refused(f"it has a part that `query` does not run: {kind.lower()}")
     if kind == "SHOW_REF" and (node.get("show_type") not in _SHOWN or not node.get("query")):
-        _refuse(f"`query` does not run SHOW {str(node.get('table_name') or '')[:_MOST]}".rstrip())
+        raise _Refused(f"`query` does not run SHOW {str(node.get('table_name') or '')[:_MOST]}".rstrip())
     if kind == "TABLE_FUNCTION":
         _require_function(node["function"]["function_name"], TABLES)
     elif "function_name" in node:
@@ -154,4 +154,4 @@ def _require_listed(node: dict[str, Any]) -> None:
 def _require_function(name: str, known: frozenset[str]) -> None:
     # Operators are functions whose names have no letter.
     if any(letter.isalpha() or letter == "_" for letter in name) and name.lower() not in known:
-        _refuse(f"{name[:_MOST]} is not among the functions that `query` runs")
+        raise _Refused(f"{name[:_MOST]} is not among the functions that `query` runs")

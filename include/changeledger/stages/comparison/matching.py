@@ -136,9 +136,8 @@ class Matching:
     def explained(self, wrong: Rows, named: Mapping[str, str]) -> Rows:
         """`findings.FINDINGS`."""
         own = (self.columns.reference, self.columns.other)
-        looks = (findings.LookUp.of_reference(), findings.LookUp.of_other())
         finding_rows = wrong
-        for side, columns, look in zip((self.reference, self.other), own, looks, strict=True):
+        for side, columns, look in zip((self.reference, self.other), own, findings.LOOK_UPS, strict=True):
             ids = finding_rows.through(look.ids, findings.IDS)
             rows = side.ledger.among(findings.NEEDED, "change_id", ids)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
