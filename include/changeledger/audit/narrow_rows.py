@@ -84,8 +84,8 @@ def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
     if of.key:
         cells["key"] = _placed(at, wrong, key_texts(column(of.rows, of.key).take(pa.array(wrong))))
     if of.position:
-        places = column(of.rows, of.position).take(pa.array(wrong))
-        cells["position"] = _placed(at, wrong, position_texts(places))
+        places = column(of.rows, of.position).take(pa.array(wrong)).to_pylist()
+        cells["position"] = _placed(at, wrong, [*map(position_text, places)])
     return _table(cells, len(at))
 
 
@@ -146,10 +146,6 @@ def key_texts(keys: pa.Array) -> list[str | None]:
         texts: list[str | None] = keys.to_pylist()
         return texts
     return [*keys_as_json({field.name: cell for field, cell in zip(keys.type, cells(keys), strict=True)})]
-
-
-def position_texts(records: pa.StructArray) -> list[str]:
-    return list(map(position_text, records.to_pylist()))
 
 
 def position_text(position: Mapping[str, Any] | None) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,6 @@ from pyiceberg.expressions import (
     IsNull,
     LessThan,
     LessThanOrEqual,
-    LiteralPredicate,
     Or,
 )
 
@@ -34,6 +33,17 @@ from changeledger.spark.rows import SparkRows, Workers
 Weight = tuple[int, int]
 
 _RUN = "window_id"
+
+# mypy takes pyiceberg's predicates for models, whose fields alone it sees.
+_OfName = Callable[[str], BooleanExpression]
+_OfValue = Callable[[str, object], BooleanExpression]
+is_null = cast(_OfName, IsNull)
+is_equal, is_before, is_behind = (
+    cast(_OfValue, EqualTo),
+    cast(_OfValue, LessThan),
+    cast(_OfValue, GreaterThan),
+)
+is_from, _is_up_to = cast(_OfValue, GreaterThanOrEqual), cast(_OfValue, LessThanOrEqual)
 
 
 def weight(table: str, run: str | None = None) -> Weight:
@@ -74,22 +84,6 @@ def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator
         yield from scan.rows(part)
 
 
-def is_equal(name: str, value: object) -> BooleanExpression:
-    return _bound(EqualTo, name, value)
-
-
-def is_behind(name: str, value: object) -> BooleanExpression:
-    return _bound(GreaterThan, name, value)
-
-
-def is_from(name: str, value: object) -> BooleanExpression:
-    return _bound(GreaterThanOrEqual, name, value)
-
-
-def is_before(name: str, value: object) -> BooleanExpression:
-    return _bound(LessThan, name, value)
-
-
 def are_near(touched: Touched, prefix: str = "") -> BooleanExpression:
     """Can a row have one of the keys, by the value of each column? Files of other rows are passed over.
 
@@ -114,18 +108,9 @@ def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
         condition = In(name, distinct.to_pylist()) if few else AlwaysTrue()  # type: ignore[call-arg, arg-type]
         if not pa.types.is_boolean(kind):
             bounds = pc.min_max(distinct).as_py()
-            condition = And(condition, _bound(GreaterThanOrEqual, name, bounds["min"]))
-            condition = And(condition, _bound(LessThanOrEqual, name, bounds["max"]))
+            condition = And(condition, is_from(name, bounds["min"]))
+            condition = And(condition, _is_up_to(name, bounds["max"]))
     return Or(condition, is_null(name)) if values.null_count else condition
-
-
-def is_null(name: str) -> BooleanExpression:
-    return IsNull(name)  # type: ignore[call-arg, arg-type]
-
-
-def _bound(kind: type[LiteralPredicate], name: str, value: object) -> BooleanExpression:
-    # mypy takes the predicates for models, whose fields alone it sees.
-    return kind(name, value)
 
 
 def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
