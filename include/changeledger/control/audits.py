@@ -26,8 +26,6 @@ class AuditResult(NamedTuple):
 
 
 class Audits(Part):
-    """Verdicts of windows."""
-
     def save(
         self, feed: str, window: Window, verdicts: Sequence[AuditResult], judged: BuiltSnapshots
     ) -> None:

@@ -69,8 +69,6 @@ class TableSums(NamedTuple):
 
 
 class Comparisons(Part):
-    """Comparisons of a control store."""
-
     def save(self, row: ComparisonRow) -> None:
         """Stores it in place of those that it covers."""
         covered = self.covered(row)

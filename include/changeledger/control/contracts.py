@@ -17,8 +17,6 @@ from changeledger.model.window import Window
 
 
 class Contracts(Part):
-    """Contracts, schemas and mask evidence of a control store."""
-
     def of_table(self, feed: str, table: str) -> Contract | None:
         """The contract of a table (`schema.table`) as the newest release has it."""
         with self._transaction() as session:

@@ -15,8 +15,6 @@ from changeledger.model.window import Window
 
 
 class Failures(Part):
-    """The last failure of each feed in a control store."""
-
     def save(self, feed: str, window: Window, stage: str, error: str) -> None:
         """In place of an earlier one of the feed."""
         self._save(feed, window.id, stage, error)

@@ -14,8 +14,6 @@ from changeledger.model.window import Window
 
 
 class FeedTables(Part):
-    """The tables of feeds in a control store."""
-
     def of_feed(self, feed: str) -> dict[str, FeedTableRow]:
         """All that the feed has ever listed, by name."""
         query = select(FeedTableRow).where(FeedTableRow.feed == feed).order_by(FeedTableRow.table)

@@ -34,8 +34,6 @@ _NOBODY = ""
 
 
 class Leases(Part):
-    """Leases on feeds."""
-
     def __init__(self, transactions: Transactions) -> None:
         super().__init__(transactions)
         self._process, self._tokens = transactions.process, transactions.tokens

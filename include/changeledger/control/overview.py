@@ -72,8 +72,6 @@ class FeedRows:
 
 
 class Overview(Part):
-    """Reads of a control store for pages."""
-
     def rows_of(self, feed: str, last: int) -> FeedRows:
         """Of a feed, with its `last` windows and releases."""
         return self.rows_of_feeds([feed], last)[feed]

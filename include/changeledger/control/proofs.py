@@ -26,8 +26,6 @@ class Proven(NamedTuple):
 
 
 class Proofs(Part):
-    """Snapshots of sources, and what they prove."""
-
     def save_snapshot(self, row: SnapshotRow) -> None:
         with self._transaction() as session:
             session.merge(row)

@@ -36,8 +36,6 @@ class ReleaseSummary(NamedTuple):
 
 
 class Releases(Part):
-    """Releases of feeds, those taken back among them."""
-
     def commit(
         self,
         feed: str,

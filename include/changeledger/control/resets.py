@@ -25,8 +25,6 @@ class AskedReset(NamedTuple):
 
 
 class Resets(Part):
-    """Resets of a control store."""
-
     def ask(self, feed: str, asked: AskedReset) -> ResetRow:
         """The feed's runs build their tables anew from now on, until one of them is released.
 

@@ -28,8 +28,6 @@ class Asked(NamedTuple):
 
 
 class Rollbacks(Part):
-    """Rollbacks of a control store."""
-
     def commit(
         self, feed: str, target: int, tables: Mapping[str, int], asked: Asked, in_lake: int = 0
     ) -> ReleaseRow:

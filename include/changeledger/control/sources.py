@@ -35,8 +35,6 @@ class ReadsInAll(NamedTuple):
 
 
 class Sources(Part):
-    """Reads, states and marks of sources."""
-
     def save_reads(self, feed: str, window: Window, reads: Iterable[SourceRead]) -> None:
         """In place of what an earlier try has read."""
         mine = ReadRow.feed == feed, ReadRow.window_id == window.id

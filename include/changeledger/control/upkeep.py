@@ -26,8 +26,6 @@ class Old(NamedTuple):
 
 
 class Upkeep(Part):
-    """Of all feeds, or one."""
-
     def windows_before(self, feed: str, moment: datetime) -> list[WindowRow]:
         """Opened before that moment, whatever became of them; the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.opened_at < moment)

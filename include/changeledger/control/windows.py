@@ -25,8 +25,6 @@ from changeledger.model.window import STAGES, Window
 
 
 class Windows(Part):
-    """Windows, positions and stages of a control store."""
-
     def open(
         self, feed: str, window: Window, from_position: Position | None, to_position: Position
     ) -> WindowRow:

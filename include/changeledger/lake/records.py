@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 
-def message_record(message: Callable[[str], Column] = F.col) -> Column:
-    """Where a raw Kafka message stands; `message` gives its columns, by their names in a raw table."""
+def message_record() -> Column:
+    """Where a raw Kafka message stands, of the columns of a raw table."""
     return F.struct(
-        message("topic").alias("source"),
-        message("partition").alias("partition"),
-        message("offset").alias("offset"),
+        F.col("topic").alias("source"),
+        "partition",
+        "offset",
         F.lit(None).cast("binary").alias("row"),
     )
 

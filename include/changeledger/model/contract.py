@@ -9,7 +9,7 @@ from pydantic import Field
 
 from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike, folded, shown
-from changeledger.model.errors import ContractError
+from changeledger.model.errors import ConfigError, ContractError
 from changeledger.model.misspelt import meant
 from changeledger.model.publishing import PublishRule
 from changeledger.model.sql_type import SqlType
@@ -75,6 +75,18 @@ class Contract(Strict):
     @property
     def key(self) -> tuple[Column, ...]:
         return tuple(sorted((c for c in self.columns if c.key_position), key=lambda c: c.key_position))
+
+    def key_named(self, cells: Mapping[str, str]) -> dict[str, str]:
+        """The cells by the names of the key's columns. Raises ConfigError if not each of these is named."""
+        names = {column.name.lower(): column.name for column in self.key}
+        named = {names.get(name.lower(), name): text for name, text in cells.items()}
+        if not names or set(named) != set(names.values()):
+            said = ", ".join(named) or "nothing"
+            raise ConfigError(
+                f"the key of {self.table} is {', '.join(names.values()) or 'not known'}; named was {said}",
+                f"name each column of the key once: {' '.join(f'{name}=...' for name in names.values())}",
+            )
+        return {name: named[name] for name in names.values()}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 
 def counted(number: int, noun: str) -> str:
     """`1 row`, `2,000 rows`. `noun`: in the singular, with a plural in -s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def shortened(text: str, most: int = 300) -> str:

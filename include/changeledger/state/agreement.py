@@ -104,7 +104,7 @@ def comparison_of(control: ControlStore, id: str, feeds: Collection[str]) -> Com
     return row if row is not None and {row.reference, row.feed} <= set(feeds) else None
 
 
-def findings(comparison_id: str, verdict: str = "", most: int = MOST_FINDINGS) -> list[dict[str, Any]]:
+def findings(comparison_id: str, verdict: str = "") -> list[dict[str, Any]]:
     """Rows of `compare.findings.FINDING_COLUMNS` of one comparison, in the order of the log."""
     table = catalog.found(FINDINGS)
     if table is None:
@@ -112,5 +112,5 @@ def findings(comparison_id: str, verdict: str = "", most: int = MOST_FINDINGS) -
     where: BooleanExpression = EqualTo("comparison_id", comparison_id)  # type: ignore[call-arg, arg-type]
     if verdict:
         where = And(where, EqualTo("verdict", verdict))  # type: ignore[call-arg, arg-type]
-    rows = table.scan(where, limit=most).to_arrow().to_pylist()
+    rows = table.scan(where, limit=MOST_FINDINGS).to_arrow().to_pylist()
     return sorted(rows, key=lambda row: (row["commit_lsn"] or b"", row["key"] or ""))

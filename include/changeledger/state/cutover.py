@@ -199,11 +199,11 @@ def _committed(releases: Iterable[ReleaseSummary]) -> Iterator[tuple[datetime, C
             yield row.completed_at or row.created_at, Committed(times.changes, times.points)
 
 
-def last_days(days: float, now: datetime | None = None) -> Period:
+def last_days(days: float) -> Period:
     """Raises ConfigError unless there are some."""
     if not 0 < days <= 3650:
         raise ConfigError(
             f"a period of {days:g} days is none", "name the days to look back, such as --days 14"
         )
-    until = (now or datetime.now(UTC)).replace(microsecond=0)
+    until = datetime.now(UTC).replace(microsecond=0)
     return Period(until - timedelta(days=days), until)

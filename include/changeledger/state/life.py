@@ -52,18 +52,6 @@ class Place:
             )
         return table
 
-    def key_of(self, cells: Mapping[str, str]) -> dict[str, str]:
-        """By the contract's names. Raises ConfigError if not each column of the key is named."""
-        names = {c.name.lower(): c.name for c in self.contract.key}
-        named = {names.get(name.lower(), name): text for name, text in cells.items()}
-        if not names or set(named) != set(names.values()):
-            said = ", ".join(named) or "nothing"
-            raise ConfigError(
-                f"the key of {self.table} is {', '.join(names.values()) or 'not known'}; named was {said}",
-                f"name each column of the key once: {' '.join(f'{name}=...' for name in names.values())}",
-            )
-        return {name: named[name] for name in names.values()}
-
 
 class Position(NamedTuple):
     """Where a change stands in its source's order; LSNs and sort key as hex."""
@@ -183,7 +171,7 @@ def placed(control: ControlStore, feed: str, table: str) -> Place:
 
 def life(place: Place, key: Mapping[str, str]) -> RowLife:
     """Raises ConfigError if the key is not named whole, or if its values are none of its types."""
-    named = place.key_of(key)
+    named = place.contract.key_named(key)
     ledger = place.ledger()
     wanted = {column.name: typed(named[column.name], column) for column in place.contract.key}
     rows = _rows(ledger, _is_key("key", place.contract.key, wanted))

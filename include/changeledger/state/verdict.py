@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from changeledger.control.outcomes import DRIFTED, PROVEN
 from changeledger.control.tables.feeds import FailureRow
-from changeledger.model.wording import counted
+from changeledger.model.wording import counted, listed
 from changeledger.state.cutover import CutoverFacts, FeedFacts
 
 GO: Final = "go"
@@ -228,9 +228,7 @@ def _notes_of(feed: FeedFacts) -> Iterator[Reason]:
 
 
 def _named(names: Iterable[str]) -> str:
-    known = list(names)
-    more = len(known) - _NAMED
-    return ", ".join(known[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return listed(list(names), _NAMED)
 
 
 def _at(moment: datetime) -> str:

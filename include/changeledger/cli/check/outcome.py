@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ChangeledgerError
+from changeledger.model.wording import listed
 from changeledger.spark import failures
 
 OK: Final = "ok"
@@ -63,6 +64,4 @@ def described(contract: Contract, where: str = "") -> Check:
         )  # fmt: skip
     key = ", ".join(f"{column.name} {column.type}" for column in contract.key)
     others = [f"{shown([c.name])} {c.type}" for c in contract.columns if not c.key_position]
-    more = len(others) - _MOST_COLUMNS
-    listed = ", ".join(others[:_MOST_COLUMNS]) + (f" and {more} more" if more > 0 else "")
-    return Check(check, OK, f"{where}key {key}; columns {listed or 'none beside'}")
+    return Check(check, OK, f"{where}key {key}; columns {listed(others, _MOST_COLUMNS) or 'none beside'}")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from changeledger.model.change import literal, quoted
 from changeledger.model.contract import Contract
-from changeledger.model.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -20,15 +19,7 @@ class OneKey:
     @classmethod
     def of(cls, contract: Contract, cells: Mapping[str, str]) -> OneKey:
         """Raises ConfigError if not each column of the key is named."""
-        names = {c.name.lower(): c.name for c in contract.key}
-        values = {names.get(name.lower(), name): value for name, value in cells.items()}
-        if not names or set(values) != set(names.values()):
-            raise ConfigError(
-                f"the key of {contract.table} is {', '.join(names.values()) or 'not known'}, and "
-                f"{', '.join(values)} was named",
-                f"name each column of the key once: {' '.join(f'{n}=...' for n in names.values())}",
-            )
-        return cls(contract, values)
+        return cls(contract, contract.key_named(cells))
 
     def columns(self, prefix: str = "", names: Mapping[str, str] | None = None) -> str:
         """In columns, or in fields after a `prefix`. `names`: as the table writes them, by lower case."""
