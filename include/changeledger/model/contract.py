@@ -12,7 +12,7 @@ from changeledger.model.column_names import alike, folded, shown
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.model.misspelt import meant
 from changeledger.model.publishing import PublishRule
-from changeledger.model.sql_type import SqlType
+from changeledger.model.sql_type import SqlType, holds
 from changeledger.model.table_names import RESERVED
 
 # Which end of a change mask holds the first columns (`kernels.masks`).
@@ -256,9 +256,9 @@ class Contract(Strict):
         was_large = old.length_stated and old.sql_type.is_large
         if old.spark_type == new.spark_type and was_large and not new.sql_type.is_large:
             return new.model_copy(update={"name": old.name, "type": old.type})
-        if old.spark_type == new.spark_type or _holds(new.spark_type, old.spark_type):
+        if old.spark_type == new.spark_type or holds(new.spark_type, old.spark_type):
             return new.model_copy(update={"name": old.name})
-        if _holds(old.spark_type, new.spark_type):
+        if holds(old.spark_type, new.spark_type):
             return new.model_copy(update={"name": old.name, "type": old.type})
         raise ContractError(
             f"{self.table}.{shown([old.name])} changed its type from {old.type} to {new.type}",
@@ -280,10 +280,6 @@ def _require_same_text(table: str, old: Column, new: Column) -> None:
         )
 
 
-# Spark's whole numbers in the order in which each holds the one before it.
-_WHOLE = ("smallint", "int", "bigint")
-
-
 def _wider(column: Column, other: Column) -> str | None:
     """The type that holds the values of both, as they are; None: neither does."""
     if column.type == other.type:
@@ -291,18 +287,6 @@ def _wider(column: Column, other: Column) -> str | None:
     for wide, narrow in ((column, other), (other, column)):
         # A real as a double is another number, and Spark has no tinyint.
         is_wide = wide.spark_type != "double" and wide.sql_type.base != "tinyint"
-        if is_wide and _holds(wide.spark_type, narrow.spark_type):
+        if is_wide and holds(wide.spark_type, narrow.spark_type):
             return wide.type
     return None
-
-
-def _holds(wide: str, narrow: str) -> bool:
-    """Does a lake column of type `wide` hold every value of `narrow`, by Iceberg's rules of promotion?"""
-    if wide in _WHOLE and narrow in _WHOLE:
-        return _WHOLE.index(wide) >= _WHOLE.index(narrow)
-    if (wide, narrow) == ("double", "float"):
-        return True
-    if wide.startswith("decimal") and narrow.startswith("decimal"):
-        wide_type, narrow_type = SqlType.parse(wide), SqlType.parse(narrow)
-        return wide_type.scale == narrow_type.scale and (wide_type.length or 0) >= (narrow_type.length or 0)
-    return False

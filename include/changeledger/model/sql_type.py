@@ -55,6 +55,8 @@ _SIZES = {
     "datetime2": (0, 7),
     "datetimeoffset": (0, 7),
 }
+# Spark's whole numbers in the order in which each holds the one before it.
+_WHOLE = ("smallint", "int", "bigint")
 
 
 class SqlType(NamedTuple):
@@ -125,3 +127,15 @@ class SqlType(NamedTuple):
     @property
     def is_max(self) -> bool:
         return self.base in _MAX_TYPES and self.length == -1
+
+
+def holds(wide: str, narrow: str) -> bool:
+    """Does a lake column of type `wide` hold every value of `narrow`, by Iceberg's rules of promotion?"""
+    if wide in _WHOLE and narrow in _WHOLE:
+        return _WHOLE.index(wide) >= _WHOLE.index(narrow)
+    if (wide, narrow) == ("double", "float"):
+        return True
+    if wide.startswith("decimal") and narrow.startswith("decimal"):
+        wide_type, narrow_type = SqlType.parse(wide), SqlType.parse(narrow)
+        return wide_type.scale == narrow_type.scale and (wide_type.length or 0) >= (narrow_type.length or 0)
+    return False
