@@ -22,6 +22,7 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 from changeledger.config.settings import Settings
+from changeledger.lake.known_manifests import MOST_TABLES
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.shared_metadata import shared
 from changeledger.lake.sql_catalog import KnownFilesCatalog
@@ -58,7 +59,7 @@ def with_snapshot(table: str, snapshot: int) -> Table:
     return _with_snapshot(_members(), table, snapshot, int(time.monotonic() // _KEPT))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=MOST_TABLES)
 def _with_snapshot(members: tuple[tuple[str, str], ...], table: str, snapshot: int, _: int) -> Table:
     loaded = _loaded(_opened(members), table)
     if loaded.snapshot_by_id(snapshot) is None:

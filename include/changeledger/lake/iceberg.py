@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from changeledger.lake import catalog, refs
+from changeledger.lake.known_manifests import MOST_TABLES
 from changeledger.model.change import literal, quoted
 
 Columns = Sequence[tuple[str, str]]
@@ -93,7 +94,7 @@ def _schema(table: Table) -> StructType:
     return from_arrow_schema(arrow_schema, prefer_timestamp_ntz=True)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=MOST_TABLES)
 def schema_of(columns: tuple[tuple[str, str], ...]) -> StructType:
     """The columns as Spark has them."""
     struct = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))

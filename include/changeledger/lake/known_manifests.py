@@ -13,9 +13,11 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-# Entries of manifests that are kept, some kilobytes each, and snapshots whose manifests are.
-_MOST_ENTRIES: Final = 10_000
-_MOST_SNAPSHOTS: Final = 512
+# Of so many tables a process keeps what it has read. A stage goes through those of its feed in turn, so with
+# one place less than tables each look reads again; a feed of 400 tables has 1,200, and those of its records.
+MOST_TABLES: Final = 4096
+# Entries of manifests that are kept, some kilobytes each.
+_MOST_ENTRIES: Final = 20_000
 
 
 def _size(entries: tuple[ManifestEntry, ...]) -> int:
@@ -23,7 +25,7 @@ def _size(entries: tuple[ManifestEntry, ...]) -> int:
 
 
 _entries: LRUCache[tuple[str, bool], tuple[ManifestEntry, ...]] = LRUCache(_MOST_ENTRIES, _size)
-_manifests: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(_MOST_SNAPSHOTS)
+_manifests: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(MOST_TABLES)
 
 
 def _place(manifest: ManifestFile, _: FileIO, discard_deleted: bool) -> tuple[str, bool]:

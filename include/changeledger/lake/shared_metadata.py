@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.snapshots import Snapshot
 
-from changeledger.lake.known_manifests import KnownSnapshot
+from changeledger.lake.known_manifests import MOST_TABLES, KnownSnapshot
 
 
 class SharedMetadata(TableMetadataV2):
@@ -34,13 +34,13 @@ class SharedMetadata(TableMetadataV2):
         return metadata_in, (self.model_dump_json(),)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=MOST_TABLES)
 def metadata_in(text: str) -> TableMetadata:
     """The metadata of its JSON."""
     return SharedMetadata.model_validate_json(text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=MOST_TABLES)
 def schema_in(text: str) -> Schema:
     """The schema of its JSON."""
     return Schema.model_validate_json(text)

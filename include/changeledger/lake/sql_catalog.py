@@ -7,7 +7,7 @@ one. So only files that are not known yet are read and parsed.
 from __future__ import annotations
 
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cachetools import LRUCache
 from pyiceberg.catalog import Catalog
@@ -19,10 +19,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
 from sqlalchemy import select
 
+from changeledger.lake.known_manifests import MOST_TABLES
 from changeledger.lake.shared_metadata import shared
-
-# Tables whose newest metadata is kept.
-_MOST: Final = 1024
 
 
 class _Known(NamedTuple):
@@ -36,7 +34,7 @@ class KnownFilesCatalog(SqlCatalog):
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
-        self._known: LRUCache[Identifier, _Known] = LRUCache(_MOST)
+        self._known: LRUCache[Identifier, _Known] = LRUCache(MOST_TABLES)
         self._lock = Lock()
 
     def load_table(self, identifier: str | Identifier) -> Table:
