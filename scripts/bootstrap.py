@@ -8,6 +8,7 @@ kept inside the project folder, nothing is needed from or written to the home fo
 from __future__ import annotations
 
 import argparse
+import compileall
 import fcntl
 import hashlib
 import json
@@ -153,6 +154,8 @@ def set_up(configurations: list[str], *, renew_lock: bool) -> None:
         # Two calls of make at once: the second waits for the first, then finds everything there.
         fcntl.flock(lock_file, fcntl.LOCK_EX)
         ensure_python()
+        # As the packages are; only what has changed.
+        compileall.compile_dir(PROJECT / "include", quiet=1)
         if renew_lock:
             lock(JARS, ivy_jar(), java_command, LOGS / "ivy.log")
         if configurations:

@@ -23,6 +23,7 @@ from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
 from changeledger.console.encoding import escape_unknown
+from changeledger.console.garbage import collect_rarely
 from changeledger.console.leaving import leave
 from changeledger.console.terminal import Lines
 from changeledger.model.errors import ChangeledgerError, ConfigError, LeaseLost, SparkNeeded, SparkUnavailable
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from changeledger.stages.common.context import HeldLease
 
 log = logging.getLogger("changeledger")
+# A job's script imports its stage after this frame, which takes most of a second.
+collect_rarely()
 
 
 Stage = Callable[["Callable[[], SparkSession]", Feed, Window, "HeldLease"], bool | None]

@@ -28,6 +28,7 @@ from changeledger.cli.commands import (
 from changeledger.cli.lake import say
 from changeledger.config.loopback import reach_directly
 from changeledger.console.encoding import escape_unknown
+from changeledger.console.garbage import collect_rarely
 from changeledger.console.leaving import leave
 from changeledger.model.errors import ChangeledgerError
 from changeledger.spark import failures
@@ -88,6 +89,8 @@ def _options(
 
 def main(argv: list[str] | None = None) -> None:
     """Run one command: returns when all is done, else ends the process with one of `_CODES`."""
+    # Commands import most of what they need when they run.
+    collect_rarely()
     reach_directly()
     escape_unknown()
     try:

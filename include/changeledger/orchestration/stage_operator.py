@@ -34,8 +34,9 @@ class StageOperator(JobOperator):
 
     def __init__(self, *, stage: str, feed: Feed, **kwargs: Any) -> None:
         super().__init__(job=stage, arguments=[], name=f"changeledger-{feed.feed}-{stage}", **kwargs)
-        # An idle window ends with it, and costs no Spark.
-        self.asks_first = stage == "extract"
+        # An idle window ends with extract, and costs no Spark. Publish moves refs; only where messages waited
+        # and in replays and repairs it counts records by Spark.
+        self.asks_first = stage in ("extract", "publish")
         if stage == "audit":
             self.operator_extra_links = (DataDocsLink(),)
         self.stage = stage

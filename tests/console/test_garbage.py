@@ -1,0 +1,25 @@
+"""Jobs and commands look for garbage rarely; a program that imports the library keeps its own setting."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def threshold_after(program: str) -> int:
+    program = f"{program}; import gc; print(gc.get_threshold()[0])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return int(ended.stdout.split()[-1])
+
+
+@pytest.mark.parametrize(
+    "program", ["import changeledger.job", "from changeledger.cli.main import main; main(['--version'])"]
+)
+def test_jobs_and_commands_look_rarely(program: str) -> None:
+    assert threshold_after(program) == 50_000
+
+
+def test_the_library_leaves_it() -> None:
+    assert threshold_after("import changeledger.reader, changeledger.cli.main") == threshold_after("pass")
