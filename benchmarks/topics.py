@@ -38,6 +38,9 @@ def fill(bootstrap: str, topic: str, messages: Path, number: int = 1) -> None:
             key = _KEY.search(line)
             assert key is not None, "every message has a row"
             begin = BEGIN + timedelta(hours=at * number // size, seconds=1)
+            # A quarter of the queue is free, or is waited for.
+            while len(producer) > 750_000:
+                producer.poll(1)
             producer.produce(
                 topic, line[:-1], b'{"id":%s}' % key[1], crc32(key[1]) % PARTITIONS,
                 timestamp=int(begin.timestamp() * 1000),

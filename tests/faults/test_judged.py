@@ -26,7 +26,7 @@ from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.lab import State
-from tests.integration.line import cdc_feed, lake_name, run, window
+from tests.integration.line import cdc_feed, lake_name, run, window, without_spark
 from tests.lake_states import lake_of
 from tests.stored_rows import stored_rows
 
@@ -44,10 +44,15 @@ def log() -> Log:
 
 
 class Built(NamedTuple):
-    """`released`: one window is published, and changes wait for the next; `judged`: that one, `over`, too."""
+    """`released`: one window is published, and changes wait for the next; `judged`: that one, `over`, too.
+
+    `new`: the first window, `first`, is judged, and nothing is published.
+    """
 
     source: Postgres
     files: Path
+    new: State
+    first: Window
     released: State
     judged: State
     over: Window
@@ -65,12 +70,15 @@ def built(
     now = State(folder / "now")
     with pytest.MonkeyPatch.context() as patch:
         session, feed = lake_of(spark, now, folder / "files", patch), feed_of(source, patch)
-        run(session, feed, window())
+        first = window()
+        run(session, feed, first, (*BUILD, audit))
+        new = now.copy(folder / "new")
+        publish.run(session, feed, first)
         sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
         released = now.copy(folder / "released")
         over = window()
         run(session, feed, over, (*BUILD, audit))
-    return Built(source, folder / "files", released, now, over)
+    return Built(source, folder / "files", new, first, released, now, over)
 
 
 def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
@@ -129,6 +137,24 @@ def published_whole(feed: Feed, log: Log) -> None:
     pointer = stored_rows(feed.lake.releases)
     assert max(row["release"] for row in pointer) == release.id
     assert len(pointer) == len({row["release"] for row in pointer})
+
+
+def test_spark_is_asked_for_before_the_commit_point(
+    spark: SparkSession,
+    built: Built,
+    feed: Feed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A first release makes the feed's table of releases: the task starts once more, and publishes it."""
+    session = lake_of(spark, built.new.copy(tmp_path), built.files, monkeypatch)
+    with pytest.raises(AssertionError, match="Spark was started"):
+        publish.run(without_spark, feed, built.first)
+    assert control().releases.latest(feed.feed) is None
+    assert publish.run(session, feed, built.first) is None, "something was left to do"
+    release = control().releases.latest(feed.feed)
+    assert release is not None
+    assert release.completed
 
 
 def test_a_stage_run_again_needs_another_verdict(

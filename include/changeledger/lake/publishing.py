@@ -151,13 +151,18 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
     )
 
 
+def make_pointer(session: Callable[[], SparkSession], feed: str) -> None:
+    """The feed's table of releases, if it has none. That takes Spark: a run asks for it before it commits."""
+    pointer = FeedTables.of(feed).releases
+    if catalog.found(pointer) is None:
+        iceberg.create(session(), pointer, RELEASE_COLUMNS)
+
+
 def _point_to(session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow) -> None:
     """Name the release in the feed's table of releases, once."""
+    make_pointer(session, release.feed)
     pointer = FeedTables.of(release.feed).releases
-    known = catalog.found(pointer)
-    if known is None:
-        iceberg.create(session(), pointer, RELEASE_COLUMNS)
-    elif known.scan(is_equal("release", release.id), ("release",)).count():
+    if catalog.load(pointer).scan(is_equal("release", release.id), ("release",)).count():
         return
     window = control.windows.row_of_id(release.feed, release.window_id)
     assert window is not None, "a release is of a window"
