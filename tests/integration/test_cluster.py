@@ -144,10 +144,15 @@ def lose(run: Submitted, stage: str, what: str, workers: list[Worker]) -> None:
     All stand still from the end of the stage before, so that the one that is lost never ends its task. The
     first task of all takes seconds, and Spark gives none while all stand still.
     """
+
+    def is_known(worker: Worker) -> bool:
+        return any(run.is_known(name) for _, name in worker.executors())
+
     before = list(STAGES_WITH_TASKS[: STAGES_WITH_TASKS.index(stage)])
     until(lambda: run.done == before or not run.running)
     assert run.done == before, (run.done, run.failure)
-    until(lambda: any(run.is_known(name) for worker in workers for _, name in worker.executors()))
+    # Before the first task all are waited for: it may go to any.
+    until(lambda: any(map(is_known, workers)) if before else all(map(is_known, workers)))
     still = {
         name: (worker, process)
         for worker in workers
