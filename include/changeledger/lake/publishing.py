@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake.conditions import is_equal
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.refs import release_tag
-from changeledger.lake.scans import is_equal
 from changeledger.model.errors import ReleaseStuck
 from changeledger.model.table_names import FeedTables
 from changeledger.model.window import branch_of

@@ -20,7 +20,7 @@ from changeledger.kernels.arrow import Bools, column, flags_of, valid
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import COUNT, as_batch, counted
 from changeledger.kernels.touched import Known, Touched
-from changeledger.lake import scans
+from changeledger.lake import conditions, scans
 from changeledger.lake.file_scans import Scan, alone, store_of
 from changeledger.lake.file_writes import FILES, Rewriting, Writing, files_in
 from changeledger.model.change import quoted
@@ -40,8 +40,8 @@ class Ends(NamedTuple):
 
     @property
     def where(self) -> BooleanExpression:
-        is_open = scans.is_null(self.column)
-        return is_open if self.since is None else Or(is_open, scans.is_from(self.column, self.since))
+        is_open = conditions.is_null(self.column)
+        return is_open if self.since is None else Or(is_open, conditions.is_from(self.column, self.since))
 
     @property
     def sql(self) -> str:

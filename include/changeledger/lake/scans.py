@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,19 +13,13 @@ from pyiceberg.expressions import (
     AlwaysTrue,
     And,
     BooleanExpression,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
     Or,
 )
 
 from changeledger.kernels.rows import BatchKernel
 from changeledger.kernels.touched import Touched
 from changeledger.lake import catalog, summaries
+from changeledger.lake.conditions import is_among, is_equal, is_from, is_null, is_up_to
 from changeledger.lake.file_scans import Scan
 from changeledger.spark.rows import SparkRows, Workers
 
@@ -33,17 +27,6 @@ from changeledger.spark.rows import SparkRows, Workers
 Weight = tuple[int, int]
 
 _RUN = "window_id"
-
-# mypy takes pyiceberg's predicates for models, whose fields alone it sees.
-_OfName = Callable[[str], BooleanExpression]
-_OfValue = Callable[[str, object], BooleanExpression]
-is_null = cast(_OfName, IsNull)
-is_equal, is_before, is_behind = (
-    cast(_OfValue, EqualTo),
-    cast(_OfValue, LessThan),
-    cast(_OfValue, GreaterThan),
-)
-is_from, _is_up_to = cast(_OfValue, GreaterThanOrEqual), cast(_OfValue, LessThanOrEqual)
 
 
 def weight(table: str, run: str | None = None) -> Weight:
@@ -105,11 +88,11 @@ def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
     distinct = pc.unique(values).drop_null()
     condition: BooleanExpression = AlwaysFalse()
     if len(distinct):
-        condition = In(name, distinct.to_pylist()) if few else AlwaysTrue()  # type: ignore[call-arg, arg-type]
+        condition = is_among(name, distinct.to_pylist()) if few else AlwaysTrue()
         if not pa.types.is_boolean(kind):
             bounds = pc.min_max(distinct).as_py()
             condition = And(condition, is_from(name, bounds["min"]))
-            condition = And(condition, _is_up_to(name, bounds["max"]))
+            condition = And(condition, is_up_to(name, bounds["max"]))
     return Or(condition, is_null(name)) if values.null_count else condition
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pyiceberg.expressions import And, BooleanExpression, EqualTo
+from pyiceberg.expressions import And
 
 from changeledger.compare.positions import said
 from changeledger.compare.verdicts import VERDICTS
@@ -18,6 +18,7 @@ from changeledger.control.comparisons import Day, PairOutcome
 from changeledger.control.outcomes import GRAVITY, last_proofs, worst_comparison
 from changeledger.control.tables.feeds import FailureRow
 from changeledger.lake import catalog
+from changeledger.lake.conditions import is_equal
 from changeledger.model.table_names import FINDINGS
 
 MOST_FINDINGS: Final = 200
@@ -109,8 +110,8 @@ def findings(comparison_id: str, verdict: str = "") -> list[dict[str, Any]]:
     table = catalog.found(FINDINGS)
     if table is None:
         return []
-    where: BooleanExpression = EqualTo("comparison_id", comparison_id)  # type: ignore[call-arg, arg-type]
+    where = is_equal("comparison_id", comparison_id)
     if verdict:
-        where = And(where, EqualTo("verdict", verdict))  # type: ignore[call-arg, arg-type]
+        where = And(where, is_equal("verdict", verdict))
     rows = table.scan(where, limit=MOST_FINDINGS).to_arrow().to_pylist()
     return sorted(rows, key=lambda row: (row["commit_lsn"] or b"", row["key"] or ""))

@@ -12,13 +12,14 @@ from datetime import datetime
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, IsNull
+from pyiceberg.expressions import And, BooleanExpression
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import Table
 
 from changeledger.control import ControlStore
 from changeledger.kernels import display
 from changeledger.lake import catalog
+from changeledger.lake.conditions import is_among, is_equal, is_null
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
@@ -176,7 +177,7 @@ def life(place: Place, key: Mapping[str, str]) -> RowLife:
     wanted = {column.name: typed(named[column.name], column) for column in place.contract.key}
     rows = _rows(ledger, _is_key("key", place.contract.key, wanted))
     # Truncates have no key, and few files have one.
-    rows += _rows(ledger, IsNull(f"key.{place.contract.key[0].name}"))  # type: ignore[call-arg, arg-type]
+    rows += _rows(ledger, is_null(f"key.{place.contract.key[0].name}"))
     changes = [_change(place, row) for row in rows]
     changes += [_change(place, row, leaves=True) for row in _leaving(ledger, place.contract.key, wanted)]
     changes.sort(key=lambda row_change: (row_change.position.sort_key, row_change.change_id))
@@ -187,12 +188,11 @@ def key_of_change(place: Place, change_id: str, lsn: str = "", *, before: bool =
     """`lsn`: its commit LSN as hex, by which files are passed over; `before`: the key that the row had before
     the change moved it. Raises ConfigError if no such change is published."""
     ledger, side = place.ledger(), "previous_key" if before else "key"
-    wheres = [EqualTo("change_id", change_id)]  # type: ignore[call-arg, arg-type]
+    where = is_equal("change_id", change_id)
     try:
-        wheres += [EqualTo("commit_lsn", bytes.fromhex(lsn))] if lsn else []  # type: ignore[call-arg, arg-type]
+        where = And(where, is_equal("commit_lsn", bytes.fromhex(lsn))) if lsn else where
     except ValueError:
         raise ConfigError(f"{lsn!r} is no LSN", "follow the link on the page again") from None
-    where = wheres[0] if len(wheres) == 1 else And(*wheres)
     keys = ledger.scan(where, selected_fields=(side,), limit=1).to_arrow().column(side).to_pylist()
     if not keys or keys[0] is None:
         raise ConfigError(
@@ -240,8 +240,8 @@ def _is_key(side: str, key: Sequence[Column], wanted: Mapping[str, Any]) -> Bool
 def _is_equal(name: str, column: Column, value: Any) -> BooleanExpression:
     if column.sql_type.base == "uniqueidentifier":
         # Each tool writes them in a case of its own.
-        return In(name, {value, value.upper(), value.lower()})  # type: ignore[call-arg, arg-type]
-    return EqualTo(name, value)  # type: ignore[call-arg, arg-type]
+        return is_among(name, {value, value.upper(), value.lower()})
+    return is_equal(name, value)
 
 
 def _change(place: Place, row: Mapping[str, Any], *, leaves: bool = False) -> RowChange:

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 
 from changeledger.config.feed import Feed
 from changeledger.lake import catalog
+from changeledger.lake.conditions import is_equal
 
 # Records that a page counts.
 MOST: Final = 200_000
@@ -49,7 +50,7 @@ class Chosen(NamedTuple):
         condition: BooleanExpression = AlwaysTrue()
         for name, value in self._asdict().items():
             if value is not None:
-                condition = And(condition, EqualTo(name, value))  # type: ignore[call-arg, arg-type]
+                condition = And(condition, is_equal(name, value))
         return condition
 
 

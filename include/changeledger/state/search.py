@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-from pyiceberg.expressions import BooleanExpression, EqualTo, Or
+from pyiceberg.expressions import Or
 from pyiceberg.io.pyarrow import ArrowScan
 
 from changeledger.lake import catalog
+from changeledger.lake.conditions import is_equal
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import TableNames
 from changeledger.state.cells import key_texts, typed
@@ -37,10 +38,10 @@ class Hits:
 def search(place: Place, text: str, seconds: float = SECONDS) -> Hits:
     """The value as a whole, in each column that can hold it."""
     table = catalog.found(TableNames.of(place.feed, place.table).history)
-    conditions: list[BooleanExpression] = [EqualTo(name, value) for name, value in _values(place, text)]  # type: ignore[call-arg, arg-type]
+    conditions = [is_equal(name, value) for name, value in _values(place, text)]
     if table is None or not conditions:
         return Hits((), 0, 0)
-    where: BooleanExpression = reduce(Or, conditions)
+    where = reduce(Or, conditions)
     scan, names = table.scan(where), [column.name for column in place.contract.key]
     arrow = ArrowScan(scan.table_metadata, scan.io, scan.projection().select(*names), scan.row_filter)
     tasks, until, looked_at = list(scan.plan_files()), time.monotonic() + seconds, 0

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
-from pyiceberg.expressions import In
 
 from changeledger.audit.gate import RuleResult
 from changeledger.audit.rules import IMAGES
 from changeledger.kernels.arrow import NAMES, row_type
 from changeledger.lake import scans
+from changeledger.lake.conditions import is_among
 from changeledger.model.contract import Contract
 
 _STATES: Final = pa.map_(pa.string(), pa.string())
@@ -31,7 +31,7 @@ def with_images(
         return list(results)
     image = row_type(contract.columns)
     schema = pa.schema([*_READ, ("before", image), ("after", image)])
-    rows = scans.read(ledger, In("change_id", ids), schema, snapshot)  # type: ignore[call-arg, arg-type]
+    rows = scans.read(ledger, is_among("change_id", ids), schema, snapshot)
     images: dict[str, list[dict[str, Any]]] = {}
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
         images.setdefault(row["change_id"], []).append(_image(row))

@@ -26,7 +26,7 @@ from changeledger.kernels.touched import (
     sides_touched,
     touched_schema,
 )
-from changeledger.lake import scans
+from changeledger.lake import conditions, scans
 from changeledger.lake.summaries import BuiltTable
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -133,7 +133,7 @@ class JudgedRows:
         keys = Touched.of(of_keys)
         is_own, is_near = self._is_own, scans.are_near(keys)
         # By the condition files are passed over, by the hashes rows are found.
-        may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
+        may_matter = Or(is_own, And(conditions.is_null("_valid_to"), is_near)), Or(is_own, is_near)
         return Around(
             Where(*may_matter, Among(key_of_rows(contract), keys.hashes)),
             self._published(contract, scans.are_near(Touched.of(of_commits)), Among(by("id"), known(of_ids))),
@@ -214,7 +214,9 @@ class JudgedRows:
         if not self._is_written(name):
             return self.ctx.workers.nothing(schema)
         where = scans.of_window(self.ctx.id)
-        return self._at(name, where if table is None else And(where, scans.is_equal("table", table)), schema)
+        return self._at(
+            name, where if table is None else And(where, conditions.is_equal("table", table)), schema
+        )
 
     def _at(
         self, table: str, where: BooleanExpression, schema: pa.Schema, among: BatchKernel | None = None

@@ -18,7 +18,7 @@ from changeledger.config.settings import Settings
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BatchKernel, Rows, chosen
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
-from changeledger.lake import iceberg, refs, scans
+from changeledger.lake import conditions, iceberg, refs, scans
 from changeledger.pages.escaping import escaped_line
 from changeledger.pages.redaction import REDACTED
 from changeledger.spark.rows import Workers
@@ -73,7 +73,7 @@ class Stored:
     def between(self, names: Sequence[str], lsns: tuple[bytes, bytes]) -> Rows:
         """`rows` between these commit LSNs; the second one is not included."""
         since, until = lsns
-        is_within = And(scans.is_from("commit_lsn", since), scans.is_before("commit_lsn", until))
+        is_within = And(conditions.is_from("commit_lsn", since), conditions.is_before("commit_lsn", until))
         return self.rows(names, is_within)
 
     def among(self, names: Sequence[str], column: str, values: Rows) -> Rows:

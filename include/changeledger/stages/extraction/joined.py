@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pyarrow as pa
 
-from changeledger.lake import catalog, scans
+from changeledger.lake import catalog, conditions, scans
 from changeledger.model import change
 from changeledger.model.wording import counted
 from changeledger.stages.common.context import StageContext, log
@@ -42,7 +42,7 @@ def _passed_over(ctx: StageContext) -> dict[str, Counter[str]]:
     """By table, as records name it in lower case: how many of its changes each window has passed over."""
     if not catalog.exists(ctx.lake.dispositions):
         return {}
-    rows = scans.read(ctx.lake.dispositions, scans.is_equal("reason", change.TABLE_NOT_IN_FEED), _READ)
+    rows = scans.read(ctx.lake.dispositions, conditions.is_equal("reason", change.TABLE_NOT_IN_FEED), _READ)
     counted = rows.group_by(_READ.names).aggregate([([], "count_all")]).to_pylist()
     tables: dict[str, Counter[str]] = defaultdict(Counter)
     for row in counted:

@@ -24,7 +24,7 @@ from changeledger.kernels.rows import (
     together,
 )
 from changeledger.kernels.touched import Touched
-from changeledger.lake import scans, writes
+from changeledger.lake import conditions, scans, writes
 from changeledger.lake.rewrites import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -114,9 +114,9 @@ class Building:
 
     def _truncates(self) -> pa.Table:
         """All times that the table was emptied: a change may come after the truncate that ended its row."""
-        is_truncate = scans.is_equal("operation", change.TRUNCATE)
+        is_truncate = conditions.is_equal("operation", change.TRUNCATE)
         # They alone have no key: files without any are passed over.
-        without_key = [scans.is_null(f"key.{c.name}") for c in self.contract.key if "." not in c.name]
+        without_key = [conditions.is_null(f"key.{c.name}") for c in self.contract.key if "." not in c.name]
         return self._of_branch(reduce(And, without_key, is_truncate))
 
     def _of_branch(self, where: BooleanExpression) -> pa.Table:

@@ -24,7 +24,7 @@ from changeledger.kernels.touched import (
     sides_touched,
     touched_schema,
 )
-from changeledger.lake import scans
+from changeledger.lake import conditions, scans
 from changeledger.lake.rewrites import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -96,7 +96,7 @@ class Keys:
         schema = history_schema(self.contract)
         if self.changes is None:
             return self.ctx.workers.nothing(schema)
-        where: BooleanExpression = scans.is_null("_valid_to")
+        where: BooleanExpression = conditions.is_null("_valid_to")
         if not self.emptied:
             where = And(where, scans.are_near(self.changes.touched))
         among = selection.OpenOrEmptied(self.contract, self.changes.touched.hashes, self.emptied)
@@ -107,8 +107,8 @@ class Keys:
         schema = buckets.places_schema(self.contract)
         if self.changes is None or self.changes.first is None:
             return self.ctx.workers.nothing(schema)
-        is_later = scans.is_behind("sort_key", self.changes.first)
-        where = And(scans.is_equal("operation", change.SNAPSHOT), is_later)
+        is_later = conditions.is_behind("sort_key", self.changes.first)
+        where = And(conditions.is_equal("operation", change.SNAPSHOT), is_later)
         hashes = self.changes.touched.hashes
         if self.emptied:
             more = opened.through(HashesOf(selection.key_of_rows(self.contract)), HASHES).collected()
@@ -140,7 +140,7 @@ class Keys:
         if not self.emptied:
             return []
         of_keys = pa.schema([*row_type(self.contract.key), *selection.SPAN])
-        is_closed = Not(scans.is_null("_valid_to"))
+        is_closed = Not(conditions.is_null("_valid_to"))
         rows = self._history(is_closed, selection.Emptied(self.emptied), of_keys)
         kernel = partial(selection.as_places, contract=self.contract, sort_key=min(self.emptied))
         return [rows.through(kernel, schema)]
@@ -148,7 +148,7 @@ class Keys:
     def changes_of(self, late: Touched, since: bytes | None) -> Rows:
         """The ledger rows of the branch that have an effect on the keys; `since` a sort key, or all."""
         name, schema = self.ctx.names[self.contract.table].changes, ledger_schema(self.contract)
-        where = AlwaysTrue() if since is None else scans.is_from("sort_key", since)
+        where = AlwaysTrue() if since is None else conditions.is_from("sort_key", since)
         among = selection.EffectsOn(late.hashes)
         return scans.scanned(self.ctx.workers, name, where, schema, self.ledger, among)
 
@@ -158,5 +158,5 @@ class Keys:
         if since is None:
             return self.ctx.workers.nothing(schema)
         reaches = Ends("_next_sort_key", since).where
-        where = And(scans.is_before("_sort_key", since), reaches, scans.are_near(late))
+        where = And(conditions.is_before("_sort_key", since), reaches, scans.are_near(late))
         return self._history(where, selection.OpenOrEmptied(self.contract, late.hashes), schema)

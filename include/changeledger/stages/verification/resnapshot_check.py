@@ -14,7 +14,7 @@ from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, ProofRow, ReleaseRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, TOPIC
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import scans
+from changeledger.lake import conditions, scans
 from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -105,7 +105,7 @@ def _rows(spark: SparkSession, workers: Workers, redelivered: _Redelivered) -> R
     names = TableNames.of(redelivered.feed.namespace, contract.table)
     tag = release_tag(redelivered.release.id)
     of_runs: BooleanExpression = reduce(Or, map(scans.of_window, redelivered.runs))
-    brought = And(scans.is_equal("operation", change.SNAPSHOT), of_runs)
+    brought = And(conditions.is_equal("operation", change.SNAPSHOT), of_runs)
     columns, schema = [*contract.names, *resnapshot.OF_HISTORY], resnapshot.schema(contract)
     again = Stored.of(spark, workers, names.changes, tag).rows(resnapshot.OF_LEDGER, brought)
     versions = Stored.of(spark, workers, names.history, tag).rows(columns)
