@@ -30,7 +30,8 @@ from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.common.stored import Stored, first_row
+from changeledger.stages.common.first_row import first_row
+from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Method
 from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range

@@ -1,26 +1,20 @@
-"""Tables of the lake, as comparisons and proofs read them: by Spark's workers, in a few columns.
-
-And the first row of what they have found wrong, for whoever is told."""
+"""Tables of the lake, as comparisons and proofs read them: by Spark's workers, in a few columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from changeledger.config.settings import Settings
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BatchKernel, Rows, chosen
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
 from changeledger.lake import conditions, iceberg, refs, scans
-from changeledger.pages.escaping import escaped_line
-from changeledger.pages.redaction import REDACTED
 from changeledger.spark.rows import Workers
 
 
@@ -83,15 +77,3 @@ class Stored:
         read = list(dict.fromkeys((*names, column)))
         rows = self.rows(read)
         return chosen(rows.through(Among(by(column), hashes), rows.schema), names)
-
-
-def first_row(spark: SparkSession, table: str, column: str, ids: Collection[str]) -> str:
-    """What ends an error's message; nothing if there is no row. `column`: which has the ids."""
-    rows = iceberg.read(spark, table).where(F.col(column).isin(list(ids)))
-    first = (
-        rows.orderBy("committed_at", "feed", "table", "key").select("feed", "table", "key", "verdict").first()
-    )
-    if first is None:
-        return ""
-    key = REDACTED if Settings().redact_values else escaped_line(str(first["key"]))
-    return f". The first: {first['feed']} {first['table']}, key {key}: {first['verdict']}"
