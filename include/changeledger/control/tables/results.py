@@ -68,7 +68,7 @@ class SnapshotRow(ControlTable):
     # The highest LSN that the source had captured then, 20 hex digits; NULL if it has none.
     since_lsn: Mapped[str | None]
     until_lsn: Mapped[str | None]
-    # By table: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract,
+    # By table, in lower case: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract,
     # "names_unfit": whether rows name their values that are none of their columns' types}.
     tables: Mapped[dict[str, Any]] = mapped_column(JSON)
     at: Mapped[datetime]

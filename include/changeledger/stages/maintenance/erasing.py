@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, lease_heartbeat
+from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, SnapshotRow, lease_heartbeat
 from changeledger.kernels import display, publishing
 from changeledger.kernels.arrow import arrow_type
 from changeledger.lake import catalog, iceberg, refs, upkeep
@@ -135,6 +135,7 @@ class Erasing:
     def _conditions(self) -> dict[str, list[str]]:
         """What is to be deleted of each table that is there."""
         table = self.key.contract.table
+        read = self._read_of_source()
         shared = f"database = {literal(self.feed.database)} AND lower(`table`) = {literal(table.lower())}"
         conditions = {
             self._names.current: [self.key.columns()],
@@ -144,7 +145,7 @@ class Erasing:
             **{getattr(self.feed.lake, name): [_OF_RECORD] for name in _BY_RECORD},
             **{getattr(self.feed.lake, name): [_OF_OFFSET] for name in _BY_OFFSET},
             **{name: [f"{shared} AND {self.key.in_json()}"] for name in _SHARED},
-            **{name: [self.source_key.columns()] for name in self._snapshots()},
+            **({} if read is None else {read.tables[self._in_source]["name"]: [self.source_key.columns()]}),
         }
         broken = f"`table` = {literal(table)} AND {self.key.in_json()}"
         conditions[self.feed.lake.image_chain_breaks].append(broken)
@@ -206,11 +207,15 @@ class Erasing:
             return []
         return [rows.where(self.source_key.columns("", names)).select("source_position")]
 
-    def _snapshots(self) -> list[str]:
-        """What `verify` has read of the source."""
+    @property
+    def _in_source(self) -> str:
+        """By what the table is known in what `verify` has read."""
+        return self.key.contract.table.lower()
+
+    def _read_of_source(self) -> SnapshotRow | None:
+        """What `verify` has read, if the table is in it."""
         row = self.control.proofs.last_snapshot(self.feed.database)
-        kept_table = None if row is None else row.tables.get(self.key.contract.table.lower())
-        return [] if kept_table is None else [kept_table["name"]]
+        return row if row is not None and self._in_source in row.tables else None
 
     def _move_release(self, written: Sequence[str]) -> None:
         """The newest release is what main has now; no tag of an older one is left."""
@@ -235,12 +240,12 @@ class Erasing:
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
         parallel_map(lambda table: iceberg.expire(self.spark, table, datetime.now(UTC)), tables)
-        row, own = self.control.proofs.last_snapshot(self.feed.database), self.key.contract.table.lower()
-        for name in self._snapshots():
-            assert row is not None, "it has the table"
-            moved = {**row.tables[own], "snapshot": refs.snapshot_of(name)}
-            row.tables = {**row.tables, own: moved}
-            self.control.proofs.save_snapshot(row)
+        read = self._read_of_source()
+        if read is not None:
+            kept = read.tables[self._in_source]
+            moved = {**kept, "snapshot": refs.snapshot_of(kept["name"])}
+            read.tables = {**read.tables, self._in_source: moved}
+            self.control.proofs.save_snapshot(read)
 
     def _forget_pages(self) -> None:
         """Pages of audits that show rows."""
