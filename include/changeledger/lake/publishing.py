@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
@@ -151,25 +152,27 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
     )
 
 
-def make_pointer(session: Callable[[], SparkSession], feed: str) -> None:
-    """The feed's table of releases, if it has none. That takes Spark: a run asks for it before it commits."""
-    pointer = FeedTables.of(feed).releases
-    if catalog.found(pointer) is None:
-        iceberg.create(session(), pointer, RELEASE_COLUMNS)
+def pointer_of(session: Callable[[], SparkSession], feed: str) -> Table:
+    """The feed's table of releases. The first call makes it by Spark: a run asks for it before it commits."""
+    name = FeedTables.of(feed).releases
+    pointer = catalog.found(name)
+    if pointer is None:
+        iceberg.create(session(), name, RELEASE_COLUMNS)
+        pointer = catalog.load(name)
+    return pointer
 
 
 def _point_to(session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow) -> None:
     """Name the release in the feed's table of releases, once."""
-    make_pointer(session, release.feed)
-    pointer = FeedTables.of(release.feed).releases
-    if catalog.load(pointer).scan(is_equal("release", release.id), ("release",)).count():
+    is_own = is_equal("release", release.id)
+    if pointer_of(session, release.feed).scan(is_own, ("release",)).count():
         return
     window = control.windows.row_of_id(release.feed, release.window_id)
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     cells = [[cell] for cell in row]
     # Two tries at once write it twice, and the second one's row takes the place of the first one's.
-    catalog.load(pointer).overwrite(pa.table(cells, schema=_POINTER), is_equal("release", release.id))
+    pointer_of(session, release.feed).overwrite(pa.table(cells, schema=_POINTER), is_own)
 
 
 def _take_off_replay_list(

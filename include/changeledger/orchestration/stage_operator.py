@@ -34,8 +34,8 @@ class StageOperator(JobOperator):
 
     def __init__(self, *, stage: str, feed: Feed, **kwargs: Any) -> None:
         super().__init__(job=stage, arguments=[], name=f"changeledger-{feed.feed}-{stage}", **kwargs)
-        # An idle window ends with extract, and costs no Spark. Publish moves refs; only where messages waited
-        # and in replays and repairs it counts records by Spark.
+        # An idle window ends with extract, and costs no Spark. Publish moves refs; Spark makes the table of a
+        # feed's releases, and counts records where messages waited and in replays and repairs.
         self.asks_first = stage in ("extract", "publish")
         if stage == "audit":
             self.operator_extra_links = (DataDocsLink(),)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from changeledger.control import Position, furthest
 from changeledger.kernels import lateness
 from changeledger.lake import refs, scans
-from changeledger.lake.publishing import complete, make_pointer, require_mains
+from changeledger.lake.publishing import complete, pointer_of, require_mains
 from changeledger.lake.refs import release_tag
 from changeledger.model.errors import StageOrderError
 from changeledger.model.table_names import TableNames
@@ -40,7 +40,7 @@ def run(ctx: StageContext) -> None:
     tables = {**_untouched(ctx), **judged.tables}
     require_mains(feed, tables)
     counts = _counts(ctx, judged.tables)
-    make_pointer(ctx.session, feed)
+    pointer_of(ctx.session, feed)
     release_id = ctx.control.releases.commit(feed, window, tables, counts, _position(ctx))
     release = ctx.control.releases.of_window(feed, window)
     assert release is not None, "committed above"
