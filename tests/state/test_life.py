@@ -77,13 +77,15 @@ def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(contr
     assert names == {"1": ["ann", "bob", "bob"], "2": ["bob", "ann", "ann"]}
 
 
-def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore) -> None:
-    """A row of a snapshot lacks what is known; and a server's clock was put back an hour: positions count."""
+@pytest.mark.parametrize("shows_again", ["snapshot", "insert"])
+def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore, shows_again: str) -> None:
+    """A snapshot's row, or an insert of a row that is there, lacks what is known; and a server's clock was
+    put back an hour: positions count."""
     ann = {"id": 1, "name": "ann", "photo": b"\1"}
     gap = {"after_unknown_columns": [("photo", "unavailable")]}
     rows = [
         row(1, "insert", 1, after=ann),
-        row(2, "snapshot", 1, after={**ann, "name": "bob", "photo": None}, **gap),
+        row(2, shows_again, 1, after={**ann, "name": "bob", "photo": None}, **gap),
         row(4, "update", 1, before=ann, after={**ann, "name": "cid"}, committed_at=hour(5)),
         row(5, "update", 1, before=ann, after={**ann, "name": "dan"}, committed_at=hour(4)),
     ]
