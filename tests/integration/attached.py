@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -54,9 +55,17 @@ class Ended(NamedTuple):
 class Attached:
     """A process whose jobs attach to the server."""
 
-    def __init__(self, settings: Settings, remote: str, connection: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        remote: str,
+        connection: dict[str, Any],
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """`more`: of the process' environment."""
         environment = {
             **os.environ,
+            **(more or {}),
             "SPARK_REMOTE": remote,
             "CHANGELEDGER_HOME": str(settings.home),
             "CHANGELEDGER_FEEDS": str(settings.feeds),

@@ -24,8 +24,10 @@ from changeledger import exit_codes
 from changeledger.config.files import named_feed
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.control import ControlStore
+from changeledger.model.errors import SparkUnavailable
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Request, Window
+from changeledger.spark.remote import require_answer
 from sourcelab import base_tables, qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
@@ -33,8 +35,10 @@ from sourcelab.process import free_port
 from sourcelab.services import Postgres
 from sourcelab.shared_workers import SharedWorkers
 from sourcelab.tables import ORDERS
+from tests.certificates import Authority
 from tests.integration.attached import Attached
 from tests.integration.line import BEGIN, STAGES, rows, run
+from tests.integration.token_proxy import TokenProxy
 from tests.lake_states import session_of
 
 if TYPE_CHECKING:
@@ -51,6 +55,8 @@ EXPECTATIONS = [
 PASSWORD = "not for other eyes"
 # Nobody asks it anything.
 CATALOG = {"uri": f"postgresql+psycopg://lake:{quote(PASSWORD)}@127.0.0.1:1/lake"}
+# Names the authorities that gRPC trusts.
+TRUSTED = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 ON_LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc")
 
 
@@ -110,8 +116,23 @@ def server(settings: Settings, stack: ExitStack) -> SharedWorkers:
 
 
 @pytest.fixture(scope="module")
-def attached(settings: Settings, server: SharedWorkers, source: Postgres) -> Iterator[Attached]:
-    with Attached(settings, server.remote, source.connection) as process:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def proxy(server: SharedWorkers, authority: Authority) -> Iterator[TokenProxy]:
+    with TokenProxy(server.remote, authority, PASSWORD) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def attached(
+    settings: Settings, proxy: TokenProxy, authority: Authority, source: Postgres
+) -> Iterator[Attached]:
+    """Through the proxy: TLS with a private authority, and a token."""
+    remote, trusting = proxy.remote(quote(PASSWORD)), {TRUSTED: str(authority.path)}
+    with Attached(settings, remote, source.connection, trusting) as process:
         yield process
 
 
@@ -315,6 +336,27 @@ def test_a_dead_proxy_does_not_stand_before_this_machine(server: SharedWorkers, 
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ended.stdout, ended.returncode) == ('{"a": "2026-10-25 01:30:00+00:00"}\n', 0), ended.stderr
+
+
+def test_a_proxy_that_refuses_the_token_or_is_not_trusted(
+    proxy: TokenProxy, authority: Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "catalog.db").touch()
+    environment = {
+        **os.environ, "SPARK_REMOTE": proxy.remote("another"), "CHANGELEDGER_HOME": str(tmp_path),
+        "PYTHONPATH": str(PROJECT / "include"), TRUSTED: str(authority.path),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "changeledger.cli", "query", "--spark", "SELECT 1"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert proxy.refused, ended.stderr
+    assert (
+        "the proxy before Spark's server refuses the token: status = StatusCode.UNAUTHENTICATED"
+        in ended.stderr
+    )
+    assert "Remedy: correct the password of the feed's Spark connection" in ended.stderr
+    # This process trusts the usual authorities alone.
+    with pytest.raises(SparkUnavailable, match=TRUSTED):
+        require_answer(proxy.remote(PASSWORD), 2.0)
 
 
 _ATTACHED = """

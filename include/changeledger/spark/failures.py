@@ -137,6 +137,12 @@ _OF_OTHERS = (
         "the window (docs/running.md, 'A long first load')",
     ),
     _cause(
+        r"StatusCode\.(?:UNAUTHENTICATED|PERMISSION_DENIED)",
+        ConfigError,
+        "the proxy before Spark's server refuses the token",
+        "correct the password of the feed's Spark connection",
+    ),
+    _cause(
         r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|SESSION_(?:NOT_FOUND|CLOSED|CHANGED)|"
         r"Answer from Java side is empty|Py4JNetworkError|SparkContext was shut ?down|stopped SparkContext|"
         r"JAVA_GATEWAY_EXITED|All masters are unresponsive|"

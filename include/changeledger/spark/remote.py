@@ -11,6 +11,12 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from changeledger.model.errors import SparkUnavailable
 
 _LOOK_SECONDS = 0.05
+_REMEDY = "start it, or correct its address, which is SPARK_REMOTE or the feed's Spark connection"
+# gRPC tells nobody why an agreement on TLS has failed.
+_OVER_TLS = (
+    "; if its certificate is signed by a private authority, name that in GRPC_DEFAULT_SSL_ROOTS_FILE_PATH, "
+    "a file in PEM; if it speaks no TLS, take use_ssl and the password off the connection"
+)
 
 
 def require_answer(remote: str, seconds: float) -> None:
@@ -36,7 +42,7 @@ def require_answer(remote: str, seconds: float) -> None:
                 # Without the parameters of the address, which may hold a token.
                 raise SparkUnavailable(
                     f"no Spark Connect server has answered at {builder.endpoint} for {waited:.0f} s",
-                    "start it, or correct its address, which is SPARK_REMOTE or the feed's Spark connection",
+                    _REMEDY + (_OVER_TLS if builder.secure else ""),
                 )
     finally:
         channel.close()
