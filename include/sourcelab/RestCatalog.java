@@ -26,12 +26,14 @@ import org.eclipse.jetty.util.ssl.SslContextFactory;
 
 /**
  * Iceberg's own REST servlet before a JDBC catalog, for one user: PROPERTIES of the catalog, with `port`, `token` and
- * the members `vended.*`, which whoever loads a table gets for its files. With `root` instead of `uri` it serves many:
+ * the members `vended.*`, which whoever loads a table gets for its files. With `secret`, the user gets the token for
+ * that, as OAuth2 has it (RFC 6749, 4.4). With `root` instead of `uri` it serves many:
  * of the address `/a~b/v1/...` the catalog is in the SQLite file `a/b/catalog.db` below that folder.
  */
 public class RestCatalog {
     private static final String VENDED = "vended.";
     private static final int MOST_OPENED = 8;
+    private static final String USER = "lake";
 
     public static void main(String[] arguments) throws Exception {
         Properties given = new Properties();
@@ -68,7 +70,8 @@ public class RestCatalog {
 
     private static Opened opened(Map<String, String> properties, Map<String, String> vended) {
         Catalog catalog = CatalogUtil.buildIcebergCatalog("rest", properties, null);
-        return new Opened(catalog, new Guarded(new Vending(catalog, vended), properties.get("token")));
+        String token = properties.get("token");
+        return new Opened(catalog, new Guarded(new Vending(catalog, vended), token, properties.get("secret")));
     }
 
     private static class Opened {
@@ -157,24 +160,40 @@ public class RestCatalog {
     }
 
     private static class Guarded extends RESTCatalogServlet {
-        private final String expected;
+        private final String token;
+        private final String secret;
 
-        Guarded(RESTCatalogAdapter adapter, String token) {
+        Guarded(RESTCatalogAdapter adapter, String token, String secret) {
             super(adapter);
-            this.expected = "Bearer " + token;
+            this.token = token;
+            this.secret = secret;
         }
 
         @Override
         protected void service(HttpServletRequest request, HttpServletResponse response)
                 throws ServletException, IOException {
-            if (expected.equals(request.getHeader("Authorization"))) {
+            response.setContentType("application/json");
+            if (secret != null && request.getRequestURI().equals("/v1/oauth/tokens")) {
+                give(request, response);
+                return;
+            }
+            if (("Bearer " + token).equals(request.getHeader("Authorization"))) {
                 super.service(request, response);
                 return;
             }
             response.setStatus(401);
-            response.setContentType("application/json");
             response.getWriter().write(
                 "{\"error\": {\"message\": \"wrong token\", \"type\": \"NotAuthorizedException\", \"code\": 401}}");
+        }
+
+        private void give(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            boolean isUser = "client_credentials".equals(request.getParameter("grant_type"))
+                && USER.equals(request.getParameter("client_id")) && secret.equals(request.getParameter("client_secret"));
+            response.setStatus(isUser ? 200 : 401);
+            response.getWriter().write(isUser
+                ? "{\"access_token\": \"" + token + "\", \"token_type\": \"bearer\", \"expires_in\": 3600, "
+                    + "\"issued_token_type\": \"urn:ietf:params:oauth:token-type:access_token\"}"
+                : "{\"error\": \"invalid_client\"}");
         }
     }
 }

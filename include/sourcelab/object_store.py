@@ -107,18 +107,20 @@ class S3Server(Service):
 class RestCatalog(Service):
     """Iceberg's REST catalog for a bucket of an S3 server that runs, and one user with a token.
 
-    With `vending` whoever loads a table gets the store's credentials with it, and needs none of his own.
+    With `oauth2` the user has a secret, for which the server gives the token. With `vending` whoever loads a
+    table gets the store's credentials with it, and needs none of his own.
     """
 
     name = "catalog"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server of its kind may do
         self,
         jars: Path,
         home: Path,
         store: S3Server,
         *,
         vending: bool = False,
+        oauth2: bool = False,
         many_below: Path | None = None,
     ) -> None:
         """`jars`: the folder of all the project's jars. Over TLS it shows of itself what the store shows.
@@ -131,12 +133,14 @@ class RestCatalog(Service):
         self.store = store
         self.vending = vending
         self.token = secrets.token_urlsafe(18)
+        self.secret = secrets.token_urlsafe(18) if oauth2 else None
         self.port = 0
 
     @property
     def settings(self) -> dict[str, str]:
         """`CHANGELEDGER_CATALOG` of the lake."""
-        members = {"type": "rest", "uri": self._address, "token": self.token}
+        login = {"credential": f"lake:{self.secret}"} if self.secret else {"token": self.token}
+        members = {"type": "rest", "uri": self._address, **login}
         return members | {"warehouse": self._warehouse} | ({} if self.vending else self.store.members)
 
     @property
@@ -156,6 +160,7 @@ class RestCatalog(Service):
         members = {
             "port": str(self.port),
             "token": self.token,
+            **({"secret": self.secret} if self.secret else {}),
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             "jdbc.schema-version": "V1",
             "warehouse": self._warehouse,

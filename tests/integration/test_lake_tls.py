@@ -1,4 +1,7 @@
-"""Catalog and store over TLS with a private authority: Python and Spark trust it by their environment."""
+"""Catalog and store over TLS with a private authority, and a login by OAuth2.
+
+Python and Spark trust the authority by their environment, and get the catalog's token for a secret.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +48,12 @@ with named():
 """
 
 
-def test_a_private_authority(tmp_path: Path) -> None:
+def test_a_private_authority_and_oauth2(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     keystore = authority.keystore()
     with (
         S3Server(JARS.parent, tmp_path, keystore=keystore) as store,
-        RestCatalog(JARS.parent, tmp_path, store) as server,
+        RestCatalog(JARS.parent, tmp_path, store, oauth2=True) as server,
     ):
         environment = {
             **os.environ,
@@ -70,6 +73,9 @@ def test_a_private_authority(tmp_path: Path) -> None:
             refused = _python(script, environment)
             assert "ConfigError: a server's certificate is not trusted" in refused.stderr
             assert "docs/lake.md" in refused.stderr
+        wrong = json.dumps({**server.settings, "credential": "lake:another"})
+        refused = _python(CATALOG, {**environment, **trusting, "CHANGELEDGER_CATALOG": wrong})
+        assert "ConfigError: the lake's catalog or store refuses the credentials" in refused.stderr
 
 
 def _python(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
