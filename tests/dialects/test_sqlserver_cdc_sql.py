@@ -225,6 +225,25 @@ def test_what_the_feed_states_wins() -> None:
     ]
 
 
+def test_what_is_captured_as_a_large_object_stays_one() -> None:
+    """A NULL in an update is no NULL of a large object, whatever type the feed states for it.
+
+    Microsoft's page "cdc.<capture_instance>_CT", part on large object types.
+    """
+    stated = [{"name": name, "type": "nvarchar(200)"} for name in ("long", "short", "other")]
+    config = TableConfig.model_validate({"table": "dbo.t", "key": ["id"], "columns": stated})
+    rows = [
+        captured("id", "int", 1),
+        captured("long", "nvarchar", 2, max_length=-1),
+        captured("short", "nvarchar", 3, max_length=400),
+        captured("other", "json", 4),
+        captured("unseen", "varchar", 5),
+    ]
+    contract = contract_of(config, INSTANCE, rows)
+    assert [c.name for c in contract.columns if c.is_large] == ["long", "other", "unseen"]
+    assert Contract.model_validate(contract.model_dump(mode="json")) == contract
+
+
 def test_a_capture_instance_that_cannot_be_seen() -> None:
     with pytest.raises(ContractError, match="no captured columns") as raised:
         contract_of(TableConfig(table="dbo.t"), INSTANCE, [])

@@ -81,11 +81,28 @@ def test_fraction_digits(text: str, digits: int) -> None:
     [
         ("text", True, False), ("ntext", True, False), ("image", True, False), ("varchar(max)", False, True),
         ("nvarchar(max)", False, True), ("varbinary(MAX)", False, True), ("nvarchar(4000)", False, False),
-        ("xml", False, False),
+        # How long its values are nobody says: they may be large.
+        ("nvarchar", False, True), ("xml", False, False),
     ],
 )  # fmt: skip
 def test_large_types(text: str, is_lob: bool, is_max: bool) -> None:
     assert (SqlType.parse(text).is_lob, SqlType.parse(text).is_max) == (is_lob, is_max)
+
+
+def test_a_large_object_stays_one_whatever_type_is_stated() -> None:
+    """The type that a feed states does not say what its writer leaves out of updates."""
+    (captured,) = contract(("note", "nvarchar(max)")).columns
+    stated = captured.stated_as("nvarchar(200)", nullable=True)
+    assert (stated.type, stated.is_large, stated.is_lob) == ("nvarchar(200)", True, True)
+    assert Column.model_validate(stated.model_dump(mode="json")) == stated, "each window reads it again"
+    assert captured.stated_as("varchar(max)", nullable=True).large_object is False, "its type says it"
+    assert stated.model_copy(update={"large_object": False}).stated_as("xml", nullable=True).is_large
+    unknown = captured.model_copy(update={"type": "json"})
+    assert unknown.stated_as("nvarchar(4000)", nullable=True).is_large, "nobody knows how large it can be"
+    # Narrowed in the source: older rows are read, too.
+    narrow = contract(("note", "nvarchar(200)"))
+    known = narrow.model_copy(update={"columns": (stated,)})
+    assert known.evolved_to(narrow).columns == (stated,)
 
 
 def test_an_added_column_is_there_and_nullable() -> None:
@@ -127,12 +144,15 @@ def test_a_changed_key_is_refused() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [("char(5)", "char(10)"), ("nchar(5)", "char(6)"), ("time(3)", "time"),
-     ("datetimeoffset(0)", "datetimeoffset(7)")],
+     ("datetimeoffset(0)", "datetimeoffset(7)"), ("varchar(5)", "char(5)"), ("nvarchar(5)", "nchar(5)"),
+     ("nvarchar(36)", "uniqueidentifier"), ("varchar(40)", "datetimeoffset(7)"),
+     ("varchar(30)", "datetime2(7)"), ("varchar(16)", "time(7)"), ("datetimeoffset(7)", "varchar(40)")],
 )  # fmt: skip
 def test_a_key_whose_values_get_another_text_is_refused(old: str, new: str) -> None:
     """`abc  ` of a `char(5)` is `abc       ` in a `char(10)`: a published row would be there twice.
 
-    Microsoft's page "char and varchar": a char is padded to its column's length.
+    Microsoft's page "char and varchar": a char is padded to its column's length. Values that become GUIDs or
+    times have these types' own text from then on ("CAST and CONVERT").
     """
     with pytest.raises(ContractError, match=r"dbo\.items\.id, of the key, changed its type") as raised:
         contract(("id", old)).evolved_to(contract(("id", new)))
@@ -146,7 +166,8 @@ def test_a_key_whose_values_get_another_text_is_refused(old: str, new: str) -> N
     ("old", "new"),
     [("char(5)", "nchar(5)"), ("varchar(5)", "varchar(9)"), ("nvarchar(max)", "char(5)"),
      ("char(5)", "varchar(5)"), ("datetime2(3)", "datetime2(6)"), ("int", "bigint"),
-     ("uniqueidentifier", "nvarchar(36)")],
+     ("uniqueidentifier", "nvarchar(36)"), ("nvarchar(max)", "uniqueidentifier"), ("nvarchar", "nchar(5)"),
+     ("time(3)", "varchar(16)"), ("datetime2", "datetime2(7)")],
 )  # fmt: skip
 def test_a_key_whose_values_keep_their_text_may_change_its_type(old: str, new: str) -> None:
     assert contract(("id", old)).evolved_to(contract(("id", new))).names == ("id",)

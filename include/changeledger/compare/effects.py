@@ -109,7 +109,7 @@ class MakeEffects:
     def _changes_cells(self, before: CellHashes, after: CellHashes) -> Bools:
         """Whose images differ, or may: no mask names a large value, and no image before shows it."""
         differing = before.differing(after)
-        large = np.array([(c.origin or c).sql_type.is_large for c in self.own], np.bool_)
+        large = np.array([(c.origin or c).is_large for c in self.own], np.bool_)
         hidden = ~before.present[:, None] & after.known & large
         changes: Bools = np.asarray((differing | hidden).any(axis=1))
         return changes

@@ -159,7 +159,7 @@ def _example(mask_facts: Facts, row: int) -> Example:
 
 
 def _is_unsure(column: Column) -> bool:
-    return column.computed or column.sql_type.is_large
+    return column.computed or column.is_large
 
 
 @dataclass(frozen=True)

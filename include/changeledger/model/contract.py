@@ -7,12 +7,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from changeledger.model import growth
 from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike, folded, shown
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.model.misspelt import meant
 from changeledger.model.publishing import PublishRule
-from changeledger.model.sql_type import SqlType, holds
+from changeledger.model.sql_type import SqlType
 from changeledger.model.table_names import RESERVED
 
 # Which end of a change mask holds the first columns (`kernels.masks`).
@@ -24,6 +25,7 @@ class Column(Strict):
 
     `dropped`: the source's table has the column no more, though it is captured still.
     `length_stated`: false if records say only that it has text or bytes; a max type stands for it.
+    `large_object`: its writer holds it as one, whatever type the feed states.
     `publish`: how it is published, None: as it is; `hash_key`: which key hashes it (`kernels.publishing`).
     `origin`: of a published column that is not as in the source, the source's.
     """
@@ -36,6 +38,7 @@ class Column(Strict):
     computed: bool = False
     dropped: bool = Field(default=False, exclude_if=lambda dropped: not dropped)
     length_stated: bool = Field(default=True, exclude_if=bool)
+    large_object: bool = Field(default=False, exclude_if=lambda is_large: not is_large)
     publish: PublishRule | None = Field(default=None, exclude_if=lambda rule: rule is None)
     hash_key: str | None = Field(default=None, exclude_if=lambda key: key is None)
     origin: Column | None = Field(default=None, exclude=True, repr=False)
@@ -47,6 +50,20 @@ class Column(Strict):
     @property
     def spark_type(self) -> str:
         return self.sql_type.spark
+
+    @property
+    def is_large(self) -> bool:
+        return self.sql_type.is_large or self.large_object
+
+    @property
+    def is_lob(self) -> bool:
+        """May deletes lack its value, as those of `text`, `ntext` and `image` do?"""
+        return self.sql_type.is_lob or not self.length_stated or self.large_object
+
+    def stated_as(self, kind: str, nullable: bool) -> Column:
+        """The column as a feed states it; a large object of its writer stays one."""
+        stated = self.model_copy(update={"type": kind, "nullable": nullable})
+        return stated.model_copy(update={"large_object": not stated.is_large and _may_be_large(self)})
 
     @property
     def published(self) -> Column:
@@ -67,8 +84,6 @@ class Contract(Strict):
     source_table: str | None = Field(default=None, exclude_if=lambda name: name is None)
     # The database, likewise.
     source_database: str | None = Field(default=None, exclude_if=lambda name: name is None)
-    # The columns that the writer holds as large objects, whatever type the feed states for them.
-    large_objects: frozenset[str] = Field(default=frozenset(), exclude=True)
     # The byte order of the table's change masks; None: not known. Not stored: each window finds it out.
     mask_order: ByteOrder | None = Field(default=None, exclude=True)
 
@@ -95,16 +110,19 @@ class Contract(Strict):
     @property
     def large(self) -> tuple[bool, ...]:
         """Which columns are large objects, by their type or to their writer."""
-        return tuple(c.sql_type.is_large or c.name in self.large_objects for c in self.columns)
+        return tuple(c.is_large for c in self.columns)
 
     def as_large_as(self, other: Contract) -> Contract:
         """The contract; what is a large object in `other` is one in it, too.
 
         The source may have narrowed a column (`nvarchar(max)` to `nvarchar(500)`) since it wrote the records.
         """
-        names = {c.name.lower() for c in other.columns if c.sql_type.is_large}
-        more = {c.name for c in self.columns if c.name.lower() in names}
-        return self.model_copy(update={"large_objects": self.large_objects | more})
+        names = {c.name.lower() for c in other.columns if c.is_large}
+        columns = (
+            c.model_copy(update={"large_object": True}) if c.name.lower() in names and not c.is_large else c
+            for c in self.columns
+        )
+        return self.model_copy(update={"columns": tuple(columns)})
 
     @property
     def computed(self) -> frozenset[str]:
@@ -220,8 +238,11 @@ class Contract(Strict):
                 "publish the new columns as a new feed, or state `key:` in the feed's YAML",
             )
         for old, new in zip(self.key, newer.key, strict=True):
-            _require_same_text(self.table, old, new)
-        kept = [self._grown(c, fresh[c.name.lower()]) if c.name.lower() in fresh else c for c in self.columns]
+            growth.require_same_text(self.table, old, new)
+        kept = [
+            growth.grown(self.table, c, fresh[c.name.lower()]) if c.name.lower() in fresh else c
+            for c in self.columns
+        ]
         added = [
             c.model_copy(update={"nullable": True}) for c in newer.columns if c.name.lower() not in known
         ]
@@ -242,51 +263,16 @@ class Contract(Strict):
             return self
         columns = []
         for column, another in zip(self.columns, other.columns, strict=True):
-            kind = _wider(column, another)
+            kind = growth.wider(column, another)
             if kind is None or column.model_copy(update={"type": another.type}) != another:
                 return self
             columns.append(column.model_copy(update={"type": kind}))
         return self.model_copy(update={"columns": tuple(columns)})
 
-    def _grown(self, old: Column, new: Column) -> Column:
-        """The newer column in the wider of the two types, under the name that the lake has.
 
-        A max type is wider than others: a record that was written in it may lack the value (`as_large_as`).
-        """
-        was_large = old.length_stated and old.sql_type.is_large
-        if old.spark_type == new.spark_type and was_large and not new.sql_type.is_large:
-            return new.model_copy(update={"name": old.name, "type": old.type})
-        if old.spark_type == new.spark_type or holds(new.spark_type, old.spark_type):
-            return new.model_copy(update={"name": old.name})
-        if holds(old.spark_type, new.spark_type):
-            return new.model_copy(update={"name": old.name, "type": old.type})
-        raise ContractError(
-            f"{self.table}.{shown([old.name])} changed its type from {old.type} to {new.type}",
-            "publish the new columns as a new feed, or state the old type in the feed's `columns:`",
-        )
-
-
-def _require_same_text(table: str, old: Column, new: Column) -> None:
-    """Raises ContractError where a column of the key has its values in another text than before.
-
-    Each published row would stay beside the one that its next change makes under the new text.
-    """
-    forms = [c.sql_type.text_form for c in (old, new)]
-    if None not in forms and forms[0] != forms[1]:
-        raise ContractError(
-            f"{table}.{shown([old.name])}, of the key, changed its type from {old.type} to {new.type}: "
-            "the text of its values is another one",
-            "publish the table as a new feed",
-        )
-
-
-def _wider(column: Column, other: Column) -> str | None:
-    """The type that holds the values of both, as they are; None: neither does."""
-    if column.type == other.type:
-        return column.type
-    for wide, narrow in ((column, other), (other, column)):
-        # A real as a double is another number, and Spark has no tinyint.
-        is_wide = wide.spark_type != "double" and wide.sql_type.base != "tinyint"
-        if is_wide and holds(wide.spark_type, narrow.spark_type):
-            return wide.type
-    return None
+def _may_be_large(column: Column) -> bool:
+    """A type that the lake has no place for can be as large as it likes."""
+    try:
+        return column.is_large
+    except ContractError:
+        return True

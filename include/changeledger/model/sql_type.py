@@ -110,10 +110,12 @@ class SqlType(NamedTuple):
 
     @property
     def text_form(self) -> tuple[str, int] | None:
-        """Of types whose values are text in the lake, padded or with so many digits: how (docs/types.md)."""
+        """Of types whose values are text of one canonical form in the lake: which form (docs/types.md)."""
         if self.base in {"char", "nchar"}:
             return "padded", 1 if self.length is None else self.length
-        return ("digits", self.fraction_digits) if self.base in {"time", "datetimeoffset"} else None
+        if self.base in {"time", "datetimeoffset"} or (self.base == "datetime2" and self.spark == "string"):
+            return self.base, self.fraction_digits
+        return ("uniqueidentifier", 0) if self.base == "uniqueidentifier" else None
 
     @property
     def is_lob(self) -> bool:
@@ -126,7 +128,8 @@ class SqlType(NamedTuple):
 
     @property
     def is_max(self) -> bool:
-        return self.base in _MAX_TYPES and self.length == -1
+        """So is one of which nobody says how long its values are."""
+        return self.base in _MAX_TYPES and self.length in {None, -1}
 
 
 def holds(wide: str, narrow: str) -> bool:

@@ -85,7 +85,7 @@ def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:
 
 def with_unsent(before: Side, after: Side, has_old: Bools, writer_schema: Contract) -> Side:
     """The image before: a large value that only this image lacks was there, and not sent."""
-    large = np.array([column.sql_type.is_large for column in writer_schema.columns], np.bool_)
+    large = np.array(writer_schema.large, np.bool_)
     in_after = ~after.image.present[:, None] | (after.states != NOT_CAPTURED)
     unsent = (before.states == NOT_CAPTURED) & large & in_after
     unsent &= (has_old & before.image.present)[:, None]

@@ -206,7 +206,7 @@ def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:
 
 def _misplaced(before: Image, after: Image, plan: TablePlan) -> Bools:
     """Has a column a placeholder whose values are always in SQL Server's log? Some builds mix columns up."""
-    small = [at for at, column in enumerate(plan.writer_schema.columns) if not column.sql_type.is_large]
+    small = [at for at, column in enumerate(plan.writer_schema.columns) if not column.is_large]
     misplaced = np.zeros(len(before.present), np.bool_)
     for image in (before, after):
         if image.states is not None:

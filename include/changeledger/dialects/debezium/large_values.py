@@ -27,11 +27,11 @@ def without_unsent(
     an update has emptied is in the log. In a delete it is a NULL of `text`, `ntext` and `image`, and of a
     column that may be one of these.
     """
-    large = [at for at, c in enumerate(writer_schema.columns) if c.sql_type.is_large and not c.key_position]
+    large = [at for at, c in enumerate(writer_schema.columns) if c.is_large and not c.key_position]
     if not large or not (is_update | is_delete).any():
         return before, after
     columns = [writer_schema.columns[at] for at in large]
-    never_in_deletes = np.array([c.sql_type.is_lob or not c.length_stated for c in columns], np.bool_)
+    never_in_deletes = np.array([c.is_lob for c in columns], np.bool_)
     had_value = images.has_value(before, large)
     update, delete = is_update[:, None], is_delete[:, None]
     before = images.without_nulls(before, large, update | (delete & never_in_deletes))

@@ -111,20 +111,16 @@ def stated(config: TableConfig) -> Contract | None:
 
 def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
     """`writer_schema` under the feed's name for the table, with the types and key that its YAML states."""
-    types = {c.name.lower(): {"type": c.type, "nullable": c.nullable} for c in config.stated}
+    stated_columns = {c.name.lower(): c for c in config.stated}
     places = {name.lower(): at for at, name in enumerate(config.key, 1)}
     columns = []
     for column in writer_schema.columns:
         name = column.name.lower()
         place = places.get(name, 0) if places else column.key_position
-        columns.append(column.model_copy(update={**types.get(name, {}), "key_position": place}))
-    large = zip(writer_schema.names, writer_schema.large, strict=True)
-    stated_as = {
-        "table": config.table,
-        "columns": tuple(columns),
-        "source_table": writer_schema.table,
-        "large_objects": frozenset(name for name, is_large in large if is_large),
-    }
+        placed = column.model_copy(update={"key_position": place})
+        override = stated_columns.get(name)
+        columns.append(placed if override is None else placed.stated_as(override.type, override.nullable))
+    stated_as = {"table": config.table, "columns": tuple(columns), "source_table": writer_schema.table}
     return writer_schema.model_copy(update=stated_as)
 
 

@@ -186,17 +186,16 @@ def contract_of(
         name = row["column_name"]
         override = stated.get(name.lower())
         position = keys.get(name.lower(), 0) if keys else int(row["index_ordinal"] or 0)
-        columns.append(
-            contracts.Column(
-                name=name,
-                type=override.type if override else _type_text(row),
-                ordinal=row["column_ordinal"],
-                nullable=override.nullable if override else row["is_nullable"] in (None, True, 1),
-                key_position=position,
-                computed=bool(row["is_computed"]),
-                dropped=sees_source and row["source_name"] is None,
-            )
+        as_captured = contracts.Column(
+            name=name,
+            type=_type_text(row),
+            ordinal=row["column_ordinal"],
+            nullable=row["is_nullable"] in (None, True, 1),
+            key_position=position,
+            computed=bool(row["is_computed"]),
+            dropped=sees_source and row["source_name"] is None,
         )
+        columns.append(as_captured.stated_as(override.type, override.nullable) if override else as_captured)
     return Contract(table=config.table, columns=tuple(columns))
 
 

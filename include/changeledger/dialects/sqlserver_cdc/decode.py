@@ -171,7 +171,7 @@ def _gaps(
             after[~valid(cell) & ((code != _AFTER) | ~flags[:, at]), at] = UNAVAILABLE
         elif is_large and not column.computed:
             empty = ~valid(cell)
-            codes = (_DELETE, _BEFORE) if column.sql_type.is_lob else (_BEFORE,)
+            codes = (_DELETE, _BEFORE) if column.is_lob else (_BEFORE,)
             before[empty & np.isin(code, codes), at] = UNAVAILABLE
             after[empty & np.isin(code, (_AFTER, _NET)) & ~flags[:, at], at] = UNAVAILABLE
     return before, after

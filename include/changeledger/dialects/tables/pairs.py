@@ -193,7 +193,7 @@ def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
     is_emptied = np.zeros((len(after.present), len(plan.contract.columns)), np.bool_)
     if after.states is not None:
         for at, column in enumerate(plan.contract.columns):
-            if column.sql_type.is_large:
+            if column.is_large:
                 is_emptied[:, at] = valid(before.cells[at]) & (after.states[:, at] == UNAVAILABLE)
     return is_emptied
 

@@ -93,7 +93,7 @@ class _Asked(NamedTuple):
 
     @property
     def has_large(self) -> bool:
-        return any(column.sql_type.is_large for column in self.of.writer_schema.columns)
+        return any(column.is_large for column in self.of.writer_schema.columns)
 
     def read(self, received: int) -> SourceRead:
         differ = f"the source has {counted(self.expected, 'row')}, {received:,} were read"
