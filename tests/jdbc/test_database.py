@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import DateType, IntegerType, StructField, StructType, TimestampNTZType
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType, TimestampNTZType, TimestampType
 from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
@@ -98,7 +98,7 @@ def test_what_names_a_database_is_accepted(fields: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("conn_type", "at", "day"),
     [
-        ("mssql", "CONVERT(VARCHAR(30), asked.[at x], 121)", "CONVERT(VARCHAR(30), asked.day, 23)"),
+        ("mssql", "CONVERT(VARCHAR(40), asked.[at x], 121)", "CONVERT(VARCHAR(40), asked.day, 23)"),
         ("postgres", 'CAST(asked."at x" AS VARCHAR(30))', "CAST(asked.day AS VARCHAR(30))"),
     ],
 )
@@ -129,6 +129,10 @@ def test_a_seventh_digit_of_a_second_stays_text() -> None:
     every = {"at3": "timestamp_ntz", "at6": "timestamp_ntz", "at7": "timestamp_ntz", "day": "date"}
     assert kinds_of(schema) == every
     assert held(schema) == {name: kind for name, kind in every.items() if name != "at7"}
+    # An offset is more than an instant has: SQL Server prints it, and it stays text.
+    zoned = StructType([*schema, StructField("off", TimestampType(), metadata={"scale": 3})])
+    assert kinds_of(zoned, has_offsets=True) == {**every, "off": "timestamp"}
+    assert (kinds_of(zoned), held(zoned)) == (every, held(schema))
     # Nothing says how many.
     assert held(StructType([StructField("at", TimestampNTZType())])) == {"at": "timestamp_ntz"}
 

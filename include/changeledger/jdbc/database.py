@@ -65,8 +65,9 @@ class JdbcDatabase:
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
         first = self._frame(spark, queries[0])
-        is_typed = self._connection.conn_type != "sqlite"
-        kinds = jdbc_times.kinds_of(first.schema) if is_typed else {}
+        kind = self._connection.conn_type
+        is_typed = kind != "sqlite"
+        kinds = jdbc_times.kinds_of(first.schema, has_offsets=kind == "mssql") if is_typed else {}
         held = jdbc_times.held(first.schema) if is_typed else {}
         if kinds:
             first = self._frame(spark, jdbc_times.printed(queries[0], kinds))

@@ -4,6 +4,7 @@ Spark's reader takes them from `java.sql.Timestamp`, an instant in the zone of t
 night in which summer time begins there into 03:30. `java.sql.Date` is no better with days that calendars have
 left out: in October 1582, and 30 December 2011 in Samoa. What has more digits of a second than Spark's
 timestamps stays text (`datetime2(7)` that a feed states as `datetime2(6)`): the last one must not get lost.
+Nor must the offset of a `datetimeoffset` that a feed states as another type: Spark's timestamps are instants.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType
+from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
 from sqlalchemy import ColumnElement, Select, String, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -24,7 +25,7 @@ Kinds = dict[str, str]
 # Of a second, in Spark's timestamps.
 _DIGITS: Final = 6
 # Styles of CONVERT: `2026-08-07 16:25:00.883`, with all digits that the type has, and `2026-08-07`.
-_STYLES: Final = {"timestamp_ntz": 121, "date": 23}
+_STYLES: Final = {"timestamp_ntz": 121, "timestamp": 121, "date": 23}
 
 
 class _Printed(ColumnElement[str]):
@@ -42,12 +43,17 @@ def _standard(element: _Printed, compiler: SQLCompiler, **named: Any) -> str:
 
 @compiles(_Printed, "mssql")
 def _mssql(element: _Printed, compiler: SQLCompiler, **named: Any) -> str:
-    return f"CONVERT(VARCHAR(30), {compiler.process(element.time, **named)}, {_STYLES[element.kind]})"
+    return f"CONVERT(VARCHAR(40), {compiler.process(element.time, **named)}, {_STYLES[element.kind]})"
 
 
-def kinds_of(schema: StructType) -> Kinds:
-    """The columns of times and days without a zone."""
+def kinds_of(schema: StructType, *, has_offsets: bool = False) -> Kinds:
+    """The columns of times and days without a zone.
+
+    `has_offsets`: those of times with an offset of their own, too, which instants are not.
+    """
     types: dict[type[DataType], str] = {TimestampNTZType: "timestamp_ntz", DateType: "date"}
+    if has_offsets:
+        types[TimestampType] = "timestamp"
     return {field.name: types[type(field.dataType)] for field in schema if type(field.dataType) in types}
 
 

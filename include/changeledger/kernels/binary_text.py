@@ -49,11 +49,15 @@ def from_padded_base64(text: str) -> bytes | None:
 
 
 def sizes(sql: SqlType) -> tuple[int, int | None]:
-    """The least and the most bytes of a value of the type; None: any number."""
+    """The least and the most bytes of a value of the type; None: any number.
+
+    A `binary` has its zeros: shorter bytes are those of a text that is written in another way.
+    """
     if sql.base in {"rowversion", "timestamp"}:
         return 8, 8
-    is_sized = sql.base in {"binary", "varbinary"} and sql.length is not None and sql.length > 0
-    return 0, sql.length if is_sized else None
+    if sql.base not in {"binary", "varbinary"} or sql.length is None or sql.length < 1:
+        return 0, None
+    return sql.length if sql.base == "binary" else 0, sql.length
 
 
 def of_size(sql: SqlType, read: Reader) -> Reader:

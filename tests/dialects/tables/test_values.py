@@ -188,6 +188,9 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     ("é".encode(), pa.binary(), "nvarchar(9)", "é"),
     (b"ab", pa.binary(), "nchar(4)", "ab  "),
     (b"\xff", pa.binary(), "nvarchar(9)", NONE),
+    # Microsoft's page "binary and varbinary": a binary is padded with zeros to its length.
+    ("0x0aFF", pa.string(), "binary(2)", b"\x0a\xff"),
+    ("0x0aFF", pa.string(), "binary(3)", NONE),
     # A rowversion or a GUID in bytes is no text of a number, even where its bytes are digits.
     (b"12345678", pa.binary(), "bigint", NONE),
     (b"1", pa.binary(), "bit", NONE),
@@ -205,6 +208,26 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     ("2026-08-07 16:25:00.8833333", pa.string(), "datetime2(6)", NONE),
     ("2026-08-07 16:25:00.8833330", pa.string(), "datetime2(6)", datetime(2026, 8, 7, 16, 25, 0, 883333)),
     ("2026-08-07 16:25:00.8833333", pa.string(), "nvarchar(30)", "2026-08-07 16:25:00.8833333"),
+    # As in texts: a target's type may have more digits of a second than the source's.
+    (
+        datetime(2026, 8, 7, 16, 25, 0, 883333),
+        pa.timestamp("us"),
+        "datetime",
+        datetime(2026, 8, 7, 16, 25, 0, 883000),
+    ),
+    (datetime(2026, 8, 7, 16, 25, 0, 883100), pa.timestamp("us"), "datetime", NONE),
+    (
+        datetime(2026, 8, 7, 16, 25, 0, 883000),
+        pa.timestamp("us"),
+        "datetime2(3)",
+        datetime(2026, 8, 7, 16, 25, 0, 883000),
+    ),
+    (datetime(2026, 8, 7, 16, 25, 0, 883100), pa.timestamp("us"), "datetime2(3)", NONE),
+    (datetime(2026, 8, 7, 16, 25, 0, 500000), pa.timestamp("us"), "datetime2(0)", NONE),
+    (datetime(2026, 8, 7, 16, 25, 30), pa.timestamp("us"), "smalldatetime", NONE),
+    # As SQL Server prints an offset (`jdbc.times`): it is no time without one.
+    ("2026-08-07 16:25:00.8830000 +02:00", pa.string(), "datetime2(6)", NONE),
+    ("2026-08-07 16:25:00.8830000 +02:00", pa.string(), "nvarchar(40)", "2026-08-07 16:25:00.8830000 +02:00"),
     (datetime(2026, 8, 7), pa.timestamp("us"), "date", date(2026, 8, 7)),
     ("ab", pa.string(), "nchar(4)", "ab  "),
     ("2026-08-07 18:25:06.8638+02", pa.string(), "datetimeoffset(5)", "2026-08-07T18:25:06.86380+02:00"),

@@ -1,9 +1,9 @@
 """Cells of change tables: what was read, in whatever type, as a value of the contract's type.
 
-A column that has the contract's type already is taken as it is, but for numbers that SQL Server does not
-have. Texts of times, GUIDs and padded types are brought into their canonical form (docs/types.md), however
-they were read. A number becomes the same number of another type, or does not fit; all else goes by way of its
-text, as `text_cells` reads it.
+A column that has the contract's type already is taken as it is, but for numbers, and digits of a second, that
+SQL Server's type does not have. Texts of times, GUIDs and padded types are brought into their canonical form
+(docs/types.md), however they were read. A number becomes the same number of another type, or does not fit; all
+else goes by way of its text, as `text_cells` reads it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
     if empty_is_null and read.kind == "string":
         values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
     in_form = sql.base in _IN_FORM
-    if read.kind == column.spark_type and not (in_form and read.kind == "string"):
+    is_typed = read.kind == column.spark_type and not (in_form and read.kind == "string")
+    if is_typed and not (pa.types.is_timestamp(values.type) and _are_finer(values, sql)):
         return _checked(values, _in_range(values, sql))
     kind = arrow_type(column.spark_type)
     if not in_form and read.kind.startswith(_NUMBERS) and column.spark_type.startswith(_NUMBERS):
@@ -93,6 +94,12 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
     # Bytes may be text, and nothing else: eight digits in a rowversion are no number.
     is_text = column.spark_type == "string" and sql.base not in _IN_FORM - _PADDED
     return _checked(values, of_texts(_of_utf8(values), sql) if is_text else pa.nulls(len(values), kind))
+
+
+def _are_finer(values: pa.TimestampArray, sql: SqlType) -> bool:
+    """Have times more digits of a second than the type? A target may keep a `datetime` as a `datetime2`."""
+    step = 10 ** max(6 - sql.fraction_digits, 0)
+    return bool((numbers(values)[valid(values)] % step).any())
 
 
 def _of_utf8(values: pa.BinaryArray) -> pa.StringArray:
