@@ -2,8 +2,8 @@
 
 A column that has the contract's type already is taken as it is, but for numbers, and digits of a second, that
 SQL Server's type does not have. Texts of times, GUIDs and padded types are brought into their canonical form
-(docs/types.md), however they were read. A number becomes the same number of another type, or does not fit; all
-else goes by way of its text, as `text_cells` reads it.
+(docs/types.md), however they were read. A number becomes the same number of another type, or does not fit;
+all else goes by way of its text, as `text_cells` reads it.
 """
 
 from __future__ import annotations
