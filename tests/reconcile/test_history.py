@@ -67,6 +67,23 @@ def rows_for(changes: list[Step]) -> list[LedgerRow]:
     return rows
 
 
+def begin_times(steps: list[Step]) -> list[datetime]:
+    """No change begins before the one in front of it, whatever its commit time; a row of a snapshot, which is
+    read at any time, makes no change later, and is there when the change behind it comes."""
+    begins: list[datetime] = []
+    for at, one in enumerate(steps):
+        now = AT + timedelta(seconds=one.seconds)
+        if one.operation == "snapshot":
+            behind = next((n for n in range(at, len(steps)) if steps[n].operation != "snapshot"), None)
+            now = now if behind is None else min(now, latest_commit(steps[: behind + 1]))
+        begins.append(max([now, *begins[-1:]]))
+    return begins
+
+
+def latest_commit(steps: list[Step]) -> datetime:
+    return AT + timedelta(seconds=max(one.seconds for one in steps if one.operation != "snapshot"))
+
+
 def cells_of(one: Step) -> dict[str, Any]:
     """Those that the change has."""
     cells = {"a": one.a, "b": one.b}
@@ -89,10 +106,7 @@ def reference(changes: list[Step]) -> dict[tuple[str, int], tuple[Any, ...]]:
             seen = cells if not alive else {**seen, **cells}
             own.append((at, one))
         known: dict[str, Any] = {}
-        begins: list[datetime] = []
-        for _, one in own:
-            now = AT + timedelta(seconds=one.seconds)
-            begins.append(max([now, *begins[-1:]]))
+        begins = begin_times([one for _, one in own])
         for place, (at, one) in enumerate(own):
             known |= cells_of(one)
             gone = one.operation in {"delete", "truncate"}
@@ -157,6 +171,29 @@ def test_a_snapshot_behind_a_late_truncate_brings_its_row_back() -> None:
         lake.carry(rows, number)
     assert shown(lake.shown("history")) == reference(changes)
     assert list(lake.current) == [(1,)]
+
+
+def test_a_full_load_that_comes_again_makes_no_change_later() -> None:
+    """Qlik's REFRESH stands before all changes, and has the time of its message: what rows were at an earlier
+    time can be asked as before."""
+    loaded, inserted, updated, late = (
+        Step(1, "snapshot", 9, "x", frozenset(), 30),
+        Step(1, "insert", 1, "x", frozenset(), 10),
+        Step(1, "update", 2, "x", frozenset(), 20),
+        Step(1, "update", 3, "x", frozenset(), 15),
+    )
+    found = shown(intervals(rows_for([loaded, inserted, updated, late]), CONTRACT))
+    times = {name: (row[3], row[4]) for (name, _), row in found.items()}
+    assert times == {
+        "c0": (AT + timedelta(seconds=10), AT + timedelta(seconds=10)),
+        "c1": (AT + timedelta(seconds=10), AT + timedelta(seconds=20)),
+        # A commit time that goes back counts as before.
+        "c2": (AT + timedelta(seconds=20), AT + timedelta(seconds=20)),
+        "c3": (AT + timedelta(seconds=20), None),
+    }
+    # Nothing behind it: it is there from its own time on.
+    (alone,) = shown(intervals(rows_for([loaded]), CONTRACT)).values()
+    assert alone[3:5] == (AT + timedelta(seconds=30), None)
 
 
 def test_what_a_truncate_ends() -> None:

@@ -96,6 +96,24 @@ def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore,
     assert (at_four["name"].text, now["name"].text) == ("bob", "dan")
 
 
+def test_a_full_load_that_comes_again_makes_no_change_later(control: ControlStore) -> None:
+    """Its row stands before all changes, and was delivered after them; as in history (`begin_times`)."""
+    ann, loaded = (
+        {"id": 1, "name": "ann", "photo": b"\1"},
+        {"flags": ["position_unknown"], "commit_lsn": None},
+    )
+    rows = [
+        row(1, "snapshot", 1, after={**ann, "name": "eve"}, committed_at=hour(9), **loaded),
+        row(2, "update", 1, before=ann, after=ann),
+        row(4, "update", 1, before=ann, after={**ann, "name": "bob"}),
+        row(5, "snapshot", 1, after={**ann, "name": "cid"}, committed_at=hour(8)),
+    ]
+    publish(control, FEED, rows)
+    found = life(placed(control, FEED, TABLE), {"id": "1"})
+    assert not found.at(hour(1)).is_alive
+    assert [found.at(hour(at)).cells["name"].text for at in (2, 4, 7, 8)] == ["ann", "bob", "bob", "cid"]
+
+
 def test_a_truncate_ends_each_row(control: ControlStore) -> None:
     rows = [*life_of_one(), {**row(6, "truncate", 0), "key": None}]
     publish(control, FEED, rows)

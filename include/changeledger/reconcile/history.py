@@ -25,14 +25,13 @@ from changeledger.kernels.arrow import (
     equal,
     flags_of,
     history_schema,
-    numbers,
     row_type,
     taken,
     valid,
 )
 from changeledger.kernels.images import Image, gaps
 from changeledger.model.contract import Contract
-from changeledger.reconcile import image_chain, images, key_moves
+from changeledger.reconcile import begin_times, image_chain, images, key_moves
 from changeledger.reconcile.effects import (
     CHANGED,
     FORCED,
@@ -173,11 +172,7 @@ class _Rows:
 
     def __init__(self, filled_images: Images, chain: Chain, contract: Contract, window_id: str) -> None:
         self.images, self.chain, self.contract, self.window_id = filled_images, chain, contract, window_id
-        begins = taken(column(filled_images.sequence.effects.rows, "valid_from"), filled_images.sequence.at)
-        # Commit times can go back while positions go on; an interval never ends before it begins.
-        least = np.iinfo(np.int64).min
-        times = np.where(valid(begins), numbers(begins), least)
-        self.valid_from = order.running_max(times, filled_images.sequence.is_first)
+        self.valid_from = begin_times.begin_times(filled_images.sequence)
 
     def at(self, places: Indices) -> pa.Table:
         sequence, contract = self.images.sequence, self.contract

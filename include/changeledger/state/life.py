@@ -137,15 +137,12 @@ class RowLife:
         """As of that commit time; None: after all changes.
 
         As in the published tables: a cell that a change does not know keeps its last known value, no change
-        is of an earlier time than those before it, and of the rows that exchange their keys in a statement
-        the one that is covered leaves first (ADR 0016).
+        is of an earlier time than those before it (`_until`), and of the rows that exchange their keys in a
+        statement the one that is covered leaves first (ADR 0016).
         """
         cells: dict[str, Cell] = {}
         last, is_alive, covers = None, False, None
-        for row_change in self.changes:
-            committed = row_change.committed_at
-            if moment is not None and committed is not None and committed > moment:
-                break
+        for row_change in self._until(moment):
             if covers is not None and row_change.moved_to is not None and row_change.is_with(covers):
                 covers = None
                 continue
@@ -158,6 +155,17 @@ class RowLife:
                 cells |= {cell.column: cell.after for cell in row_change.cells if cell.after.is_known}
             last, is_alive = row_change, not row_change.ends_the_row
         return RowState(is_alive, cells, last)
+
+    def _until(self, moment: datetime | None) -> Sequence[RowChange]:
+        """The changes that had begun: a snapshot's row, which is read at any time, holds up none behind it
+        (`reconcile.begin_times`)."""
+        if moment is None:
+            return self.changes
+        are_late = [at is not None and at > moment for at in (one.committed_at for one in self.changes)]
+        of_log = [at for at, one in enumerate(self.changes) if one.operation != change.SNAPSHOT]
+        end = next((at for at in of_log if are_late[at]), len(self.changes))
+        begin = next((at + 1 for at in reversed(of_log) if at < end), 0)
+        return self.changes[: next((at for at in range(begin, end) if are_late[at]), end)]
 
 
 def placed(control: ControlStore, feed: str, table: str) -> Place:
