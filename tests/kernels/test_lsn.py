@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from changeledger.kernels import lsn
 
-LSNS = st.binary(min_size=lsn.WIDTH, max_size=lsn.WIDTH)
+LSNS = st.binary(min_size=lsn.WIDTH, max_size=lsn.WIDTH).filter(any)
 FORMS = {
     "bare": lambda digits: digits,
     "grouped": lambda digits: f"{digits[:8]}:{digits[8:16]}:{digits[16:]}",
@@ -39,6 +39,7 @@ def test_every_form_is_read(value: bytes, form: str) -> None:
         "0000002a:00:003b0:005", "00 00 02a000003b00005", "0x", "nothing", "0000:027:00000758:0003",
         "0000002a:000003b0:00:5", "::::::::000003b0::0005", "0000002a000003b000",
         "0x0000002a000003b000050", "0000002A000003B0000500",
+        "00000000:00000000:0000", "0x00000000000000000000",
     ],
 )  # fmt: skip
 def test_what_is_none_is_not_read(text: str) -> None:
@@ -47,8 +48,11 @@ def test_what_is_none_is_not_read(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "absent"),
-    [("NULL", True), ("null", True), (None, True), ("", False), ("nothing", False), ("80", False)],
-)
+    [
+        ("NULL", True), ("null", True), (None, True), ("", False), ("nothing", False), ("80", False),
+        ("00000000:00000000:0000", True), ("0000", False),
+    ],
+)  # fmt: skip
 def test_what_is_absent_is_not_broken(text: str | None, *, absent: bool) -> None:
     assert lsn.is_absent(text) is absent
 
@@ -58,6 +62,7 @@ def test_what_is_absent_is_not_broken(text: str | None, *, absent: bool) -> None
         st.one_of(
             st.none(),
             st.text(),
+            st.just("00000000:00000000:0000"),
             st.tuples(LSNS, st.sampled_from(sorted(FORMS))).map(lambda one: written(*one)),
         )
     )
@@ -67,6 +72,11 @@ def test_columns_are_read_as_each_alone(texts: list[str | None]) -> None:
     assert found.array().to_pylist() == [None if text is None else lsn.parse(text) for text in texts]
     sliced = lsn.parse_all(pa.array(["x", *texts], pa.string()).slice(1))
     assert sliced.array().equals(found.array())
+
+
+def test_zero_bytes_stand_for_none() -> None:
+    found = lsn.of_bytes(pa.array([bytes(lsn.WIDTH), bytes([*bytes(9), 1]), None], pa.binary()))
+    assert found.known.tolist() == [False, True, False]
 
 
 @given(st.lists(LSNS, min_size=1))

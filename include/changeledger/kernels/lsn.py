@@ -1,7 +1,8 @@
 """Log sequence numbers: 10 bytes, big-endian, compared as unsigned bytes.
 
 As text an LSN is `0x0000002A000003B00005`, bare hex, or 8:8:4 groups `0000002a:000003b0:0005`, in any case;
-the word NULL stands for none (docs/sources.md).
+the word NULL stands for none, and so do ten zero bytes: SQL Server's own functions answer them where there is
+no LSN (Microsoft's page "sys.fn_cdc_get_min_lsn"). As a position they would sort before every change.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class Lsns(NamedTuple):
 
 def parse(text: str) -> bytes | None:
     """One LSN; None if the text is none."""
+    value = _octets(text)
+    return value if value is not None and any(value) else None
+
+
+def _octets(text: str) -> bytes | None:
     if len(text) == _GROUPED and text[8] == ":" == text[17]:
         text = text.replace(":", "")
     elif len(text) == _GROUPED and text[:2].lower() == "0x":
@@ -51,7 +57,7 @@ def parse(text: str) -> bytes | None:
 
 def is_absent(text: str | None) -> bool:
     """Does the source say that there is no LSN, rather than write a broken one?"""
-    return text is None or text.upper() == "NULL"
+    return text is None or text.upper() == "NULL" or _octets(text) == bytes(WIDTH)
 
 
 def parse_all(texts: pa.StringArray) -> Lsns:
@@ -67,7 +73,7 @@ def parse_all(texts: pa.StringArray) -> Lsns:
         matrix = octets.matrix(texts if len(at) == rows else texts.filter(pa.array(has_length)), length)
         nibbles = octets.NIBBLES[matrix[:, digits]]
         colons = np.delete(matrix, digits, axis=1)
-        fits = (nibbles < 16).all(axis=1) & (colons == _COLON).all(axis=1)
+        fits = (nibbles < 16).all(axis=1) & (colons == _COLON).all(axis=1) & nibbles.any(axis=1)
         parsed[at] = octets.of_hex(nibbles)
         others[at] = ~fits
     for row in np.flatnonzero(others):
@@ -85,12 +91,12 @@ def leading(texts: pa.StringArray) -> Lsns:
 
 
 def of_bytes(values: pa.BinaryArray) -> Lsns:
-    """The LSNs of a column of bytes. Unknown: NULL, or of another width."""
+    """The LSNs of a column of bytes. Unknown: NULL, of another width, or zeros."""
     known = octets.lengths(values) == WIDTH
     digits = np.zeros((len(values), WIDTH), np.uint8)
     if known.any():
         digits[known] = octets.matrix(values if known.all() else values.filter(pa.array(known)), WIDTH)
-    return Lsns(digits, known)
+    return Lsns(digits, known & digits.any(axis=1))
 
 
 def unknown(rows: int) -> Lsns:

@@ -52,7 +52,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: TablePlan) -> Problems:
     problems = Problems(rows.size)
     start, seqval = rows.shown(START_LSN), rows.shown(SEQVAL)
-    wrong = f"is not {lsn.WIDTH} bytes:"
+    wrong = f"is no LSN of {lsn.WIDTH} bytes:"
     problems.add(~header.start_lsn.known, "malformed_lsn", lambda row: f"{START_LSN} {wrong} {start(row)}")
     if rows.has(SEQVAL):
         problems.add(~header.seqval.known, "malformed_lsn", lambda row: f"{SEQVAL} {wrong} {seqval(row)}")
