@@ -32,6 +32,11 @@ REASONS: Final[Mapping[str, str]] = {
         "written to the topic: it stays here and holds nothing back."
     ),
     "no_key": "State `key:` of the table in the feed's YAML, then replay.",
+    "incomplete_image": (
+        "A tool between the source and the topic leaves columns out of messages, mostly those that are NULL: "
+        "let it write every member, null ones, too, and let the source send its rows again (a snapshot); "
+        "these records stay here."
+    ),
     "null_key": "No key came: let the connector send it, or state `key:` of the table, then replay.",
     "value_does_not_fit": (
         "A value does not fit the type of its column: correct the type under `columns:` of the table in the "

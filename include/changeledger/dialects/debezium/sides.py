@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from changeledger.dialects.debezium import unions
+from changeledger.dialects.debezium import incomplete, unions
 from changeledger.dialects.debezium.fields import DECIMAL, Field
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.values import Cell, cell_of
@@ -72,6 +72,7 @@ def images(
         unknown = [name for name in image or {} if name not in names]
         if unknown:
             raise no_columns(plan.writer_schema.table, unknown, plan.writer_schema.names)
+    incomplete.check(before, after, plan)
     faults: dict[str, list[str]] = {}
     sides = [None if image is None else _side(image, plan, in_unions, faults) for image in (before, after)]
     for reason in (_CONTRADICTS, _NO_KEY, _INEXACT):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium import events
+from changeledger.dialects.debezium import events, incomplete
 from changeledger.dialects.debezium.columns import image
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.structs import SNAPSHOTS, Typed, typed
@@ -142,6 +142,7 @@ def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.Recor
         columns += events.image_columns(side_image, len(how.cells))
     is_delete = pc.equal(op, "d").to_numpy(zero_copy_only=False)
     before, after = images
+    doubtful |= incomplete.rows(before, after, plan)
     doubtful |= ~np.where(is_delete, before.present, after.present)
     for at in how.keys:
         doubtful |= ~np.where(is_delete, valid(before.cells[at]), valid(after.cells[at]))

@@ -1,0 +1,60 @@
+"""Images that lack a column of their message.
+
+A connector writes both images by one schema, with a null for each NULL. A column that `after` lacks, and that
+`before` or the message's own schema block has, was taken out behind the connector, by a tool that leaves out
+members that are null for one. The value is NULL then, or is not sent: the message does not say which. To keep
+the last known value would be wrong for NULL (zendesk/maxwell#708; debezium/debezium#7974 for a field that is
+set to nothing).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.messages.problems import Problem
+from changeledger.kernels.arrow import Bools
+from changeledger.kernels.cells import NOT_CAPTURED
+from changeledger.kernels.images import Image
+from changeledger.kernels.json_text import Members
+from changeledger.model.column_names import shown
+
+_REMEDY = (
+    "whether it is NULL or was not sent is open. Let what stands behind the connector write every member, "
+    "null ones, too"
+)
+
+
+def rows(before: Image, after: Image, plan: TablePlan) -> Bools:
+    """Which events have such an image."""
+    if after.states is None:
+        return np.zeros(len(after.present), np.bool_)
+    is_absent = (after.states == NOT_CAPTURED) & after.present[:, None] & ~_is_computed(plan)
+    is_before = np.broadcast_to(before.present[:, None], is_absent.shape)
+    if before.states is not None:
+        is_before = is_before & (before.states != NOT_CAPTURED)
+    lacks: Bools = (is_absent & (_is_in_block(plan) | is_before)).any(axis=1)
+    return lacks
+
+
+def _is_in_block(plan: TablePlan) -> Bools:
+    fields = plan.fields or (None,) * len(plan.writer_schema.columns)
+    return np.array([field is not None for field in fields], np.bool_)
+
+
+def _is_computed(plan: TablePlan) -> Bools:
+    """No value of such a column is believed."""
+    computed = plan.contract.computed
+    return np.array([name.lower() in computed for name in plan.writer_schema.names], np.bool_)
+
+
+def check(before: Members | None, after: Members | None, plan: TablePlan) -> None:
+    """As `rows`, of one event. Raises Problem."""
+    if after is None:
+        return
+    columns = zip(plan.writer_schema.names, _is_in_block(plan), strict=True)
+    in_block = [name for name, is_one in columns if is_one]
+    for what, names in (("the message's schema block", in_block), ("`before`", list(before or ()))):
+        lacking = [n for n in names if n not in after and n.lower() not in plan.contract.computed]
+        if lacking:
+            raise Problem("incomplete_image", f"`after` lacks {shown(lacking)}, which {what} has: {_REMEDY}")
