@@ -149,6 +149,11 @@ def _columns(cols: str | None) -> dict[str, _Written]:
     return columns
 
 
+def names_in(cols: str | None) -> frozenset[str]:
+    """The names in `cols` without their case; none where it is not as it should be."""
+    return frozenset(folded(column.name) for column in _columns(cols).values())
+
+
 def _type(written: object) -> str | None:
     """The type as SQL Server writes it; None: it has no counterpart in the lake, which keeps its text."""
     text = "".join(str(written).lower().split())

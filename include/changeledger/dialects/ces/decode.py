@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.ces import key_beside, positions, single, split, typed
+from changeledger.dialects.ces import incomplete, key_beside, positions, single, split, typed
 from changeledger.dialects.ces.events import DELETE, INSERT, UPDATE, Event
 from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
@@ -47,6 +47,8 @@ class Read(NamedTuple):
     is_delete: Bools
     # Whose `pkkey` is in none of their images.
     is_of_other_key: Bools
+    # n x columns: what their current images lack.
+    lacks: Bools
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
@@ -88,7 +90,10 @@ def _read(events: Sequence[Event], plan: TablePlan) -> Read:
     key, has_other_key = images.keys(before.image, after.image, is_delete, writer_schema)
     place, time = positions.positions(events), positions.times(events)
     is_of_other_key = key_beside.contradicted(events, before, after, plan)
-    return Read(events, place, time, before, after, key, has_other_key, is_update, is_delete, is_of_other_key)
+    lacks = incomplete.cells(events, before, after, plan)
+    return Read(
+        events, place, time, before, after, key, has_other_key, is_update, is_delete, is_of_other_key, lacks
+    )
 
 
 def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
@@ -97,7 +102,7 @@ def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
     doubtful = no_place | ~valid(read.time.committed_at)
     doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
     doubtful |= np.array([bool(event.unknown) for event in read.events], np.bool_)
-    doubtful |= read.is_of_other_key
+    doubtful |= read.is_of_other_key | read.lacks.any(axis=1)
     for cells in read.key:
         doubtful |= ~valid(cells)
     outcomes = {}
@@ -124,8 +129,15 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
     for event_side in (read.before, read.after):
         if problem := misfits(writer_schema.columns, event_side.unfit[number]):
             return problem
+    return _problem_of_row(read, number, plan)
+
+
+def _problem_of_row(read: Read, number: int, plan: TablePlan) -> Problem:
+    """Of an event whose values fit: which row it is, and what that has, is open."""
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL or missing")
+    if read.lacks[number].any():
+        return incomplete.problem(read.lacks[number], plan)
     return Problem("key_disagrees", "`pkkey` has another key than the images, so which row it is is open")
 
 

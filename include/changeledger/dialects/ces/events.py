@@ -44,6 +44,8 @@ class Event(msgspec.Struct, gc=False):
     unknown: Sequence[str] = ()
     # `pkkey` as a row, where its texts are not those of the event's own image.
     key_beside: Any = None
+    # The JSON of `cols`, as received; None if the message does not have it.
+    cols: bytes | None = None
 
 
 class ImageLayout(NamedTuple):

@@ -84,6 +84,7 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
         at, operation, kind, outside.logicalid, outside.time,
         place.get("commitlsn"), place.get("sequencenumber"), place.get("committime"),
         before, after, bool(old), bool(current), unknown or others, doubtful(key, own, rows),
+        None if data.cols is None else data.cols.encode(),
     )  # fmt: skip
 
 

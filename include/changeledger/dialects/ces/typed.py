@@ -125,10 +125,9 @@ def _key_beside(rows: ImageLayout) -> Callable[[Any, Sequence[Key] | None], Any]
 def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     """The reader of one message; None if it is not as usual. Raises one of `UNREADABLE` there, too."""
     rows = layout_of(writer_schema)
-    envelopes, data_type = envelope_of(rows.row)
-    of_envelope: Decode = msgspec.json.Decoder(envelopes).decode
-    of_data: Decode = msgspec.json.Decoder(data_type).decode
+    of_envelope, of_data = (msgspec.json.Decoder(kind).decode for kind in envelope_of(rows.row))
     (row_of, lacks_key, with_key, key_beside), single_key = _of_rows(rows), len(rows.key) == 1
+    shared = _shared()
 
     def read(at: int, value: bytes) -> Event | None:
         envelope = of_envelope(avro.as_json(value))
@@ -158,10 +157,21 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
             at, operation, kind, envelope.logicalid, envelope.time,
             at_source.commitlsn, at_source.sequencenumber, at_source.committime,
             before, after, old is not None, current is not None, unknown,
-            key_beside(before if after is None else after, source.pkkey),
+            key_beside(before if after is None else after, source.pkkey), shared(source.cols),
         )  # fmt: skip
 
     return read
+
+
+def _shared() -> Callable[[msgspec.Raw], bytes]:
+    """The same bytes for all messages that say the same: a batch has many."""
+    seen: dict[bytes, bytes] = {}
+
+    def shared(written: msgspec.Raw) -> bytes:
+        text = bytes(written)
+        return seen.setdefault(text, text)
+
+    return shared
 
 
 _NOWHERE = Transaction()

@@ -1,0 +1,63 @@
+"""Events whose current image lacks a column that they say they have.
+
+A message's `cols` are the columns that its images have: all of the table's, or the changed ones and the key.
+Published messages of both kinds have exactly these. How NULL is written no page says: a column of `cols`, or
+of the old image, that the current one lacks may be NULL, or was not sent. To keep the last known value would
+be wrong for NULL. A large value that an update did not change is not in SQL Server's log, so its column alone
+says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from changeledger.dialects.ces.columns import names_in
+from changeledger.dialects.ces.events import Event
+from changeledger.dialects.ces.sides import Side
+from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.plan import TablePlan
+from changeledger.kernels.arrow import Bools
+from changeledger.kernels.cells import NOT_CAPTURED
+from changeledger.model.column_names import folded, shown
+
+
+def cells(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -> Bools:
+    """n x columns: the cells that the current images lack."""
+    lacks: Bools = after.image.present[:, None] & (after.states == NOT_CAPTURED) & _counts(plan)
+    rows = np.flatnonzero(lacks.any(axis=1)).tolist()
+    if not rows:
+        return lacks
+    is_old = before.image.present[:, None] & (before.states != NOT_CAPTURED)
+    in_cols: dict[bytes | None, Bools] = {}
+    for row in rows:
+        cols = events[row].cols
+        if cols not in in_cols:
+            in_cols[cols] = _are_in(cols, plan)
+        lacks[row] &= is_old[row] | in_cols[cols]
+    return lacks
+
+
+def _counts(plan: TablePlan) -> Bools:
+    """Which columns are always sent, and believed."""
+    computed = plan.contract.computed
+    return np.array(
+        [not c.sql_type.is_large and c.name.lower() not in computed for c in plan.writer_schema.columns],
+        np.bool_,
+    )
+
+
+def _are_in(cols: bytes | None, plan: TablePlan) -> Bools:
+    names = names_in(None if cols is None else cols.decode())
+    return np.array([folded(name) in names for name in plan.writer_schema.names], np.bool_)
+
+
+def problem(lacks: Bools, plan: TablePlan) -> Problem:
+    """`lacks`: of one event, column by column."""
+    names = [name for name, is_one in zip(plan.writer_schema.names, lacks, strict=True) if is_one]
+    return Problem(
+        "incomplete_image",
+        f"the current image lacks {shown(names)}, which `cols` or the old image has: whether it is NULL or "
+        "was not sent is open",
+    )
