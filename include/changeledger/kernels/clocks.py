@@ -1,6 +1,8 @@
 """Points in time in microseconds from 1970: those in texts, and those that change sequences begin with.
 
 A sequence begins with year to second and hundredths, in UTC; it runs up to 3 seconds behind the timestamp.
+Nobody sees a commit before it is one: a commit time that is later is local time that was taken for UTC, or
+that of a wrong clock (debezium/debezium#2606: on servers east of UTC `source.ts_ms` was hours ahead).
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ _EPOCH = datetime(1970, 1, 1)
 _SECOND = 1_000_000
 _QUARTER_HOUR = 900 * _SECOND
 _FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
+# By how much two right clocks may differ: less than zones do.
+_MOST_APART = 600 * _SECOND
 # Of a timestamp beside a sequence: how far it may be ahead, and how far behind.
 _AHEAD, _BEHIND = 4 * _SECOND, _SECOND
 
@@ -81,3 +85,9 @@ def in_another_zone(stamps: Indices, sequences: Indices) -> Bools:
     is_near = (rest >= -_BEHIND) & (rest <= _AHEAD)
     is_apart: Bools = (quarters != 0) & (np.abs(quarters) <= _FARTHEST_ZONE) & is_near
     return is_apart
+
+
+def is_ahead(committed: Indices, seen: Indices) -> Bools:
+    """Are commits later than the time at which somebody has seen them?"""
+    ahead: Bools = committed - seen > _MOST_APART
+    return ahead

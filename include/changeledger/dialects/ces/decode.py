@@ -17,8 +17,8 @@ from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, misfits, named, no_columns
 from changeledger.dialects.plan import TablePlan
-from changeledger.kernels import changes, images, lsn
-from changeledger.kernels.arrow import Bools, valid
+from changeledger.kernels import changes, clocks, images, lsn
+from changeledger.kernels.arrow import Bools, numbers, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
@@ -163,7 +163,7 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
         sort_key=positions.sort_keys(place, operations),
         committed_at=read.time.committed_at,
         transaction_id=lsn.to_text(place.commit_lsn),
-        flags=_flags(read, moved),
+        flags=_flags(read, moved, raw.column("timestamp")),
         source_position=message_rows.record(raw),
     )
 
@@ -187,7 +187,7 @@ def _changed(read: Read, plan: TablePlan) -> pa.ListArray:
     return pc.if_else(hidden, pa.scalar(None, seen.type), seen)
 
 
-def _flags(read: Read, moved: Bools) -> dict[str, Bools]:
+def _flags(read: Read, moved: Bools, received: pa.TimestampArray) -> dict[str, Bools]:
     """In the order in which they are written."""
     has_old, has_current = (
         np.array([getattr(event, name) for event in read.events], np.bool_)
@@ -195,11 +195,13 @@ def _flags(read: Read, moved: Bools) -> dict[str, Bools]:
     )
     is_v1 = np.array([event.type.lower().endswith(".v1") for event in read.events], np.bool_)
     is_insert = ~read.is_update & ~read.is_delete
+    committed = read.time.committed_at
+    is_ahead = valid(received) & valid(committed) & clocks.is_ahead(numbers(committed), numbers(received))
     return {
         change.BEFORE_UNKNOWN: ~is_insert & ~has_old,
         change.KEY_CHANGED: moved,
         TRUNCATED: read.before.is_cut | read.after.is_cut,
-        change.CLOCK_SUSPECT: read.time.is_suspect,
+        change.CLOCK_SUSPECT: read.time.is_suspect | is_ahead,
         UNKNOWN_VERSION: ~is_v1,
         # The image and not the operation is unexpected: the image of a delete may hold no more than its key.
         UNEXPECTED_IMAGE: (is_insert & has_old) | (read.is_delete & has_current),

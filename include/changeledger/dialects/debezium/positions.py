@@ -2,6 +2,7 @@
 
 The commit time is `source.ts_ms`. Producers that do not know it write 0 (or count in another unit, and so
 end up in 1970): the message's own time stands in, that of the connector, else that of the Kafka record.
+A commit time later than that of the message is doubtful.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.kernels import lsn
+from changeledger.kernels import clocks, lsn
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, equal, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 
@@ -46,7 +47,7 @@ def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
     wal = lsn.of_integers(events.column("wal"))
     commit, change = (_or(lsn.of_bytes(events.column(name)), wal) for name in ("commit_lsn", "change_lsn"))
     snapshot, op = _is_snapshot(events), events.column("op")
-    committed_at, suspect = _committed(events, raw.column("timestamp"))
+    committed_at, suspect = _committed(events, raw.column("timestamp"), snapshot)
     ordinal = events.column("ordinal")
     rank = np.zeros((len(op), 1), np.uint8)
     for letter, number in _RANKS.items():
@@ -68,16 +69,18 @@ def _is_snapshot(events: pa.RecordBatch) -> Bools:
     return equal(op, "r") | (equal(op, "c") & valid(words) & ~equal(words, "false"))
 
 
-def _committed(events: pa.RecordBatch, received: pa.TimestampArray) -> tuple[pa.TimestampArray, Bools]:
-    millis = numbers(events.column("committed_ms"))
-    suspect = millis < _FIRST_KNOWN
-    micros = millis * 1000
-    if suspect.any():
-        sent = events.column("sent_ms")
-        sent_ms = np.where(valid(sent), numbers(sent), 0)
-        of_record = np.where(valid(received), numbers(received), 0)
-        micros = np.where(suspect, np.where(sent_ms >= _FIRST_KNOWN, sent_ms * 1000, of_record), micros)
-    return pa.array(micros, pa.int64()).view(INSTANT), suspect
+def _committed(
+    events: pa.RecordBatch, received: pa.TimestampArray, snapshot: Bools
+) -> tuple[pa.TimestampArray, Bools]:
+    millis, sent = numbers(events.column("committed_ms")), events.column("sent_ms")
+    is_unknown = millis < _FIRST_KNOWN
+    sent_ms = np.where(valid(sent), numbers(sent), 0)
+    of_record = np.where(valid(received), numbers(received), 0)
+    seen = np.where(sent_ms >= _FIRST_KNOWN, sent_ms * 1000, of_record)
+    micros = np.where(is_unknown, seen, millis * 1000)
+    # The connector may read rows of a snapshot for long before it knows their position and its time.
+    is_ahead = ~snapshot & (seen > 0) & clocks.is_ahead(micros, seen)
+    return pa.array(micros, pa.int64()).view(INSTANT), is_unknown | is_ahead
 
 
 def _place(
