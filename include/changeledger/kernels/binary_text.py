@@ -13,6 +13,7 @@ Reader = Callable[[str], bytes | None]
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}\Z")
 _WITH_SPACES = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
 _SPACES = re.compile(r"\s+")
+_HEX_DIGITS = re.compile(r"(?:[0-9A-F]{16,}|[0-9a-f]{16,})\Z")
 
 
 def from_hex(text: str) -> bytes | None:
@@ -46,6 +47,16 @@ def from_base64(text: str) -> bytes | None:
 def from_padded_base64(text: str) -> bytes | None:
     """As `from_base64`, of writers that always pad: a text without its padding has lost its end."""
     return from_base64(text) if len(_SPACES.sub("", text)) % 4 == 0 else None
+
+
+def is_likely_hex(text: str) -> bool:
+    """Is a text, which base64 could be, nearly certainly hex: 16 digits or more, in one case, many of 0 to 9?
+
+    Of hex 10 in 16 are. Random bytes make such base64 once in 10^8; bytes that are mostly zero make letters.
+    """
+    if len(text) % 2 or not _HEX_DIGITS.match(text):
+        return False
+    return 4 * sum(map(str.isdigit, text)) >= len(text)
 
 
 def sizes(sql: SqlType) -> tuple[int, int | None]:

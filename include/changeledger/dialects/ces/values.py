@@ -69,6 +69,8 @@ def binary(text: str, encoding: str) -> bytes | None:
     decoded = binary_text.from_hex(text[2:]) if text[:2].lower() == "0x" else None
     if encoding == "hex" or (decoded is not None and encoding == "any"):
         return decoded
+    if encoding == "any" and binary_text.is_likely_hex(text):
+        return None
     return binary_text.from_padded_base64(text)
 
 

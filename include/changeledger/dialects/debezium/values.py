@@ -19,7 +19,7 @@ from changeledger.dialects.debezium import decimals, fields, times
 from changeledger.dialects.debezium.fields import Field
 from changeledger.kernels import cells, json_text, ranges, sql_text, text_cells
 from changeledger.kernels.arrow import arrow_type
-from changeledger.kernels.binary_text import from_hex, from_padded_base64, of_size
+from changeledger.kernels.binary_text import from_hex, from_padded_base64, is_likely_hex, of_size
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.sql_text import Reader
 from changeledger.model.contract import Column
@@ -64,7 +64,7 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     if sql.spark.startswith("decimal"):
         return _in_range(sql, _of_decimal(sql, source, field, placeholders))
     if sql.spark == "binary":
-        of_text = of_size(sql, from_hex if _is_hex(source, field) else _base64_of_either_alphabet)
+        of_text = of_size(sql, _of_bytes(source, field))
         convert = cells.one_by_one(of_text, pa.binary())
         # Neither a number nor `true` is a text of bytes, though it looks like one.
         return Cell(str, lambda values: convert(cells.texts(values)), of_text, placeholders, True, _no_value)
@@ -203,6 +203,15 @@ def _widened(values: Sequence[Any]) -> Cells:
     """32-bit numbers as 64-bit ones."""
     narrow = cells.reals(values)
     return narrow._replace(values=pc.cast(narrow.values, pa.float64()))
+
+
+def _of_bytes(source: DebeziumSource, field: Field | None) -> Reader:
+    """Where the setting alone says that bytes are base64, and a text is hex, another connector writes it."""
+    if _is_hex(source, field):
+        return from_hex
+    if field is not None and field.kind == "bytes":
+        return _base64_of_either_alphabet
+    return lambda text: None if is_likely_hex(text) else _base64_of_either_alphabet(text)
 
 
 def _base64_of_either_alphabet(text: str) -> bytes | None:
