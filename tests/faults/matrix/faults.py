@@ -105,6 +105,8 @@ ON_S3 = (
     Fault("rest_lost", "the catalog commits, and the answer is lost", LAKE, 14),
     Fault("rest_lost_away", "the catalog commits, and goes before it answers", LAKE, 8),
     Fault("rest_restarted", "the catalog is away for two seconds", LAKE, 4),
+    Fault("rest_failing", "the catalog answers every other request with 503", LAKE, 8),
+    Fault("rest_refusing", "the catalog answers every request with 503", LAKE, 4),
     Fault("store_away", "the store refuses connections", LAKE, 4),
     Fault("store_slow", "the store answers half a second later", LAKE, 4),
     Fault("store_failing", "the store answers every other request with 503", LAKE, 8),

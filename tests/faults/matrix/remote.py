@@ -108,6 +108,8 @@ _AT_REST: dict[str, Callable[[Proxy], None]] = {
     "rest_lost": _deciding(lambda _: _first(is_commit, Deed.LOSE, _pass)),
     "rest_lost_away": _deciding(lambda proxy: _first(is_commit, Deed.LOSE, proxy.leave_soon)),
     "rest_restarted": _restart,
+    "rest_failing": _deciding(lambda _: _each_other()),
+    "rest_refusing": _deciding(lambda _: lambda _request: Deed.FAIL),
 }
 _AT_STORE: dict[str, Callable[[Proxy], None]] = {
     "store_away": Proxy.leave,
