@@ -178,6 +178,8 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (1, pa.int32(), "bit", True),
     (2, pa.int32(), "bit", NONE),
     (True, pa.bool_(), "int", NONE),
+    (True, pa.bool_(), "nvarchar(9)", NONE),
+    (False, pa.bool_(), "bit", False),
     (5, pa.int32(), "nvarchar(9)", "5"),
     (0.1, pa.float64(), "nvarchar(9)", "0.1"),
     (5, pa.int32(), "varbinary(9)", NONE),

@@ -89,6 +89,9 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
         return _checked(
             values, _of_hex(values, sql) if read.kind == "string" else pa.nulls(len(values), kind)
         )
+    if read.kind == "boolean" and column.spark_type == "string":
+        # The text of a bit is 1 or 0 in SQL Server.
+        return _checked(values, pa.nulls(len(values), kind))
     if read.kind != "binary":
         return _checked(values, of_texts(as_text(values), sql))
     # Bytes may be text, and nothing else: eight digits in a rowversion are no number.
