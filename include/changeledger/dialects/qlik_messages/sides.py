@@ -77,11 +77,13 @@ def with_gaps(
     event_side: Side, absent: Bools, writer_schema: Contract, *, is_delete: Bools, is_silent: Bools | bool
 ) -> Side:
     """`absent`: which columns the masks say are not in the messages. `is_silent`: in which cells does a large
-    object's null not say that the value is NULL?"""
+    object's null not say that the value is NULL? That of a column that cannot be NULL never does."""
     rows = layout_of(writer_schema)
     states = np.where(absent & event_side.is_null, NOT_CAPTURED, event_side.states)
     large = np.array(rows.large, np.bool_)
-    states = np.where((states == 0) & large & event_side.is_null & is_silent, UNAVAILABLE, states)
+    never_null = np.array([not c.nullable and not c.key_position for c in writer_schema.columns], np.bool_)
+    unsaid = (large & is_silent) | never_null
+    states = np.where((states == 0) & unsaid & event_side.is_null, UNAVAILABLE, states)
     is_key = np.zeros(len(rows.cells), np.bool_)
     is_key[list(rows.keys)] = True
     # Where no key is known, the filler is what is NULL.

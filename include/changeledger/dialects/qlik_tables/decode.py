@@ -213,7 +213,8 @@ def _changed(rows: _Rows, writer_schema: Contract) -> pa.ListArray:
 def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
     """The cells that are NULL without being known to be.
 
-    Of a DELETE all beside the key; large ones before an update, and after it where no bit is set.
+    Of a DELETE all beside the key; large ones before an update, and after it where no bit is set. A column
+    that cannot be NULL never is.
     """
     states = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
@@ -222,7 +223,9 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
         if not rows.raw.has(column.name):
             states[:, at] = NOT_CAPTURED
             continue
+        never_null = not column.nullable and not column.key_position
         unknown = is_delete if not column.key_position else np.zeros(len(is_delete), np.bool_)
+        unknown = unknown | never_null
         if is_large:
             unknown = unknown | is_before | (is_update & ~(rows.masks.flags[:, at] & rows.masks.known))
         states[unknown & ~valid(column_cells.values), at] = UNAVAILABLE
