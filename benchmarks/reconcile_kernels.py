@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from changeledger.kernels.arrow import INSTANT, fixed_width, ledger_schema
 from changeledger.kernels.lsn import big_endian
 from changeledger.model.contract import Column, Contract
-from changeledger.reconcile.current import current
+from changeledger.reconcile.buckets import current
 from changeledger.reconcile.effects import exploded, truncates
 from changeledger.reconcile.history import History, Published, continued, rebuilt
 from changeledger.reconcile.resolve import resolve
@@ -135,8 +135,8 @@ def carried(new: pa.Table, published: pa.Table, opened: pa.Table, window: str) -
         history = continued(rows, known, truncates(resolved.changes), CONTRACT, window)
     with timed("current"):
         alive = current(history.opened, CONTRACT)
-    print(f"  {resolved.key_updates} key updates, {len(resolved.duplicates)} duplicates, "
-          f"{len(history.closed)} closed, {len(history.opened)} open, {len(alive.alive)} alive, "
+    print(f"  {len(resolved.duplicates)} duplicates, "
+          f"{len(history.closed)} closed, {len(history.opened)} open, {len(alive)} alive, "
           f"{len(history.breaks)} breaks, {len(history.again)} keys again")  # fmt: skip
     return resolved.changes, history
 

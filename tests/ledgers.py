@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.model import change
 from changeledger.model.contract import Contract
-from changeledger.reconcile.current import current
+from changeledger.reconcile.buckets import current
 from changeledger.spark.rows import spark_schema
 from sourcelab.log import Log
 from sourcelab.tables import Table
@@ -50,7 +50,7 @@ def published_of(
     spark: SparkSession, ledger_rows: Iterable[dict[str, Any]], contract: Contract, run: str = "run"
 ) -> Published:
     made = tables.all_at_once(tables.ledger(ledger_rows, contract), contract, run)
-    alive = current(made.opened, contract).alive
+    alive = current(made.opened, contract)
     history = pa.concat_tables([made.closed, made.opened])
     frames = (
         spark.createDataFrame(one.combine_chunks(), spark_schema(one.schema)) for one in (alive, history)

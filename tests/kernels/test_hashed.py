@@ -8,14 +8,11 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from changeledger.kernels import touched
 from changeledger.kernels.arrow import INSTANT
 from changeledger.kernels.hashed import by, hash_of
 from changeledger.kernels.touched import Among, HashesOf, Touched, ends, keys_touched, known, touched_schema
-from changeledger.spark.rows import spark_schema
 
 KEY = pa.struct([("a", pa.int32()), ("b", pa.string())])
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
@@ -36,15 +33,17 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def test_the_hash_is_that_of_spark(spark: SparkSession) -> None:
-    """So that rows which Spark has hashed meet those that a kernel has."""
-    table = pa.table(COLUMNS)
-    frame = spark.createDataFrame(table, spark_schema(table.schema))
-    each = {name: F.xxhash64(name) for name in COLUMNS} | {"all": F.xxhash64(*COLUMNS)}
-    found = frame.select(*(column.alias(name) for name, column in each.items())).toArrow()
-    for name, cells in COLUMNS.items():
-        assert hash_of([cells]).view(np.int64).tolist() == found.column(name).to_pylist(), name
-    assert hash_of(list(COLUMNS.values())).view(np.int64).tolist() == found.column("all").to_pylist()
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_hash_is_of_the_values_alone(name: str) -> None:
+    """However rows are cut, and wherever a column begins; NULL adds nothing, and 0 and -0 are one number."""
+    cells = COLUMNS[name]
+    whole = hash_of([cells])
+    assert np.concatenate([hash_of([cells.slice(at, 1)]) for at in range(3)]).tolist() == whole.tolist()
+    assert len(set(whole.tolist())) == 3
+    beside = hash_of([COLUMNS["long"], cells])
+    assert (beside == hash_of([COLUMNS["long"]])).tolist() == cells.is_null().to_pylist()
+    zeros = pa.array([0.0, -0.0])
+    assert len(set(hash_of([zeros]).tolist())) == 1
 
 
 def batch(*keys: int | None) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from changeledger.kernels.arrow import column, history_schema, ledger_schema, ro
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import history
-from changeledger.reconcile.current import current
+from changeledger.reconcile.buckets import current
 from changeledger.reconcile.effects import exploded, keys_of
 from changeledger.reconcile.effects import truncates as truncates_of
 from changeledger.reconcile.history import History, Published
@@ -169,11 +169,10 @@ class Lake:
         )
         goes |= is_open & np.array([one in opened for one in of_keys], np.bool_)
         self.history = pa.concat_tables([self.history.filter(pa.array(~goes)), made.closed, made.opened])
-        rows = current(made.opened, self.contract)
-        for row in rows_of(rows.alive):
+        for gone in opened:
+            self.current.pop(gone, None)
+        for row in rows_of(current(made.opened, self.contract)):
             self.current[tuple(row[name] for name in key)] = row
-        for gone in rows.gone.to_pylist():
-            self.current.pop(tuple(gone.values()), None)
         texts = [_key_text(self.contract, one) for one in again]
         places = zip(*(self.breaks.column(name).to_pylist() for name in ("key", "sort_key")), strict=True)
         stays = [text not in texts or (since is not None and at < since) for text, at in places]

@@ -147,7 +147,6 @@ def test_a_half_that_is_published_is_replaced() -> None:
         found = resolved([second], [others[0], first, others[1]])
         assert rows_of(found.changes) == whole
         assert [one["change_id"] for one in rows_of(found.replaced)] == [first["change_id"]]
-        assert found.key_updates == 1
 
 
 def test_nothing_is_resolved_to_nothing() -> None:

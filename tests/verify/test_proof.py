@@ -15,7 +15,7 @@ import pytest
 from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import NAMES, row_type
 from changeledger.model.change import UNFIT_COLUMNS
-from changeledger.reconcile.current import current
+from changeledger.reconcile.buckets import current
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.verify import drift, judging
 from changeledger.verify.fence import Fence
@@ -58,7 +58,7 @@ def proof(
             ],
             schema=pa.schema([*kinds, pa.field(UNFIT_COLUMNS, NAMES)]),
         ),
-        CURRENT: current(made.opened, contract).alive,
+        CURRENT: current(made.opened, contract),
         HISTORY: pa.concat_tables([made.closed, made.opened]),
     }
     columns = Columns.of(contract, contract)

@@ -54,8 +54,7 @@ class CellHashes:
         width = self.numbers.shape[1]
         offsets = np.concatenate(([0], np.cumsum(np.where(self.present, width, 0)))).astype(np.int32)
         numbers, known = self.numbers[self.present].ravel(), self.known[self.present].ravel()
-        validity = None if known.all() else pa.array(known).buffers()[1]
-        values = pa.Array.from_buffers(pa.int64(), len(numbers), [validity, pa.py_buffer(numbers)])
+        values = pa.Array.from_buffers(pa.int64(), len(numbers), [bitmap(known), pa.py_buffer(numbers)])
         return pa.Array.from_buffers(
             HASHES, len(self), [bitmap(self.present), pa.py_buffer(offsets)], children=[values]
         )
@@ -87,7 +86,7 @@ def of_cells(
 
 def hashed(columns: Sequence[pa.Array], rows: int, seed: int = 42) -> Numbers:
     """A number for each row: equal where all of the columns are, and hardly anywhere else."""
-    hashes = np.full((1, rows), seed, np.uint64)
+    hashes = fingerprints.begun(rows, seed)
     for number, column in enumerate(columns):
         # A NULL leaves a hash as it was: the number says of which column the others are.
         hashes = fingerprints.of_column(fingerprints.of_ints(hashes, np.full(rows, number)), column)
@@ -97,7 +96,7 @@ def hashed(columns: Sequence[pa.Array], rows: int, seed: int = 42) -> Numbers:
 
 def folded(parts: Sequence[Numbers], rows: int) -> Numbers:
     """One number for each row of several: equal where all are, and hardly anywhere else."""
-    hashes = np.full((1, rows), 42, np.uint64)
+    hashes = fingerprints.begun(rows)
     for part in parts:
         hashes = fingerprints.of_longs(hashes, part)
     numbers: Numbers = hashes[0].view(np.int64)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.compare.reach import SLACK, Reach, micros_of, moment, within
-from changeledger.kernels.arrow import INSTANT, column, flags_of, numbers
+from changeledger.kernels.arrow import INSTANT, column, flags_of, numbers, with_column
 from changeledger.kernels.hashed import by
 from changeledger.model import change
 
@@ -126,17 +126,8 @@ def place(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     commit_lsns = commits.take(at)
     placed = {"place": pc.coalesce(commit_lsns, column(rows, "place")), "is_placed": commit_lsns.is_valid()}
     for name, cells in placed.items():
-        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), cells)
+        rows = with_column(rows, name, cells)
     return {ROWS: rows}
-
-
-def only_placed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.filter(batch.column("is_placed"))
-
-
-def only_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `LOG` that are changes of the log."""
-    return batch.filter(pc.invert(batch.column("is_snapshot")))
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,10 @@ from changeledger.model.sql_type import SqlType
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 _BINARY = pa.binary()
+_CELLS = (pa.Array, pa.ChunkedArray, np.ndarray, list)
 GAPS = pa.map_(pa.string(), pa.string())
 NAMES = pa.list_(pa.string())
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -126,6 +128,37 @@ def members(struct: pa.StructArray) -> dict[str, pa.Array]:
 
 def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
+
+
+def batch_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows in the schema's columns. By name: cells, or the value of all rows; NULL where none is given."""
+    return pa.RecordBatch.from_arrays(_cells_in(columns, schema), schema=schema)
+
+
+def table_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """As `batch_of`, also of cells in several pieces."""
+    return pa.table(_cells_in(columns, schema), schema=schema)
+
+
+def _cells_in(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Array]:
+    size = next(len(cells) for cells in columns.values() if isinstance(cells, _CELLS))
+    return [_cells(columns.get(field.name), field.type, size) for field in schema]
+
+
+def _cells(given: Any, kind: pa.DataType, size: int) -> pa.Array:
+    if given is None:
+        return pa.nulls(size, kind)
+    if isinstance(given, np.ndarray | list):
+        return pa.array(given, kind)
+    if isinstance(given, pa.Array | pa.ChunkedArray):
+        return given if given.type == kind else given.cast(kind)
+    return pa.repeat(pa.scalar(given, kind), size)
+
+
+def with_column(rows: Rows, name: str, cells: pa.Array) -> Rows:
+    """A batch, or a table, with other cells in one of its columns."""
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), cells)
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

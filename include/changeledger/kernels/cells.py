@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels import float_digits, ranges, sql_text
+from changeledger.kernels import float_digits, octets, ranges, sql_text
 from changeledger.kernels.arrow import Bools, Bytes, bitmap, numbers, valid
 from changeledger.model.sql_type import SqlType
 
@@ -65,11 +65,10 @@ def texts(values: Sequence[str | None]) -> pa.StringArray:
 def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most_bytes: int) -> Cells:
     """Unscaled big-endian two's complements in base64 as decimals; unfit beyond 16 bytes, or `most_bytes`."""
     known = valid(texts)
-    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    offsets, data = octets.parts(texts)
+    lengths = np.diff(offsets)
     unscaled = np.zeros((len(texts), 16), np.uint8)
     unfit = known & ((lengths == 0) | (lengths % 4 != 0) | (lengths > 24))
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts)]
-    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     for length in np.unique(lengths[known & ~unfit]):
         rows = np.flatnonzero(known & (lengths == length))
         letters = data[offsets[rows][:, None] + np.arange(length)]

@@ -15,6 +15,7 @@ from changeledger.kernels.arrow import (
     RECORD,
     Bools,
     Indices,
+    batch_of,
     ledger_schema,
     named_where,
     places,
@@ -74,7 +75,7 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
         "before_unknown_columns": images.gaps(changes.before, contract.names),
         "after_unknown_columns": images.gaps(changes.after, contract.names),
         "changed": changes.changed,
-        **({"mask": changes.mask} if changes.mask is not None else {}),
+        "mask": changes.mask,
         "commit_lsn": changes.commit_lsn.array(),
         "change_lsn": changes.change_lsn.array(),
         "event_serial_no": changes.event_serial_no,
@@ -82,15 +83,13 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
         "committed_at": changes.committed_at,
         "transaction_id": changes.transaction_id,
         "flags": flags(changes.flags, rows),
-        "feed": same(feed, rows),
-        "dialect": same(dialect, rows),
+        "feed": feed,
+        "dialect": dialect,
         "source_position": changes.source_position,
-        **({"paired_source_position": pair} if (pair := changes.paired_source_position) is not None else {}),
-        "window_id": same(window_id, rows),
+        "paired_source_position": changes.paired_source_position,
+        "window_id": window_id,
     }
-    schema = ledger_schema(contract)
-    columns = [by_name[f.name] if f.name in by_name else pa.nulls(rows, f.type) for f in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return batch_of(by_name, ledger_schema(contract))
 
 
 def _struct(
@@ -146,7 +145,7 @@ def change_ids(changes: Changes, contract: Contract) -> pa.StringArray:
     number among equal rows of a table (`offset` beside `row`) is no place.
     """
     rows = len(changes.operation)
-    said = fingerprints.begun(rows)
+    said = fingerprints.begun_chains(rows)
     for number, image in enumerate((changes.before, changes.after)):
         cells = [fingerprints.widest(cell) for cell in image.cells]
         said = fingerprints.of_image(said, cells, contract.names, number)

@@ -29,7 +29,7 @@ _P1, _P2, _P3, _P4, _P5 = (
         0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5,
     )
 )  # fmt: skip
-_SEED = np.uint64(42)
+_SEED = 42
 # What begins each of the two chains.
 _CHAINS = (b"a", b"b")
 _STRIPE, _WORD = 32, 8
@@ -186,13 +186,8 @@ def of_column(h: Hashes, column: pa.Array, label: bytes | None = None) -> Hashes
 def _of_values(h: Hashes, column: pa.Array) -> Hashes:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        offsets = np.frombuffer(column.buffers()[1], np.int32)[
-            column.offset : column.offset + len(column) + 1
-        ]
-        data = column.buffers()[2]
-        starts = offsets[:-1].astype(np.int64)
-        lengths = np.diff(offsets).astype(np.int64)
-        return of_bytes(h, np.frombuffer(data or b"", np.uint8), starts, lengths)
+        offsets, data = octets.parts(column)
+        return of_bytes(h, data, offsets[:-1], np.diff(offsets))
     if pa.types.is_boolean(kind):
         return of_ints(h, column.fill_null(fill_value=False).to_numpy(zero_copy_only=False))
     if pa.types.is_date(kind) or (pa.types.is_integer(kind) and kind.bit_width <= _INT_BITS):
@@ -229,15 +224,14 @@ def of_image(h: Hashes, cells: Sequence[pa.Array], names: Sequence[str], number:
     return h
 
 
-def begun(rows: int) -> Hashes:
-    """The two chains before any value."""
-    h = np.full((2, rows), _SEED, np.uint64)
-    return np.vstack([of_constant(h[at : at + 1], chain) for at, chain in enumerate(_CHAINS)])
+def begun(rows: int, seed: int = _SEED) -> Hashes:
+    """One chain before any value."""
+    return np.full((1, rows), seed, np.uint64)
 
 
-def begun_for_spark(rows: int) -> Hashes:
-    """One chain, as Spark begins it."""
-    return np.full((1, rows), _SEED, np.uint64)
+def begun_chains(rows: int) -> Hashes:
+    """The two chains of an id before any value."""
+    return np.vstack([of_constant(begun(rows), chain) for chain in _CHAINS])
 
 
 def of_parts(said: Hashes, parts: Sequence[pa.Array]) -> Hashes:

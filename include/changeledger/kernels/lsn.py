@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bools, Bytes, fixed_width, flags_of, numbers, valid
+from changeledger.kernels.binary_text import from_hex
 
 WIDTH = 10
 _GROUPED = 22
@@ -46,13 +47,7 @@ def _octets(text: str) -> bytes | None:
         text = text.replace(":", "")
     elif len(text) == _GROUPED and text[:2].lower() == "0x":
         text = text[2:]
-    # fromhex would take white space for nothing.
-    if len(text) != 2 * WIDTH or not text.isascii() or not text.isalnum():
-        return None
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return None
+    return from_hex(text) if len(text) == 2 * WIDTH else None
 
 
 def is_absent(text: str | None) -> bool:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bools, Bytes, Indices, numbers, valid
 
 # Numbers of n rows that can be sorted by.
@@ -34,13 +35,12 @@ def words(values: pa.BinaryArray) -> list[Ranks]:
 def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
     """The bytes of each row, filled with zeros to a whole number of words; and their numbers."""
     rows = len(values)
-    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + rows + 1]
-    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
-    lengths = np.diff(offsets).astype(np.int64)
+    offsets, data = octets.parts(values)
+    lengths = np.diff(offsets)
     longest = int(lengths.max(initial=0))
     matrix = np.zeros((rows, -(-longest // _WORD) * _WORD), np.uint8)
     if rows and (lengths == longest).all():
-        matrix[:, :longest] = data[offsets[0] : offsets[-1]].reshape(rows, longest)
+        matrix[:, :longest] = data.reshape(rows, longest)
         return matrix, lengths
     for length in np.unique(lengths[lengths > 0]):
         same = np.flatnonzero(lengths == length)

@@ -17,7 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import changes, display, images, ledger
-from changeledger.kernels.arrow import NAMES, arrow_type, as_schema, named_where, row_type, valid
+from changeledger.kernels.arrow import (
+    NAMES,
+    arrow_type,
+    as_schema,
+    named_where,
+    row_type,
+    valid,
+    with_column,
+)
 from changeledger.kernels.equality import form_of
 from changeledger.kernels.images import Image
 from changeledger.model import change
@@ -145,8 +153,7 @@ class PublishChanges:
             ledger.named(changed, self.contract.names)[:, kept], names, valid(changed)
         )
         rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=self.schema)
-        at = rows.schema.get_field_index("change_id")
-        return rows.set_column(at, rows.schema.field(at), self._ids(rows, *sides))
+        return with_column(rows, "change_id", self._ids(rows, *sides))
 
     def _key(self, keys: pa.StructArray) -> pa.StructArray:
         kind = row_type(self.contract.published.key)

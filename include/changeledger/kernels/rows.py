@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeledger.kernels.arrow import empty
 from changeledger.kernels.hashed import Key
@@ -106,6 +107,15 @@ def chosen(rows: Rows, names: Sequence[str]) -> Rows:
 
 def _select(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.select(names)
+
+
+def where(rows: Rows, name: str, value: str | int | bool) -> Rows:
+    """The rows that have this value in a column."""
+    return rows.through(partial(_where, name, value), rows.schema)
+
+
+def _where(name: str, value: str | int | bool, rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.filter(pc.equal(rows.column(name), value))
 
 
 def together(rows: Sequence[Rows]) -> Rows:

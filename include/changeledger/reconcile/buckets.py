@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeledger.kernels import order
 from changeledger.kernels.arrow import (
@@ -24,7 +25,7 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import history
 from changeledger.reconcile.effects import LEAVES, exploded, keys_of
-from changeledger.reconcile.history import History, Published
+from changeledger.reconcile.history import Published
 
 # Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows, and places
 # of what is built again whatever comes.
@@ -32,7 +33,7 @@ CHANGES: Final = "changes"
 OPENED: Final = "opened"
 SHOWN: Final = "shown"
 AGAIN: Final = "again"
-# Outputs, beside OPENED and AGAIN.
+# Outputs, beside OPENED and AGAIN: the fields of `history.History`.
 CLOSED: Final = "closed"
 BREAKS: Final = "breaks"
 
@@ -80,10 +81,8 @@ class Continue:
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         published = Published(tables[OPENED], tables[SHOWN], tables[AGAIN])
-        window_history = history.continued(
-            tables[CHANGES], published, self.truncates, self.contract, self.window_id
-        )
-        return _tables(window_history)
+        truncates, contract = self.truncates, self.contract
+        return history.continued(tables[CHANGES], published, truncates, contract, self.window_id)._asdict()
 
 
 @dataclass(frozen=True)
@@ -103,13 +102,10 @@ class Rebuild:
         own = changes.filter(pa.array(order.are_among(keys_of(changes).flatten(), keys)))
         cells = [column(opened, c.name) for c in self.contract.key]
         seeds = opened.filter(pa.array(order.are_among(cells, keys)))
-        return _tables(history.rebuilt(own, seeds, self.truncates, self.contract, self.window_id))
+        return history.rebuilt(own, seeds, self.truncates, self.contract, self.window_id)._asdict()
 
 
-def _tables(window_history: History) -> dict[str, pa.Table]:
-    return {
-        CLOSED: window_history.closed,
-        OPENED: window_history.opened,
-        BREAKS: window_history.breaks,
-        AGAIN: window_history.again,
-    }
+def current(opened: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+    """The current rows: those alive, as their open intervals have them."""
+    names = [name for name, _ in change.current_columns(contract)]
+    return opened.filter(pc.invert(opened.column("_is_deleted"))).select(names)

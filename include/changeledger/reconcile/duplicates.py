@@ -7,7 +7,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Indices, column, flags_of, numbers, table_schema, valid
+from changeledger.kernels.arrow import (
+    Bools,
+    Indices,
+    column,
+    flags_of,
+    numbers,
+    table_of,
+    table_schema,
+    valid,
+)
 from changeledger.model import change
 
 DISPOSITIONS = table_schema(change.DISPOSITION_COLUMNS)
@@ -45,16 +54,13 @@ def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
     has_pair = np.flatnonzero(valid(paired))
     ids, commits = (column(repeats, name) for name in ("change_id", "commit_lsn"))
     records = pa.concat_arrays([column(repeats, "source_position"), paired.take(pa.array(has_pair))])
-    same = {
+    columns = {
         "window_id": window_id,
         "table": table,
         "disposition": change.DUPLICATE,
         "reason": change.DELIVERED_AGAIN,
-    }
-    columns = {
         "source_position": records,
         "detail": pa.concat_arrays([ids, ids.take(pa.array(has_pair))]),
         "commit_lsn": pa.concat_arrays([commits, commits.take(pa.array(has_pair))]),
-        **{name: pa.repeat(pa.scalar(text, pa.string()), len(records)) for name, text in same.items()},
     }
-    return pa.table([columns[name] for name in DISPOSITIONS.names], schema=DISPOSITIONS)
+    return table_of(columns, DISPOSITIONS)

@@ -6,7 +6,7 @@ are effects, too (seeds): what comes now continues from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -27,6 +27,7 @@ from changeledger.kernels.arrow import (
     column,
     equal,
     row_type,
+    table_of,
     valid,
 )
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
@@ -129,13 +130,6 @@ def _schema(contract: Contract) -> pa.Schema:
     )  # fmt: skip
 
 
-def _rows(columns: Mapping[str, pa.Array], rows: int, contract: Contract) -> pa.Table:
-    schema = _schema(contract)
-    return pa.table(
-        [columns[f.name] if f.name in columns else pa.nulls(rows, f.type) for f in schema], schema=schema
-    )
-
-
 def of_changes(exploded_rows: pa.Table, contract: Contract) -> Effects:
     """Of exploded ledger rows. A delete, and what leaves a key, have the row that they found as image."""
     rows, size = exploded_rows, len(exploded_rows)
@@ -153,7 +147,7 @@ def of_changes(exploded_rows: pa.Table, contract: Contract) -> Effects:
     columns = {name: rows.column(name) for name in _schema(contract).names if name in rows.column_names}
     columns |= {"valid_from": columns["committed_at"], "previous_key": previous}
     return Effects(
-        rows=_rows(columns, size, contract),
+        rows=table_of(columns, _schema(contract)),
         key=keys_of(rows).flatten(),
         pool=[pa.concat_arrays(list(cells)) for cells in zip(*chunks, strict=True)],
         image=np.where(is_deleted, before_at, after_at),
@@ -184,7 +178,7 @@ def of_intervals(opened: pa.Table, contract: Contract) -> Effects:
     cells = {c.name: column(opened, c.name) for c in contract.columns}
     names = [name for name in _schema(contract).names if f"_{name}" in opened.column_names]
     return Effects(
-        rows=_rows({name: column(opened, f"_{name}") for name in names}, size, contract),
+        rows=table_of({name: column(opened, f"_{name}") for name in names}, _schema(contract)),
         key=[cells[c.name] for c in contract.key],
         pool=list(cells.values()),
         image=np.arange(size),
@@ -203,16 +197,14 @@ def of_truncate(truncate: pa.Table, keys: Sequence[pa.Array], contract: Contract
     columns = {name: column(row, name) for name in _schema(contract).names if name in row.column_names}
     columns |= {"valid_from": columns["committed_at"]}
     is_unknown = np.array([UNAVAILABLE if not c.key_position else KNOWN for c in contract.columns], np.uint8)
-    return _without_image(
-        _rows(columns, size, contract), keys, contract, CHANGED, np.tile(is_unknown, (size, 1))
-    )
+    rows = table_of(columns, _schema(contract))
+    return _without_image(rows, keys, contract, CHANGED, np.tile(is_unknown, (size, 1)))
 
 
 def of_marks(published: pa.Table, origin: int, contract: Contract) -> Effects:
-    """Of `key`, and `sort_key` if there is one, of what history has no trace of."""
-    columns = {name: column(published, name) for name in published.column_names if name == "sort_key"}
-    key = column(published, "key").flatten()
-    return _without_image(_rows(columns, len(published), contract), key, contract, origin, None)
+    """Of `key` and `sort_key` of what history has no trace of."""
+    rows = table_of({"sort_key": column(published, "sort_key")}, _schema(contract))
+    return _without_image(rows, column(published, "key").flatten(), contract, origin, None)
 
 
 def _without_image(

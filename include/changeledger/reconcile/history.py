@@ -26,6 +26,7 @@ from changeledger.kernels.arrow import (
     flags_of,
     history_schema,
     row_type,
+    table_of,
     taken,
     valid,
 )
@@ -186,18 +187,17 @@ class _Rows:
             "_sort_key": taken(sort_key, sequence.position[places]),
             "_next_sort_key": taken(sort_key, next_position),
             "_unknown_columns": self._gaps(places),
-            "_window_id": pa.repeat(pa.scalar(self.window_id, pa.string()), len(places)),
+            "_window_id": self.window_id,
             "_valid_from": self._time(places),
             "_valid_to": self._time(following),
-            "_is_deleted": pa.array(sequence.effects.is_deleted[at]),
+            "_is_deleted": sequence.effects.is_deleted[at],
             "_break": image_chain.column_of(self.images, self.chain, places, contract),
             **{c.name: self.images.cells(n, places) for n, c in enumerate(contract.columns)},
             # A deleted row's key comes from the key, also where its image is not known.
             **{c.name: taken(cells, at)
                for c, cells in zip(contract.key, sequence.effects.key, strict=True)},
         }  # fmt: skip
-        schema = history_schema(contract)
-        return pa.table([by_name[name] for name in schema.names], schema=schema)
+        return table_of(by_name, history_schema(contract))
 
     def _gaps(self, places: Indices) -> pa.MapArray:
         states = None if self.images.states is None else self.images.states[places]

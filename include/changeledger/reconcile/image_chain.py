@@ -14,7 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import display, equality
-from changeledger.kernels.arrow import BREAK, Bools, Bytes, Indices, column, named_where, table_schema, taken
+from changeledger.kernels.arrow import (
+    BREAK,
+    Bools,
+    Bytes,
+    Indices,
+    column,
+    named_where,
+    table_of,
+    table_schema,
+    taken,
+)
 from changeledger.kernels.cells import KNOWN
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -132,9 +142,9 @@ def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> 
     before = [taken(pool, effects.before[at]) for pool in effects.pool]
     by_name = {
         **{name: taken(column(effects.rows, name), at) for name in travels},
-        "window_id": pa.repeat(pa.scalar(window_id, pa.string()), len(rows)),
-        "table": pa.repeat(pa.scalar(contract.table, pa.string()), len(rows)),
-        "key": pa.array(display.keys_as_json(keys), pa.string()),
+        "window_id": window_id,
+        "table": contract.table,
+        "key": display.keys_as_json(keys),
         "previous_change_id": previous,
         "previous_sort_key": taken(column(effects.rows, "sort_key"), sequence.position[rows - 1]),
         "kind": kinds,
@@ -142,4 +152,4 @@ def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> 
         "known": display.images_as_texts(known, known_states, np.ones(len(rows), np.bool_), contract),
         "before": display.images_as_texts(before, before_states, effects.before[at] >= 0, contract),
     }
-    return pa.table([by_name[name] for name in BREAKS.names], schema=BREAKS)
+    return table_of(by_name, BREAKS)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from changeledger.kernels import equality, order
 from changeledger.kernels.arrow import Bools, Indices, column, flags_of, taken, valid
 from changeledger.kernels.cells import KNOWN
+from changeledger.kernels.masks import any_set
 from changeledger.model.contract import Contract
 from changeledger.reconcile.effects import SEED, Effects
 from changeledger.reconcile.ordered import OrderedEffects
@@ -89,9 +90,4 @@ def _compared(effects: Effects, arrived: Indices, left: Indices, contract: Contr
             is_known[:, number] &= (effects.states[arrived, at] == KNOWN) & (
                 effects.states[left, at] == KNOWN
             )
-    return _any(differs & is_known), _any(is_known)
-
-
-def _any(flags: Bools) -> Bools:
-    """Of each row, is any of its flags set?"""
-    return np.asarray(flags.any(axis=1))
+    return any_set(differs & is_known), any_set(is_known)

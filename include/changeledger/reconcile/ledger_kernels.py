@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables import pairs
-from changeledger.kernels.arrow import ledger_schema, table_schema, valid
+from changeledger.kernels.arrow import batch_of, ledger_schema, table_of, table_schema, valid
 from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -97,7 +97,9 @@ class ResolveChanges:
         if self.of_pairs:
             in_ledger = pc.or_(is_change, pc.equal(disposition, change.PAIRED))
         others = left(decoded.filter(pc.invert(in_ledger)), self.contract.table, self.window_id)
-        repeats = _as_left(resolved.duplicates)
+        # NULL where nothing says it: how a repetition came.
+        duplicates = resolved.duplicates
+        repeats = table_of(dict(zip(duplicates.column_names, duplicates.columns, strict=True)), LEFT_COLUMNS)
         return {
             CHANGES: resolved.changes,
             LEFT: pa.concat_tables([pa.Table.from_batches([others]), repeats]),
@@ -107,16 +109,6 @@ class ResolveChanges:
 
 def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
     """`LEFT_COLUMNS` of records that became no change."""
-    same = {"window_id": window_id, "table": table}
-    said = {name: pa.repeat(pa.scalar(text, pa.string()), len(decoded)) for name, text in same.items()}
-    columns = dict(zip(decoded.schema.names, decoded.columns, strict=True)) | said
-    return as_batch(_as_left(pa.table(columns)))
-
-
-def _as_left(said: pa.Table) -> pa.Table:
-    """`LEFT_COLUMNS`; NULL if nothing says it: where a record of no table stands, how a repetition came."""
-    columns = [
-        said.column(f.name) if f.name in said.column_names else pa.nulls(len(said), f.type)
-        for f in LEFT_COLUMNS
-    ]
-    return pa.table(columns, schema=LEFT_COLUMNS)
+    columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
+    # NULL where nothing says it: where a record of no table stands.
+    return batch_of({**columns, "window_id": window_id, "table": table}, LEFT_COLUMNS)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import images, order
-from changeledger.kernels.arrow import Bools, Indices, column, equal, named_where, valid
+from changeledger.kernels.arrow import Bools, Indices, column, equal, named_where, table_of, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.images import differs
 from changeledger.model import change
@@ -73,8 +73,10 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
     for states in sides:
         differing &= True if states is None else states == KNOWN
     is_hidden = images.may_hide(sides[0], sides[1], len(key)) & ~differing.any(axis=1)
-    same = {"operation": change.UPDATE, "window_id": window_id}
     by_name = {
+        **dict(zip(new.column_names, new.columns, strict=True)),
+        "operation": change.UPDATE,
+        "window_id": window_id,
         "previous_key": pc.if_else(pa.array(moved), old_key, pa.scalar(None, key.type)),
         "before": before,
         "before_unknown_columns": column(old, "before_unknown_columns"),
@@ -82,9 +84,8 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
         "paired_change_id": column(old, "change_id"),
         "changed": named_where(differing, contract.names, ~is_hidden),
         "flags": with_flag(column(new, "flags"), change.KEY_CHANGED, moved),
-        **{name: pa.repeat(pa.scalar(text, pa.string()), len(key)) for name, text in same.items()},
     }
-    return pa.table([by_name.get(f.name, new.column(f.name)) for f in new.schema], schema=new.schema)
+    return table_of(by_name, new.schema)
 
 
 def _differ(old: pa.StructArray, new: pa.StructArray) -> Bools:

@@ -29,8 +29,6 @@ class Resolved(NamedTuple):
     duplicates: pa.Table
     # Published ledger rows whose place joined updates take: they go, and their keys are built again.
     replaced: pa.Table
-    # How many updates of a key were joined.
-    key_updates: int
 
 
 def resolve(new: pa.Table, near: pa.Table, contract: Contract, window_id: str) -> Resolved:
@@ -51,7 +49,7 @@ def resolve(new: pa.Table, near: pa.Table, contract: Contract, window_id: str) -
         old, fresh = (_taken(new, near, half, schema.names) for half in (deleted, inserted))
         changes = pa.concat_tables([changes, pairing.key_updates(old, fresh, contract, window_id)])
     replaced = np.sort(gone[gone >= len(new)]) - len(new)
-    return Resolved(changes, repeats, near.take(pa.array(replaced)), len(deleted))
+    return Resolved(changes, repeats, near.take(pa.array(replaced)))
 
 
 def _known(near: pa.Table) -> pa.StringArray:

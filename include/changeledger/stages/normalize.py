@@ -12,7 +12,6 @@ from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -21,7 +20,7 @@ from changeledger.dialects.interface import MessageDialect, TableDialect
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
-from changeledger.kernels.rows import Part, Rows, bucketed, kept, together
+from changeledger.kernels.rows import Part, Rows, bucketed, kept, together, where
 from changeledger.lake import iceberg, refs, same_releases, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -47,7 +46,8 @@ from changeledger.stages.normalization.reading import Input, Records
 def run(ctx: StageContext) -> None:
     """Raises ContractError if a table's columns cannot be published."""
     ctx.require_ended("extract")
-    same_releases.require_release(ctx.control, ctx.feed.feed, ctx.published_names)
+    released = [*ctx.lake, *(name for names in ctx.names.values() for name in names)]
+    same_releases.require_release(ctx.control, ctx.feed.feed, released)
     ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
     if isinstance(dialect, MessageDialect):
@@ -76,7 +76,7 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:
         raw = _raw_rows(ctx, ctx.names[table].raw)
         of_table = {instance: schema for instance, schema in writer_schemas.items() if schema.table == table}
         for instance, schema in of_table.items():
-            rows = raw.through(partial(_of_instance, instance), raw.schema) if len(of_table) > 1 else raw
+            rows = where(raw, "_instance", instance) if len(of_table) > 1 else raw
             records.append(reading.of_change_table(dialect.kernel, table, schema, rows, ctx.feed, ctx.id))
     return _inputs(ctx, records)
 
@@ -95,10 +95,6 @@ def _of_spark(ctx: StageContext, few: DataFrame, schema: pa.Schema) -> Rows:
     """Records that Spark has looked up, which may be large."""
     for_rows_of(ctx.spark, *map(sum, zip((0, 0), *map(scans.weight, ctx.raws), strict=True)))
     return ctx.workers.of_spark(few, few.count(), schema)
-
-
-def _of_instance(instance: str, raw: pa.RecordBatch) -> pa.RecordBatch:
-    return raw.filter(pc.equal(raw.column("_instance"), instance))
 
 
 def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:

@@ -164,11 +164,6 @@ class StageContext:
         return {} if self.starts_over else refs.heads(tables, refs.MAIN)
 
     @property
-    def published_names(self) -> list[str]:
-        """The tables that a release of the feed may have."""
-        return [*self.lake, *(name for names in self.names.values() for name in names)]
-
-    @property
     def raws(self) -> list[str]:
         """The raw tables that are there."""
         raws = [self.lake.raw, *(names.raw for names in self.names.values())]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changeledger.kernels.arrow import ledger_schema, row_type
-from changeledger.kernels.rows import Rows, count
+from changeledger.kernels.rows import Rows, count, where
 from changeledger.kernels.touched import (
     HASHES,
     Among,
@@ -41,7 +40,7 @@ def placed_schema(contract: Contract) -> pa.Schema:
 def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -> Rows:
     """The ledger rows of that snapshot that can be at the positions of the decoded changes."""
     table, nothing = ctx.names[contract.table].changes, ctx.workers.nothing(ledger_schema(contract))
-    changes = decoded.through(only_changes, decoded.schema)
+    changes = where(decoded, "disposition", change.CHANGE)
     hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
     own, of_commits = hashes.collected_with([changes.through(commits, COMMITS)])
     if not len(own):
@@ -53,12 +52,6 @@ def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -
     if not count(placed):
         return nothing
     return scans.scanned(ctx.workers, table, near, ledger_schema(contract), main, among)
-
-
-def only_changes(decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """The records that are changes."""
-    is_change = pc.equal(decoded.column("disposition"), change.CHANGE)
-    return decoded.filter(is_change)
 
 
 def commits(changes: pa.RecordBatch) -> pa.RecordBatch:

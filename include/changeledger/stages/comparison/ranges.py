@@ -13,7 +13,7 @@ from changeledger.compare.log import EXTENT, FIRST_TIMES, KNOWN, LOG, ROWS
 from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.config.feed import Feed
-from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.kernels.rows import Part, Rows, bucketed, together, where
 from changeledger.stages.common.stored import Ledger
 
 
@@ -48,7 +48,7 @@ class FeedRange:
 
     def log(self) -> list[Rows]:
         """`log.LOG` of the changes of each table."""
-        return [log_of(ledger).through(log.only_changes, LOG) for ledger in self.ledgers.values()]
+        return [where(log_of(ledger), "is_snapshot", False) for ledger in self.ledgers.values()]
 
 
 def log_of(ledger: Ledger) -> Rows:
@@ -64,7 +64,7 @@ def feed_range(feed: Feed, ledgers: Mapping[str, Ledger]) -> FeedRange:
     first = extent.first
     # A first snapshot shows all up to its own position; the log continues after it.
     if extent.loaded is not None and (first is None or extent.loaded < first):
-        first = _behind(extent.loaded)
+        first = (int.from_bytes(extent.loaded) + 1).to_bytes(len(extent.loaded))
     return FeedRange(
         feed,
         ledgers,
@@ -101,7 +101,7 @@ class Translation(NamedTuple):
     def translated(self, unclear: FeedRange) -> FeedRange:
         """The first and the last commit of the feed that the other one has, too."""
         rows = self.placed(together(unclear.log()), together(self.known.log()))
-        placed = rows.through(log.only_placed, LOG).through(log.extent, EXTENT)
+        placed = where(rows, "is_placed", True).through(log.extent, EXTENT)
         extent = log.whole(placed.collected())
         return replace(unclear, first=extent.first, last=extent.last)
 
@@ -119,7 +119,3 @@ class Translation(NamedTuple):
         now = datetime.now(UTC)
         since, until = (log.least(times, name) or now for name in FIRST_TIMES.names)
         return self._replace(times=(since, until))
-
-
-def _behind(lsn: bytes) -> bytes:
-    return (int.from_bytes(lsn) + 1).to_bytes(len(lsn))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.kernels.arrow import with_column
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Part, Rows, kept, together
+from changeledger.kernels.rows import Part, Rows, kept, together, where
 from changeledger.lake import writes
 from changeledger.model import change
 from changeledger.reconcile import ledger_kernels
-from changeledger.reconcile.expired import expired
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.normalization import waiting
 
@@ -48,7 +48,7 @@ def _not_chosen(rows: pa.RecordBatch, tables: Sequence[str]) -> pa.RecordBatch:
         pc.is_in(pc.utf8_lower(rows.column("detail")), pa.array(tables, pa.string())),
     )
     reason = pc.if_else(is_other.fill_null(False), change.TABLE_NOT_CHOSEN, rows.column("reason"))
-    return rows.set_column(rows.schema.get_field_index("reason"), rows.schema.field("reason"), reason)
+    return with_column(rows, "reason", reason)
 
 
 def counted(rows: Rows, others: Sequence[Rows] = ()) -> tuple[OtherRecords, list[pa.Table]]:
@@ -73,13 +73,19 @@ def to_be_written(ctx: StageContext, left: Iterable[OtherRecords]) -> list[write
     counts = {what for records in some for what in records.counts}
     late = waiting.late(ctx) if change.PENDING in counts else ()
     if late:
-        rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)
+        rows = rows.through(partial(_expired, late=late), rows.schema)
     said = writes.TableChange(ctx.lake.dispositions, ctx.branch, rows, change.DISPOSITION_COLUMNS)
     if not late and change.QUARANTINED not in counts:
         return [said]
-    bad = rows.through(_quarantined, ledger_kernels.LEFT_COLUMNS)
+    bad = where(rows, "disposition", change.QUARANTINED)
     return [said, writes.TableChange(ctx.lake.quarantine, ctx.branch, bad, change.QUARANTINE_COLUMNS)]
 
 
-def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.filter(pc.equal(rows.column("disposition"), change.QUARANTINED))
+def _expired(rows: pa.RecordBatch, late: Collection[tuple[str, int, int]]) -> pa.RecordBatch:
+    """Pending rows that are `late` (topic, partition and offset) are quarantined, with the reason for which
+    they waited."""
+    disposition = rows.column("disposition")
+    places = zip(*(rows.column("source_position").field(n).to_pylist() for n in range(3)), strict=True)
+    is_late = pa.array([place in late for place in places], pa.bool_())
+    is_expired = pc.and_(is_late, pc.equal(disposition, change.PENDING))
+    return with_column(rows, "disposition", pc.if_else(is_expired, change.QUARANTINED, disposition))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from changeledger.kernels.arrow import table_schema
+from changeledger.kernels.arrow import table_schema, with_column
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Rows, count, together
 from changeledger.lake import catalog, iceberg, writes
@@ -90,5 +90,4 @@ def _first_found(runs: Mapping[Place, str], breaks: pa.RecordBatch) -> pa.Record
     places = zip(breaks.column("key").to_pylist(), breaks.column("change_id").to_pylist(), strict=True)
     own = breaks.column("window_id").to_pylist()
     first = [runs.get(place, run) for place, run in zip(places, own, strict=True)]
-    at = breaks.schema.get_field_index("window_id")
-    return breaks.set_column(at, breaks.schema.field(at), pa.array(first, pa.string()))
+    return with_column(breaks, "window_id", pa.array(first, pa.string()))

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import And, BooleanExpression
+from pyiceberg.expressions import And
 
-from changeledger.kernels.arrow import history_schema, ledger_schema
+from changeledger.kernels.arrow import ledger_schema
 from changeledger.kernels.rows import (
     COUNT,
     BucketKernel,
@@ -30,7 +30,6 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
-from changeledger.reconcile.current import current
 from changeledger.reconcile.selection import key_of_rows
 from changeledger.spark.rows import Asked, as_spark
 from changeledger.stages.common.context import StageContext, log
@@ -117,10 +116,7 @@ class Building:
         is_truncate = conditions.is_equal("operation", change.TRUNCATE)
         # They alone have no key: files without any are passed over.
         without_key = [conditions.is_null(f"key.{c.name}") for c in self.contract.key if "." not in c.name]
-        return self._of_branch(reduce(And, without_key, is_truncate))
-
-    def _of_branch(self, where: BooleanExpression) -> pa.Table:
-        """Rows of the ledger as the run has built it."""
+        where = reduce(And, without_key, is_truncate)
         return scans.read(self._names.changes, where, ledger_schema(self.contract), self.ledger)
 
     @property
@@ -131,8 +127,9 @@ class Building:
         """What the run has built takes the place of what it continues from."""
         opened = together([of[buckets.OPENED] for of in outputs])
         rows = together([of[buckets.CLOSED] for of in outputs]).and_all([opened])
-        alive = opened.through(partial(_alive, self.contract), _current_schema(self.contract))
         history, current = change.history_columns(self.contract), change.current_columns(self.contract)
+        schema = pa.schema([opened.schema.field(name) for name, _ in current])
+        alive = opened.through(partial(buckets.current, contract=self.contract), schema)
         names, branch = self._names, self.ctx.branch
         writes.apply(
             [
@@ -177,13 +174,3 @@ class Building:
 
     def _keys(self, rows: Rows, keys: pa.Table, ends: Ends | None = None) -> writes.Keys:
         return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], keys, ends)
-
-
-def _current_schema(contract: Contract) -> pa.Schema:
-    schema = history_schema(contract)
-    return pa.schema([schema.field(name) for name, _ in change.current_columns(contract)])
-
-
-def _alive(contract: Contract, opened: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows for current of open intervals."""
-    return as_batch(current(pa.Table.from_batches([opened]), contract).alive)
