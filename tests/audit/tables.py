@@ -126,7 +126,7 @@ def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] 
             for rule, one in zip((key_rules.of_intervals, key_rules.of_current), own, strict=True)
         ),
     ]
-    compared = key_rules.KeyRules(CONTRACT.table)(as_tables(asked))[key_rules.FOUND]
+    compared = key_rules.of_keys(as_tables(asked), CONTRACT.table)[key_rules.FOUND]
     return pa.concat_tables([*(pa.Table.from_batches([one]) for one in of_each), compared])
 
 
@@ -178,7 +178,7 @@ def of_ids(
     hashed = {name: suspects.each(one, by("id")) for name, one in parts.items() if name != ids.NEW}
     hashed[ids.NEW] = suspects.ids_of_changes(batch(rows))
     asked = among("id", suspected(hashed)[suspects.IDS], parts)
-    return ids.IdRules(CONTRACT.table)(as_tables(asked))
+    return ids.of_ids(as_tables(asked), CONTRACT.table)
 
 
 def entries(*said: tuple[Row, str], times: int = 1) -> pa.Table:

@@ -207,7 +207,7 @@ def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], l
         repeated_halves.HALVES: records(half),
         repeated_halves.THERE: records(row_record("1B"), record(1, "orders__ct")),
     }
-    found = repeated_halves.PlaceRules(CONTRACT.table)(parts)[repeated_halves.FOUND]
+    found = repeated_halves.of_places(parts, CONTRACT.table)[repeated_halves.FOUND]
     assert violated(found) == ({"duplicates_leave_one": lost} if lost else {})
 
 
@@ -229,7 +229,7 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
     parts = [record_sums.sums(one) for one in whole.to_batches(max_chunksize=3)]
     sums = record_sums.added(pa.Table.from_batches(parts)).to_pylist()
     assert uneven(sums) == ["shop.orders"]
-    made = record_sums.Faults(("shop.orders",))({record_sums.ENTRY: whole})
+    made = record_sums.faulty({record_sums.ENTRY: whole}, ["shop.orders"])
     faults = record_sums.faults(made[record_sums.FAULTS].to_pylist())
     assert balances(sums, faults) == [
         Balance("shop.lines", 1, {"quarantined": 1}),
@@ -247,7 +247,7 @@ def test_a_lost_record_and_a_doubled_one_do_not_make_up_for_each_other() -> None
     rows = entries((record(1), ""), (record(2), ""), (record(1), "change"), (record(1), "change"))
     sums = record_sums.sums(rows.combine_chunks().to_batches()[0])
     assert uneven(sums.to_pylist()) == ["shop.orders"]
-    (found,) = record_sums.Faults(("shop.orders",))({record_sums.ENTRY: rows})[record_sums.FAULTS].to_pylist()
+    (found,) = record_sums.faulty({record_sums.ENTRY: rows}, ["shop.orders"])[record_sums.FAULTS].to_pylist()
     assert (found["lost"], found["doubled"]) == (1, 1)
 
 
@@ -292,7 +292,7 @@ def test_records_that_break_a_rule(redact: bool) -> None:
         {**dict(zip(names, one, strict=True)), "source_position": record(n)} for n, one in enumerate(said)
     ]
     (batch,) = table(dispositions.ROWS, rows).to_batches()
-    found = broken(pa.table(dispositions.RecordRules("feed shop", redact)(batch)))
+    found = broken(pa.table(dispositions.of_records(batch, "feed shop", redact=redact)))
     assert [row["why"] for row in found["no_quarantined_records"]] == [
         "dbo.t: bad_json" if redact else "dbo.t: bad_json: Ann", "before_without_after",
     ]  # fmt: skip

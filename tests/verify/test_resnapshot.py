@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 
 from changeledger.kernels.in_memory import InMemory
@@ -16,8 +18,8 @@ def judged(runs: list[str]) -> dict[str, pa.Table]:
     made = tables.all_at_once(ledger, CONTRACT)
     history = pa.concat_tables([made.closed, made.opened])
     parts = [
-        resnapshot.SentAgain(CONTRACT, runs)(as_batch(ledger)),
-        resnapshot.AsVersions(CONTRACT)(as_batch(history)),
+        resnapshot.sent_again(as_batch(ledger), CONTRACT, runs),
+        resnapshot.as_versions(as_batch(history), CONTRACT),
     ]
     return resnapshot.Judge(CONTRACT)({resnapshot.ROWS: pa.Table.from_batches(parts)})
 
@@ -44,11 +46,10 @@ def test_against_the_version_before() -> None:
 
 def test_rows_that_are_cut_otherwise_are_the_same() -> None:
     ledger = InMemory(tables.ledger(rows(), CONTRACT))
-    whole = ledger.through(resnapshot.SentAgain(CONTRACT, ["run"]), resnapshot.schema(CONTRACT)).collected()
+    sent_again = partial(resnapshot.sent_again, contract=CONTRACT, runs=["run"])
+    whole = ledger.through(sent_again, resnapshot.schema(CONTRACT)).collected()
     halves = [
-        InMemory(part)
-        .through(resnapshot.SentAgain(CONTRACT, ["run"]), resnapshot.schema(CONTRACT))
-        .collected()
+        InMemory(part).through(sent_again, resnapshot.schema(CONTRACT)).collected()
         for part in (ledger.table.slice(0, 5), ledger.table.slice(5))
     ]
     assert pa.concat_tables(halves).equals(whole)

@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from changeledger.kernels.arrow import INSTANT, NAMES, RECORD, row_type
+from changeledger.kernels.arrow import INSTANT, NAMES, RECORD, batch_of, by_name, row_type
 from changeledger.model.contract import Contract
 
 # Of the ledger, as they are there.
@@ -18,7 +18,6 @@ OF_LEDGER: Final = (
 # Instead of its images: are they there, and the keys inside them.
 HAS_BEFORE, HAS_AFTER = "has_before", "has_after"
 BEFORE_KEY, AFTER_KEY = "before_key", "after_key"
-IMAGES: Final = ((HAS_BEFORE, BEFORE_KEY), (HAS_AFTER, AFTER_KEY))
 
 # Of intervals; NULL in current rows.
 OF_INTERVALS: Final = (
@@ -30,7 +29,8 @@ OF_INTERVALS: Final = (
 def changes_schema(contract: Contract) -> pa.Schema:
     """Of ledger rows."""
     key = row_type(contract.key)
-    images = [field for has, own in IMAGES for field in ((has, pa.bool_()), (own, key))]
+    flag = pa.bool_()
+    images = [(HAS_BEFORE, flag), (BEFORE_KEY, key), (HAS_AFTER, flag), (AFTER_KEY, key)]
     return pa.schema([("key", key), ("previous_key", key), *OF_LEDGER, *images])
 
 
@@ -53,12 +53,11 @@ def ledger_read(contract: Contract) -> pa.Schema:
 
 def of_ledger(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Ledger rows (`ledger_read`) in the columns of `changes_schema`."""
-    images = zip(IMAGES, (rows.column("before"), rows.column("after")), strict=True)
-    columns = {
-        name: cells for (has, own), side in images for name, cells in ((has, side.is_valid()), (own, side))
-    }
-    columns |= {name: rows.column(name) for name in rows.schema.names}
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    before, after = rows.column("before"), rows.column("after")
+    images = {
+        HAS_BEFORE: before.is_valid(), BEFORE_KEY: before, HAS_AFTER: after.is_valid(), AFTER_KEY: after,
+    }  # fmt: skip
+    return batch_of({**by_name(rows), **images}, schema)
 
 
 def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
@@ -71,11 +70,6 @@ def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
 
 def as_built(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     """Intervals or current rows (`rows_read`) in the columns of `built_schema`."""
-    schema, names = built_schema(contract), set(rows.schema.names)
-    keys = [rows.column(c.name) for c in contract.key]
-    derived = {"key": pa.StructArray.from_arrays(keys, fields=list(row_type(contract.key)))}
-    columns = [
-        derived.get(f.name) or (rows.column(f.name) if f.name in names else pa.nulls(len(rows), f.type))
-        for f in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    cells = [rows.column(c.name) for c in contract.key]
+    key = pa.StructArray.from_arrays(cells, fields=list(row_type(contract.key)))
+    return batch_of({**by_name(rows), "key": key}, built_schema(contract))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -41,45 +40,35 @@ def kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
     return as_batch(named.select(KINDS.names).cast(KINDS))
 
 
-@dataclass(frozen=True)
-class RecordRules:
+def of_records(rows: pa.RecordBatch, feed: str, *, redact: bool) -> pa.RecordBatch:
     """The kernel of the rules that look at one record at a time: `ROWS` in, `narrow_rows.ROWS` out.
 
     `feed`: the feed as a subject of the audit. `redact`: reasons without details, which may hold values.
     """
-
-    feed: str
-    redact: bool
-
-    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        asked = {
-            "no_quarantined_records": equal(rows.column("disposition"), change.QUARANTINED),
-            "shapes_fit_contracts": equal(rows.column("reason"), change.INCOMPATIBLE_SHAPE),
-            "no_unpaired_images": equal(rows.column("reason"), change.BEFORE_WITHOUT_AFTER),
-        }
-        records = pa.Table.from_batches([rows])
-        checks = {name: partial(self._broken, records, is_broken) for name, is_broken in asked.items()}
-        return as_batch(narrow(Judged(self.feed, records, position="source_position"), checks))
-
-    def _broken(self, records: pa.Table, is_broken: Bools) -> Broken:
-        at = np.flatnonzero(is_broken)
-        shown = ("table", "reason") if self.redact else ("table", "reason", "detail")
-        said = records.select(shown).take(pa.array(at)).to_pylist()
-        return Broken(at, [": ".join(filter(None, row.values())) or "no reason" for row in said])
+    asked = {
+        "no_quarantined_records": equal(rows.column("disposition"), change.QUARANTINED),
+        "shapes_fit_contracts": equal(rows.column("reason"), change.INCOMPATIBLE_SHAPE),
+        "no_unpaired_images": equal(rows.column("reason"), change.BEFORE_WITHOUT_AFTER),
+    }
+    records = pa.Table.from_batches([rows])
+    said = records.select(("table", "reason") if redact else ("table", "reason", "detail"))
+    checks = {name: partial(_broken, said, is_broken) for name, is_broken in asked.items()}
+    return as_batch(narrow(Judged(feed, records, position="source_position"), checks))
 
 
-@dataclass(frozen=True)
-class BreakRule:
+def _broken(said: pa.Table, is_broken: Bools) -> Broken:
+    at = np.flatnonzero(is_broken)
+    rows = said.take(pa.array(at)).to_pylist()
+    return Broken(at, [": ".join(filter(None, row.values())) or "no reason" for row in rows])
+
+
+def of_breaks(breaks: pa.RecordBatch, table: str) -> pa.RecordBatch:
     """The kernel of `image_chain`: the run's breaks of the table in, `narrow_rows.ROWS` out."""
-
-    table: str
-
-    def __call__(self, breaks: pa.RecordBatch) -> pa.RecordBatch:
-        rows = pa.Table.from_batches([breaks])
-        said = zip(rows.column("kind").to_pylist(), rows.column("columns").to_pylist(), strict=True)
-        why = [f"{kind}: {', '.join(columns or ())}".removesuffix(": ") for kind, columns in said]
-        judged = Judged(self.table, rows, "key", "source_position", "change_id")
-        return as_batch(narrow(judged, {"image_chain": lambda: Broken(np.arange(len(rows)), why)}))
+    rows = pa.Table.from_batches([breaks])
+    said = zip(rows.column("kind").to_pylist(), rows.column("columns").to_pylist(), strict=True)
+    why = [f"{kind}: {', '.join(columns or ())}".removesuffix(": ") for kind, columns in said]
+    judged = Judged(table, rows, "key", "source_position", "change_id")
+    return as_batch(narrow(judged, {"image_chain": lambda: Broken(np.arange(len(rows)), why)}))
 
 
 def named_duplicates(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 from changeledger.audit.narrow_rows import ROWS, Broken, Judged, each_of, narrow, repeated, rows_that
 from changeledger.audit.record_sums import ENTRIES, hashes
 from changeledger.kernels import order
-from changeledger.kernels.arrow import RECORD, Bools, column, flags_of, valid
+from changeledger.kernels.arrow import RECORD, Bools, batch_of, by_name, column, flags_of, table_of, valid
 from changeledger.model import change
 
 # Inputs: the ids of the run's changes; rows of the published ledger that have one of them; the run's
@@ -51,15 +50,14 @@ def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
     at = pa.array(np.flatnonzero(is_joined))
     halves = changes.take(at)
     records = pa.concat_arrays([changes.column("source_position"), halves.column("paired_source_position")])
-    columns = [
-        pa.concat_arrays([changes.column("change_id"), halves.column("paired_change_id")]),
-        records,
-        hashes(records),
-        pa.array(np.arange(len(changes) + len(halves)) < len(changes)),
-        pa.array(np.concatenate((is_joined, np.ones(len(halves), np.bool_)))),
-    ]
-    typed = [cells.cast(field.type) for cells, field in zip(columns, NEW_IDS, strict=True)]
-    return pa.RecordBatch.from_arrays(typed, schema=NEW_IDS)
+    columns = {
+        "id": pa.concat_arrays([changes.column("change_id"), halves.column("paired_change_id")]),
+        "source_position": records,
+        "hash": hashes(records),
+        "is_change": np.arange(len(records)) < len(changes),
+        "is_joined": np.concatenate((is_joined, np.ones(len(halves), np.bool_))),
+    }
+    return batch_of(columns, NEW_IDS)
 
 
 def published_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -82,33 +80,27 @@ def of_duplicates(named: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=DUPLICATE_IDS)
 
 
-@dataclass(frozen=True)
-class IdRules:
-    """The rules that look at one id at a time."""
-
-    table: str
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        new, published, duplicates = (tables[name] for name in (NEW, PUBLISHED, DUPLICATES))
-        joined = _among(published, column(new.filter(new.column("is_joined")), "id"))
-        others = published.filter(pa.array(~joined))
-        changes = new.filter(new.column("is_change"))
-        rows = [
-            narrow(
-                Judged(self.table, changes, position="source_position", change_id="id"),
-                {"change_id_unique": lambda: _change_id_unique(changes, others)},
-            ),
-            narrow(
-                Judged(self.table, duplicates, position="source_position", change_id="id"),
-                {"duplicates_leave_one": lambda: _duplicates(tables)},
-            ),
-        ]
-        halves = published.filter(pa.array(joined))
-        return {
-            FOUND: pa.concat_tables(rows),
-            EARLIER: _earlier(new, halves),
-            JOINED: halves.select(IDS.names),
-        }
+def of_ids(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
+    """The kernel of the rules that look at one id at a time."""
+    new, published, duplicates = (tables[name] for name in (NEW, PUBLISHED, DUPLICATES))
+    joined = _among(published, column(new.filter(new.column("is_joined")), "id"))
+    others, halves = (published.filter(pa.array(rows)) for rows in (~joined, joined))
+    changes = new.filter(new.column("is_change"))
+    rows = [
+        narrow(
+            Judged(table, changes, position="source_position", change_id="id"),
+            {"change_id_unique": lambda: _change_id_unique(changes, others)},
+        ),
+        narrow(
+            Judged(table, duplicates, position="source_position", change_id="id"),
+            {"duplicates_leave_one": lambda: _duplicates(tables)},
+        ),
+    ]
+    return {
+        FOUND: pa.concat_tables(rows),
+        EARLIER: _earlier(new, halves),
+        JOINED: halves.select(IDS.names),
+    }
 
 
 def _among(rows: pa.Table, ids: pa.StringArray) -> Bools:
@@ -142,11 +134,4 @@ def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
     own, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
     earlier = joined.filter(pa.array(order.are_among(own, among)))
     disposition = pc.if_else(column(earlier, "is_change"), change.CHANGE, change.PAIRED)
-    columns = {
-        "source_position": column(earlier, "source_position"),
-        "hash": column(earlier, "hash"),
-        "disposition": disposition,
-        "received": pa.nulls(len(earlier), pa.string()),
-        "times": pa.array(np.full(len(earlier), -1)),
-    }
-    return pa.table([columns[name] for name in ENTRIES.names], schema=ENTRIES)
+    return table_of({**by_name(earlier), "disposition": disposition, "times": -1}, ENTRIES)

@@ -7,7 +7,6 @@ Those for one row are kernels of batches. Those that compare rows see the suspec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -31,7 +30,7 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, column, flags_of, valid
 from changeledger.kernels.rows import as_batch
 
-# The inputs of `KeyRules`: of the keys in them the run's changes, the open intervals, and the current rows.
+# The inputs of `of_keys`: of the keys in them the run's changes, the open intervals, and the current rows.
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
 CURRENT: Final = "current"
@@ -39,19 +38,14 @@ FOUND: Final = "found"
 OUTPUTS: Final = {FOUND: ROWS}
 
 
-@dataclass(frozen=True)
-class KeyRules:
-    """The rules that look at one key at a time."""
-
-    table: str
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        new = tables[CHANGES]
-        of_changes = Judged(self.table, new, "key", "source_position", "change_id")
-        parts = [narrow(of_changes, {"order_strict": lambda: changes.order_strict(new)})]
-        for rows, checks in _built_rules(tables[HISTORY], tables[CURRENT]):
-            parts.append(narrow(Judged(self.table, rows, "key", change_id="_change_id"), checks))
-        return {FOUND: pa.concat_tables(parts)}
+def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
+    """The kernel of the rules that look at one key at a time."""
+    new = tables[CHANGES]
+    of_changes = Judged(table, new, "key", "source_position", "change_id")
+    parts = [narrow(of_changes, {"order_strict": lambda: changes.order_strict(new)})]
+    for rows, checks in _built_rules(tables[HISTORY], tables[CURRENT]):
+        parts.append(narrow(Judged(table, rows, "key", change_id="_change_id"), checks))
+    return {FOUND: pa.concat_tables(parts)}
 
 
 def _built_rules(history: pa.Table, current: pa.Table) -> Iterator[tuple[pa.Table, dict[str, Check]]]:

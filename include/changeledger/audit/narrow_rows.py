@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Indices, column, same
+from changeledger.kernels.arrow import Bools, Indices, column, same, table_of
 from changeledger.kernels.display import keys_as_json, text_of
 
 # What a row is about. Every CHANGE of the run has a row, so its rows can be counted.
@@ -72,9 +72,10 @@ def narrow(of: Judged, checks: Mapping[str, Check]) -> pa.Table:
 def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
     wrong = np.unique(np.concatenate([np.zeros(0, np.int64), *(failed.at for failed in broken.values())]))
     at = np.arange(len(of.rows)) if of.kind == CHANGE else wrong
-    cells: dict[str, pa.Array] = {
+    cells: dict[str, Any] = {
+        # An array, which says how many rows there are.
         "kind": same(of.kind, len(at)),
-        "table": same(of.table, len(at)),
+        "table": of.table,
         **{name: _placed(at, failed.at, failed.why) for name, failed in broken.items()},
     }
     if of.change_id:
@@ -86,12 +87,7 @@ def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
     if of.position:
         places = column(of.rows, of.position).take(pa.array(wrong)).to_pylist()
         cells["position"] = _placed(at, wrong, [*map(position_text, places)])
-    return _table(cells, len(at))
-
-
-def _table(cells: Mapping[str, pa.Array | None], size: int) -> pa.Table:
-    columns = [cells.get(name) for name in ROWS.names]
-    return pa.table([pa.nulls(size, pa.string()) if c is None else c for c in columns], schema=ROWS)
+    return table_of(cells, ROWS)
 
 
 def _placed(rows: Indices, at: Indices, texts: str | Sequence[str | None]) -> pa.StringArray | None:

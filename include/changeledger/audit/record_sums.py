@@ -6,8 +6,7 @@ order. The records themselves are compared only where those differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +16,16 @@ import pyarrow.compute as pc
 from changeledger.audit.narrow_rows import position_text
 from changeledger.audit.rules import SAMPLES
 from changeledger.kernels import order
-from changeledger.kernels.arrow import NAMES, RECORD, Bools, Indices, column, flags_of, numbers, same, valid
+from changeledger.kernels.arrow import (
+    NAMES,
+    RECORD,
+    Indices,
+    batch_of,
+    column,
+    flags_of,
+    numbers,
+    valid,
+)
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -38,7 +46,7 @@ _OF = ("source", "disposition", "received")
 SUMS: Final = pa.schema(
     [*((name, pa.string()) for name in _OF), ("n", pa.int64()), ("low", pa.int64()), ("high", pa.int64())]
 )
-# Of `Faults`: the entries. And what it finds of each source.
+# Of `faulty`: the entries. And what it finds of each source.
 ENTRY: Final = "entries"
 FAULTS: Final = "faults"
 FAULT: Final = pa.schema(
@@ -71,9 +79,9 @@ def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
     return _entries(rows.column("source_position"), said)
 
 
-def of_read(records: pa.StructArray, received: pa.StringArray) -> pa.RecordBatch:
-    """`ENTRIES` of what was read. `received`: the source whose window has it, NULL if none has."""
-    return _entries(records, same(READ, len(records)), received)
+def of_read(records: pa.StructArray, received: pa.StringArray | None) -> pa.RecordBatch:
+    """`ENTRIES` of what was read. `received`: the source whose window has it; None: of another window."""
+    return _entries(records, READ, received)
 
 
 def hashes(records: pa.StructArray) -> pa.Int64Array:
@@ -81,13 +89,16 @@ def hashes(records: pa.StructArray) -> pa.Int64Array:
 
 
 def _entries(
-    records: pa.StructArray, dispositions: pa.StringArray, received: pa.StringArray | None = None
+    records: pa.StructArray, dispositions: pa.StringArray | str, received: pa.StringArray | None = None
 ) -> pa.RecordBatch:
-    size = len(records)
-    received = pa.nulls(size, pa.string()) if received is None else received
-    columns = [records, hashes(records), dispositions, received, pa.array(np.ones(size, np.int64))]
-    typed = [cells.cast(field.type) for cells, field in zip(columns, ENTRIES, strict=True)]
-    return pa.RecordBatch.from_arrays(typed, schema=ENTRIES)
+    columns = {
+        "source_position": records,
+        "hash": hashes(records),
+        "disposition": dispositions,
+        "received": received,
+        "times": 1,
+    }
+    return batch_of(columns, ENTRIES)
 
 
 def sums(entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -119,22 +130,16 @@ def _sources(records: pa.StructArray) -> pa.StringArray:
     return records.flatten()[0].fill_null(_NO_SOURCE)
 
 
-@dataclass(frozen=True)
-class Faults:
-    """The records of these sources that were lost, or accounted for too often.
+def faulty(tables: Mapping[str, pa.Table], sources: Sequence[str]) -> Mapping[str, pa.Table]:
+    """The kernel of the records of these sources that were lost, or accounted for too often.
 
     A bucket has all entries of a record.
     """
-
-    sources: tuple[str, ...]
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        entries = tables[ENTRY]
-        of_sources = pc.is_in(
-            _sources(column(entries, "source_position")), value_set=pa.array(self.sources, pa.string())
-        )
-        rows = [_faulty(entries.filter(of_sources), source) for source in self.sources]
-        return {FAULTS: pa.Table.from_pylist(rows, FAULT)}
+    entries = tables[ENTRY]
+    of_records = _sources(column(entries, "source_position"))
+    of_sources = pc.is_in(of_records, value_set=pa.array(sources, pa.string()))
+    rows = [_faulty(entries.filter(of_sources), source) for source in sources]
+    return {FAULTS: pa.Table.from_pylist(rows, FAULT)}
 
 
 def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
@@ -149,7 +154,8 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
     short = (read - accounted)[wrong]
     some = []
     for at in wrong[:SAMPLES]:
-        said = _dispositions(entries, (group == at) & ~is_read & (times > 0))
+        of_record = (group == at) & ~is_read & (times > 0)
+        said = sorted(set(column(entries, "disposition").filter(pa.array(of_record)).to_pylist()))
         place = position_text(records[int(first[at])].as_py())
         some.append(
             f"{place} (read {read[at]}, accounted for {accounted[at]}: {', '.join(said) or 'nothing'})"
@@ -162,10 +168,6 @@ def _summed(group: Indices, values: Indices, size: int) -> Indices:
     totals = np.zeros(size, np.int64)
     np.add.at(totals, group, values)
     return totals
-
-
-def _dispositions(entries: pa.Table, rows: Bools) -> list[str]:
-    return sorted(set(column(entries, "disposition").filter(pa.array(rows)).to_pylist()))
 
 
 def faults(rows: Iterable[dict[str, Any]]) -> dict[str, Faulty]:

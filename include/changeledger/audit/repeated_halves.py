@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -34,21 +33,11 @@ def records_of(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=RECORDS)
 
 
-def of_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`RECORDS` of rows of dispositions."""
-    return rows.select(RECORDS.names)
-
-
-@dataclass(frozen=True)
-class PlaceRules:
-    """The rule that looks at one place at a time."""
-
-    table: str
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        halves = tables[HALVES]
-        rule = {"duplicates_leave_one": lambda: _halves(halves, tables[THERE])}
-        return {FOUND: narrow(Judged(self.table, halves, position="source_position"), rule)}
+def of_places(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
+    """The kernel of the rule that looks at one place at a time."""
+    halves = tables[HALVES]
+    rule = {"duplicates_leave_one": lambda: _halves(halves, tables[THERE])}
+    return {FOUND: narrow(Judged(table, halves, position="source_position"), rule)}
 
 
 def _halves(halves: pa.Table, ledger: pa.Table) -> Broken:

@@ -20,7 +20,7 @@ from changeledger.kernels.arrow import column, flags_of, numbers
 from changeledger.kernels.hashed import Hashes, Key, hash_of
 from changeledger.kernels.touched import HASHES
 
-# Inputs, beside those of `ids.IdRules`: places of the run's changes; open intervals, and current rows, of
+# Inputs, beside those of `ids.of_ids`: places of the run's changes; open intervals, and current rows, of
 # the touched keys.
 PLACES: Final = "places"
 OPENED: Final = "opened"
@@ -70,7 +70,7 @@ def ids_of_changes(changes: pa.RecordBatch) -> pa.RecordBatch:
 def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     """The kernel of `OUTPUTS`, over buckets of hashes.
 
-    `tables`: beside the places and rows of keys, the hashes of the ids in the inputs of `ids.IdRules`.
+    `tables`: beside the places and rows of keys, the hashes of the ids in the inputs of `ids.of_ids`.
     """
     return {KEYS: _each_once(_of_keys(tables)), IDS: _each_once(_of_ids(tables))}
 

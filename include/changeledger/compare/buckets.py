@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changeledger.compare import counts
 from changeledger.compare.cells import Numbers
@@ -34,19 +33,6 @@ FAULTS: Final = "faults"
 PLACES: Final = pa.schema(
     [field for field in SAID if field.name in {"side", "place", "position", "key_1", "key_2"}]
 )
-
-
-POSITIONS: Final = pa.schema([PLACES.field("position")])
-
-
-@dataclass(frozen=True)
-class PositionsOf:
-    """`POSITIONS` of one side's places."""
-
-    side: int
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.filter(pc.equal(batch.column("side"), self.side)).select(POSITIONS.names)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from changeledger.compare.reach import micros_of
-from changeledger.compare.verdicts import CLASSES, DIFFERS, FAULTS, OPERATION, VERDICTS
+from changeledger.compare.verdicts import CLASSES, DIFFERS, OPERATION, VERDICTS
 from changeledger.kernels.arrow import Bools, column, valid
 
 # Equal parts of the time compared, for a picture of the agreement.
@@ -29,6 +29,8 @@ _OF_COLUMNS: Final = {REPRESENTED: "representation", NOT_CAPTURED_IN: "not_captu
 AGREEING_IN, ALL_IN = "agreeing in", "all in"
 # Effects that must be looked at again.
 UNLIKE: Final = "unlike"
+# Rows by what is counted, and by the number.
+Totals = Counter[tuple[str, int]]
 
 
 class Counts(NamedTuple):
@@ -67,26 +69,13 @@ def in_spans(what: str, numbers: npt.NDArray[np.int64], rows: Bools) -> dict[tup
     return {(what, at): int(n) for at, n in enumerate(row_counts)}
 
 
-def added(tables: Sequence[pa.Table]) -> dict[tuple[str, int], int]:
+def added(tables: Sequence[pa.Table]) -> Totals:
     """The sums of counts of buckets."""
-    totals: Counter[tuple[str, int]] = Counter()
+    totals = Totals()
     for rows in tables:
         for what, number, n in zip(*(column(rows, name).to_pylist() for name in SCHEMA.names), strict=True):
             totals[what, number] += n
     return totals
-
-
-def summed(looks: Sequence[Mapping[tuple[str, int], int]]) -> dict[tuple[str, int], int]:
-    """Of looks at different effects."""
-    totals: Counter[tuple[str, int]] = Counter()
-    for look in looks:
-        totals.update(look)
-    return totals
-
-
-def without_faults(totals: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    """What a rematch of the faults leaves."""
-    return {key: rows for key, rows in totals.items() if key[0] not in FAULTS}
 
 
 def counts(totals: Mapping[tuple[str, int], int], names: Sequence[str]) -> Counts:

@@ -18,9 +18,21 @@ import pyarrow.compute as pc
 from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images
-from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, column, flags_of, members, taken, valid
+from changeledger.kernels.arrow import (
+    INSTANT,
+    Bools,
+    Bytes,
+    Indices,
+    batch_of,
+    by_name,
+    column,
+    flags_of,
+    members,
+    table_of,
+    taken,
+    valid,
+)
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 from changeledger.model.contract import Column
 
@@ -57,7 +69,7 @@ SCHEMA: Final = pa.schema(
         ("no_op", pa.bool_()),
     ]
 )
-# Spark SQL: effects on one key have the same value; those at one place, too.
+# Effects on one key have the same value; those at one place, too.
 KEY: Final = by("key_1")
 PLACE: Final = by("place", "key_1")
 
@@ -90,21 +102,21 @@ class MakeEffects:
         op = np.where(comes, INSERTED, np.where(leaves, DELETED, _operations(rows)[at]))
         lsns = taken(rows.column("commit_lsn"), at)
         columns = {
-            "side": pa.array(np.full(len(at), self.side, np.int32)),
-            "place": lsns if self.by_position else pa.array([b""] * len(at), pa.binary()),
+            "side": self.side,
+            "place": lsns if self.by_position else b"",
             "position": lsns,
-            "is_placed": pa.array(np.ones(len(at), np.bool_)),
-            "key_1": pa.array(of_key[0]),
-            "key_2": pa.array(of_key[1]),
-            "op": pa.array(op.astype(np.int32)),
+            "is_placed": True,
+            "key_1": of_key[0],
+            "key_2": of_key[1],
+            "op": op.astype(np.int32),
             "before": values[0].take(at).only(~comes).array(),
             "after": values[1].take(at).only(~leaves).array(),
             "text_before": texts[0].take(at).array(),
             "text_after": texts[1].take(at).array(),
-            "no_op": pa.array((_no_op(rows) & ~self._changes_cells(*values))[at]),
+            "no_op": (_no_op(rows) & ~self._changes_cells(*values))[at],
             **{name: taken(rows.column(name), at) for name in ("sort_key", "change_id", "committed_at")},
         }
-        return pa.RecordBatch.from_arrays([columns[f.name].cast(f.type) for f in SCHEMA], schema=SCHEMA)
+        return batch_of(columns, SCHEMA)
 
     def _changes_cells(self, before: CellHashes, after: CellHashes) -> Bools:
         """Whose images differ, or may: no mask names a large value, and no image before shows it."""
@@ -200,12 +212,9 @@ class Effects:
 
     def table(self) -> pa.Table:
         """The columns of `FAULTY`."""
-        columns = []
-        for field in FAULTY:
-            value = getattr(self, field.name)
-            cells = value.array() if isinstance(value, CellHashes) else value
-            columns.append(pa.array(cells, field.type) if isinstance(cells, np.ndarray) else cells)
-        return pa.table(columns, schema=FAULTY)
+        values = {name: getattr(self, name) for name in FAULTY.names}
+        cells = {n: v.array() if isinstance(v, CellHashes) else v for n, v in values.items()}
+        return table_of(cells, FAULTY)
 
 
 # Effects as `Effects.table` has them.
@@ -218,13 +227,13 @@ def of_table(rows: pa.Table, columns: Columns) -> Effects:
     """Of `SCHEMA`, or of `FAULTY`."""
     widths = {"before": len(columns.forms), "after": len(columns.forms)}
     apart = flags_of(column(rows, "apart")) if "apart" in rows.column_names else np.zeros(len(rows), np.bool_)
-    by_name = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
-    cells: dict[str, Any] = {
-        name: CellHashes.of(by_name.pop(name), widths.get(name, len(columns.with_texts)))
-        for name in ("before", "after", "text_before", "text_after")
-    }
-    numbers = {name: by_name.pop(name).to_numpy() for name in ("side", "key_1", "key_2", "op")}
-    return Effects(**numbers, **cells, no_op=flags_of(by_name.pop("no_op")), apart=apart, **by_name)
+    values: dict[str, Any] = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
+    for name in ("before", "after", "text_before", "text_after"):
+        values[name] = CellHashes.of(values[name], widths.get(name, len(columns.with_texts)))
+    for name in ("side", "key_1", "key_2", "op"):
+        values[name] = values[name].to_numpy()
+    values["no_op"] = flags_of(values["no_op"])
+    return Effects(**values, apart=apart)
 
 
 def said(effects: Effects) -> Numbers:
@@ -259,13 +268,7 @@ SAID: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class Narrow:
+def narrow(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
     """`SAID` of effects."""
-
-    columns: Columns
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = pa.Table.from_batches([batch])
-        hashes = pa.array(said(of_table(rows, self.columns)))
-        return as_batch(rows.append_column("said", hashes).select(SAID.names).cast(SAID))
+    effects = of_table(pa.Table.from_batches([batch]), columns)
+    return batch_of({**by_name(batch), "said": said(effects)}, SAID)

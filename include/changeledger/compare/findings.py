@@ -13,7 +13,17 @@ import pyarrow.compute as pc
 from changeledger.compare.rematch import FOUND_COLUMNS
 from changeledger.compare.verdicts import OPERATION
 from changeledger.kernels import display, images
-from changeledger.kernels.arrow import NAMES, RECORD, arrow_type, column, members, taken, valid
+from changeledger.kernels.arrow import (
+    NAMES,
+    RECORD,
+    arrow_type,
+    batch_of,
+    by_name,
+    column,
+    members,
+    taken,
+    valid,
+)
 from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.model.change import RECORD_TYPE
 from changeledger.model.contract import Column
@@ -73,7 +83,6 @@ SHOWN_COLUMNS: Final = pa.schema(
         ("after", NAMES),
     ]
 )
-IDS: Final = pa.schema([("id", pa.string())])
 _OTHER: Final = "other_"
 
 
@@ -94,12 +103,8 @@ class Show:
     columns: Sequence[Column]
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {name: rows.column(name) for name in ("change_id", "operation", "source_position")}
-        columns |= {name: self._texts(rows, name) for name in ("before", "after")}
-        columns["key"] = _keys(rows.column("key"))
-        return pa.RecordBatch.from_arrays(
-            [columns[f.name].cast(f.type) for f in SHOWN_COLUMNS], schema=SHOWN_COLUMNS
-        )
+        texts = {name: self._texts(rows, name) for name in ("before", "after")}
+        return batch_of({**by_name(rows), **texts, "key": _keys(rows.column("key"))}, SHOWN_COLUMNS)
 
     def _texts(self, rows: pa.RecordBatch, side: str) -> pa.ListArray:
         struct, names = rows.column(side), [c.name for c in self.columns]
@@ -130,10 +135,6 @@ class LookUp:
         alternative = "other_change_id" if not self.prefix else "change_id"
         return hash_of([pc.coalesce(rows.column(self.id_column), rows.column(alternative))])
 
-    def ids(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """`IDS` of the changes that are looked up."""
-        return pa.RecordBatch.from_arrays([batch.column(self.id_column)], schema=IDS)
-
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         findings, shown = tables[FOUND], tables[SHOWN]
         at = pc.index_in(
@@ -158,12 +159,8 @@ class Explain:
     named: Mapping[str, str]
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        size = rows.num_rows
-        columns = {name: pa.repeat(pa.scalar(value), size) for name, value in self.named.items()}
-        columns |= {name: rows.column(name) for name in FINDINGS.names if name in rows.schema.names}
-        columns["key"] = pc.coalesce(rows.column("key"), rows.column("other_key"))
-        columns["cells"] = self._cells(rows)
-        return pa.RecordBatch.from_arrays([columns[name] for name in FINDINGS.names], schema=FINDINGS)
+        key = pc.coalesce(rows.column("key"), rows.column("other_key"))
+        return batch_of({**self.named, **by_name(rows), "key": key, "cells": self._cells(rows)}, FINDINGS)
 
     def _cells(self, rows: pa.RecordBatch) -> pa.ListArray:
         images_of = [rows.column(n).to_pylist() for n in ("before", "other_before", "after", "other_after")]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.compare.reach import SLACK, Reach, micros_of, moment, within
-from changeledger.kernels.arrow import INSTANT, column, flags_of, numbers, with_column
+from changeledger.kernels.arrow import INSTANT, batch_of, by_name, column, flags_of, numbers, with_column
 from changeledger.kernels.hashed import by
 from changeledger.model import change
 
@@ -33,13 +33,9 @@ LOG: Final = pa.schema(
 
 def as_log(batch: pa.RecordBatch) -> pa.RecordBatch:
     """`LOG` of ledger rows."""
-    lsns, size = batch.column("commit_lsn"), batch.num_rows
-    is_snapshot = pc.equal(batch.column("operation"), change.SNAPSHOT)
-    columns = [lsns, lsns, pa.array(np.ones(size, np.bool_)), batch.column("change_lsn"),
-               batch.column("committed_at"), is_snapshot]  # fmt: skip
-    return pa.RecordBatch.from_arrays(
-        [cells.cast(f.type) for cells, f in zip(columns, LOG, strict=True)], schema=LOG
-    )
+    lsns, is_snapshot = batch.column("commit_lsn"), pc.equal(batch.column("operation"), change.SNAPSHOT)
+    own = {"place": lsns, "position": lsns, "is_placed": True, "is_snapshot": is_snapshot}
+    return batch_of({**by_name(batch), **own}, LOG)
 
 
 class Extent(NamedTuple):
@@ -155,10 +151,8 @@ TIMES: Final = pa.schema([("rows", pa.int64()), ("since", pa.int64()), ("until",
 
 def times(batch: pa.RecordBatch) -> pa.RecordBatch:
     """One row of `TIMES`."""
-    ends = _ends(micros_of(batch.column("committed_at")))
-    return pa.RecordBatch.from_pylist(
-        [dict(zip(TIMES.names, (batch.num_rows, *ends), strict=True))], schema=TIMES
-    )
+    since, until = _ends(micros_of(batch.column("committed_at")))
+    return batch_of({"rows": [batch.num_rows], "since": since, "until": until}, TIMES)
 
 
 def first_times(batch: pa.RecordBatch, ends: Sequence[bytes]) -> pa.RecordBatch:

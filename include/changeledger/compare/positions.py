@@ -76,7 +76,7 @@ _COUNTED: Final = ("one", "other", "both")
 COUNTS: Final = pa.schema([(f"{name} {at}", pa.int64()) for at in range(len(_READINGS)) for name in _COUNTED])
 
 LSNS: Final = pa.schema([("lsn", pa.binary()), ("kind", pa.int32())])
-# Spark SQL: equal LSNs must be in one bucket.
+# Equal LSNs must be in one bucket.
 KEY: Final = by("lsn")
 ONE: Final = "one"
 OTHER: Final = "other"

@@ -35,7 +35,7 @@ from changeledger.compare.verdicts import (
 )
 from changeledger.compare.verdicts import FAULTS as FAULT_VERDICTS
 from changeledger.kernels import order
-from changeledger.kernels.arrow import INSTANT, Indices, taken
+from changeledger.kernels.arrow import INSTANT, Indices, batch_of, taken
 from changeledger.kernels.images import differs
 
 FOUND: Final = "found"
@@ -58,16 +58,11 @@ OUTPUTS: Final = {COUNTS: counts.SCHEMA, FOUND: FOUND_COLUMNS}
 UNKNOWN: Final = pa.schema([("columns", pa.list_(pa.bool_()))])
 
 
-@dataclass(frozen=True)
-class UnknownColumns:
+def unknown_columns(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
     """One row (`UNKNOWN`): in which columns an effect of `effects.FAULTY` leaves a cell that is not known."""
-
-    columns: Columns
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        after = CellHashes.of(batch.column("after"), len(self.columns.forms))
-        unknown = (after.present[:, None] & ~after.known).any(axis=0)
-        return pa.RecordBatch.from_arrays([pa.array([unknown.tolist()], UNKNOWN.types[0])], schema=UNKNOWN)
+    after = CellHashes.of(batch.column("after"), len(columns.forms))
+    unknown = (after.present[:, None] & ~after.known).any(axis=0)
+    return batch_of({"columns": [unknown.tolist()]}, UNKNOWN)
 
 
 @dataclass(frozen=True)

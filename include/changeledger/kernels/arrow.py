@@ -126,6 +126,11 @@ def members(struct: pa.StructArray) -> dict[str, pa.Array]:
     return dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
 
 
+def by_name(rows: Rows) -> dict[str, pa.Array]:
+    """The columns of a batch, or of a table."""
+    return dict(zip(rows.schema.names, rows.columns, strict=True))
+
+
 def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 

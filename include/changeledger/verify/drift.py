@@ -12,7 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import display
-from changeledger.kernels.arrow import GAPS, INSTANT, NAMES, arrow_type, column, table_schema
+from changeledger.kernels.arrow import (
+    GAPS,
+    INSTANT,
+    NAMES,
+    arrow_type,
+    batch_of,
+    by_name,
+    column,
+    table_of,
+    table_schema,
+)
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.hashed import Hashes, by, hash_of
 from changeledger.model import change
@@ -96,21 +106,20 @@ class Show:
         cells, states = [batch.column(name) for name in names], self.read.states(batch)
         key_names = [self.read.own[at].name for at in self.read.columns.key]
         is_present = np.ones(size, np.bool_)
-        nothing = pa.nulls(size, pa.string())
         is_source = self.read.part == SOURCE
         columns = {
-            "part": pa.array(np.full(size, self.read.part, np.int32)),
-            "key_1": pa.array(keys[0]),
-            "key_2": pa.array(keys[1]),
-            "version": nothing if is_source else batch.column("_change_id"),
-            "sort_key": pa.nulls(size, pa.binary()) if is_source else batch.column("_sort_key"),
-            "is_begun": pa.array(self.read.is_begun(batch)),
-            "key": pa.array(display.keys_as_json({n: batch.column(n) for n in key_names}), pa.string()),
+            "part": self.read.part,
+            "key_1": keys[0],
+            "key_2": keys[1],
+            "version": None if is_source else batch.column("_change_id"),
+            "sort_key": None if is_source else batch.column("_sort_key"),
+            "is_begun": self.read.is_begun(batch),
+            "key": display.keys_as_json({n: batch.column(n) for n in key_names}),
             "texts": display.lists_of_texts(cells, states, is_present),
             # Under the names of what is published.
             "image": _images([c.name for c in self.read.columns.other], cells, states),
         }
-        return pa.RecordBatch.from_arrays([columns[f.name] for f in SHOWN], schema=SHOWN)
+        return batch_of(columns, SHOWN)
 
 
 def _images(names: Sequence[str], cells: Sequence[pa.Array], states: Any) -> pa.MapArray:
@@ -246,27 +255,16 @@ class Conclude:
             column(explained, "last_change_id"), value_set=column(ledger, "change_id"), skip_nulls=True
         )
         of_ledger = {name: column(ledger, name).take(at) for name in OF_LEDGER}
-        size = len(explained)
         verdicts = column(explained, "verdict")
         operations = pc.index_in(verdicts, value_set=pa.array(list(_OPERATIONS)))
         # Arrow compares numbers, and no instants.
-        times = [pa.array([self.since] * size, INSTANT), of_ledger["committed_at"].cast(INSTANT)]
+        times = [pa.array([self.since] * len(explained), INSTANT), of_ledger["committed_at"].cast(INSTANT)]
         since = pc.max_element_wise(*(at.cast(pa.int64()) for at in times)).cast(INSTANT)
-        same = {name: pa.repeat(pa.scalar(value), size) for name, value in self.named.items()}
-        own = {name: column(explained, name) for name in ("verdict", "key", "cells", "before", "after")}
-        drifts = {**same, **own, **of_ledger}
+        own = {**self.named, **by_name(explained)}
         repairs = {
-            **same,
             **own,
             "operation": pa.array(list(_OPERATIONS.values())).take(operations),
             "follows": of_ledger["sort_key"],
             "since": since,
         }
-        return {
-            DRIFT_ROWS: _table(drifts, DRIFTS),
-            REPAIR_ROWS: _table(repairs, REPAIRS),
-        }
-
-
-def _table(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:
-    return pa.table([columns[f.name].cast(f.type) for f in schema], schema=schema)
+        return {DRIFT_ROWS: table_of({**own, **of_ledger}, DRIFTS), REPAIR_ROWS: table_of(repairs, REPAIRS)}

@@ -17,7 +17,19 @@ import pyarrow.compute as pc
 
 from changeledger.compare.cells import hashed
 from changeledger.kernels import display, equality, images, order
-from changeledger.kernels.arrow import GAPS, Bools, Indices, column, flags_of, members, row_type, taken
+from changeledger.kernels.arrow import (
+    GAPS,
+    Bools,
+    Indices,
+    batch_of,
+    by_name,
+    column,
+    flags_of,
+    members,
+    row_type,
+    table_of,
+    taken,
+)
 from changeledger.kernels.hashed import by
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -33,7 +45,7 @@ COUNTS: Final = "counts"
 WRONG: Final = "wrong"
 COUNTED: Final = pa.schema([("verdict", pa.string()), ("rows", pa.int64())])
 OUTPUTS: Final = {COUNTS: COUNTED, WRONG: EXPLAINED}
-# Spark SQL: rows of one key have the same value.
+# Rows of one key have the same value.
 KEY: Final = by("key_hash")
 
 
@@ -51,46 +63,29 @@ def schema(contract: Contract) -> pa.Schema:
     )
 
 
-@dataclass(frozen=True)
-class SentAgain:
+def sent_again(batch: pa.RecordBatch, contract: Contract, runs: Sequence[str]) -> pa.RecordBatch:
     """The ledger's rows that these runs have brought: one that shows what is known begins no version."""
-
-    contract: Contract
-    runs: Sequence[str]
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        of_runs = pc.is_in(batch.column("window_id"), value_set=pa.array(list(self.runs), pa.string()))
-        rows = batch.filter(pc.and_(pc.equal(batch.column("operation"), change.SNAPSHOT), of_runs))
-        names = {"unknown_columns": "after_unknown_columns", "sort_key": "sort_key"}
-        return _made(rows, members(rows.column("after")), names, self.contract)
+    of_runs = pc.is_in(batch.column("window_id"), value_set=pa.array(list(runs), pa.string()))
+    rows = batch.filter(pc.and_(pc.equal(batch.column("operation"), change.SNAPSHOT), of_runs))
+    names = {"unknown_columns": "after_unknown_columns", "sort_key": "sort_key"}
+    return _compared(rows, members(rows.column("after")), names, contract)
 
 
-@dataclass(frozen=True)
-class AsVersions:
+def as_versions(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     """The versions in history."""
-
-    contract: Contract
-
-    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        cells = {name: rows.column(name) for name in self.contract.names}
-        names = {name: f"_{name}" for name in ("unknown_columns", "sort_key", "change_id", "is_deleted")}
-        return _made(rows, cells, names, self.contract)
+    names = {name: f"_{name}" for name in ("unknown_columns", "sort_key", "change_id", "is_deleted")}
+    return _compared(rows, by_name(rows), names, contract)
 
 
-def _made(
+def _compared(
     rows: pa.RecordBatch, cells: Mapping[str, pa.Array], names: Mapping[str, str], contract: Contract
 ) -> pa.RecordBatch:
-    kinds, size = row_type(contract.columns), rows.num_rows
-    by_name = {name: rows.column(row_column) for name, row_column in names.items()}
-    by_name["key_hash"] = pa.array(hashed([cells[c.name] for c in contract.key], size))
-    by_name["image"] = pa.StructArray.from_arrays(
-        [cells[f.name].cast(f.type) for f in kinds], fields=list(kinds)
-    )
-    columns = [
-        by_name[f.name].cast(f.type) if f.name in by_name else pa.nulls(size, f.type)
-        for f in schema(contract)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema(contract))
+    """`names`: where the rows have the columns of `schema`."""
+    kinds = row_type(contract.columns)
+    image = pa.StructArray.from_arrays([cells[f.name].cast(f.type) for f in kinds], fields=list(kinds))
+    key_hash = hashed([cells[c.name] for c in contract.key], rows.num_rows)
+    plain = {name: rows.column(row_column) for name, row_column in names.items()}
+    return batch_of({**plain, "key_hash": key_hash, "image": image}, schema(contract))
 
 
 @dataclass(frozen=True)
@@ -110,16 +105,15 @@ class Judge:
         counts = [[verdict, int((verdicts == verdict).sum())] for verdict in (EQUAL, MISSING, DIFFERS)]
         wrong = np.flatnonzero(verdicts != EQUAL)
         keys = {c.name: taken(cells[c.name], at[wrong]) for c in self.contract.key}
-        by_name = {
-            "verdict": pa.array(verdicts[wrong].tolist(), pa.string()),
-            "key": pa.array(display.keys_as_json(keys), pa.string()),
+        columns = {
+            "verdict": verdicts[wrong].tolist(),
+            "key": display.keys_as_json(keys),
             "cells": self._cells(cells, at[wrong], before[wrong], differing[wrong], is_deleted[wrong]),
             "last_change_id": taken(column(rows, "change_id"), before[wrong]),
         }
-        columns = [by_name.get(f.name, pa.nulls(len(wrong), f.type)) for f in EXPLAINED]
         return {
             COUNTS: pa.table([pa.array(c) for c in zip(*counts, strict=True)], schema=COUNTED),
-            WRONG: pa.table(columns, schema=EXPLAINED),
+            WRONG: table_of(columns, EXPLAINED),
         }
 
     def _behind(

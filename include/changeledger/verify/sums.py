@@ -14,7 +14,7 @@ from changeledger.verify.versions import BUCKETS, CURRENT, HISTORY, SOURCE, key_
 
 ROWS: Final = "rows"
 SUMS: Final = "sums"
-# Spark SQL: rows of one bucket have the same value.
+# Rows of one bucket have the same value.
 KEY: Final = by("bucket")
 
 SCHEMA: Final = pa.schema(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images, ledger
-from changeledger.kernels.arrow import Bools, Bytes, column
+from changeledger.kernels.arrow import Bools, Bytes, batch_of, by_name, column
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.hashed import by
 from changeledger.model.change import UNFIT_COLUMNS
@@ -49,7 +49,7 @@ VERSIONS: Final = pa.schema(
 )
 # Of a source's value that is none of the column's type: no published one is it.
 _UNFIT: Final = np.int64(-0x756E666974)
-# Spark SQL: all rows of one key have the same value.
+# All rows of one key have the same value.
 KEY: Final = by("key_1")
 
 
@@ -128,12 +128,10 @@ class MakeVersions:
         )
         if is_source and (unfit := self.read.unfit(batch)).any():
             cells = replace(cells, numbers=np.where(unfit, _UNFIT, cells.numbers))
-        present = set(batch.schema.names)
         names = ("change_id", "sort_key", "next_sort_key", "is_deleted")
-        absent = {name: pa.nulls(size, VERSIONS.field(name).type) for name in names}
-        plain = {name: batch.column(f"_{name}") for name in names if f"_{name}" in present}
         columns = {
-            "part": np.full(size, self.read.part, np.int32),
+            **{name: batch.column(f"_{name}") for name in names if f"_{name}" in batch.schema.names},
+            "part": self.read.part,
             "key_1": keys[0],
             "key_2": keys[1],
             "bucket": bucket,
@@ -141,14 +139,8 @@ class MakeVersions:
             "has_gaps": ~cells.known.all(axis=1),
             "is_behind": self.read.is_behind(batch),
             "is_begun": self.read.is_begun(batch),
-            **absent,
-            **plain,
         }
-        return pa.RecordBatch.from_arrays(
-            [columns[f.name] if isinstance(columns[f.name], pa.Array) else pa.array(columns[f.name], f.type)
-             for f in VERSIONS],
-            schema=VERSIONS,
-        )  # fmt: skip
+        return batch_of(columns, VERSIONS)
 
 
 # What travels of a row to be summed up.
@@ -160,19 +152,12 @@ NARROW: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class Narrow:
+def narrow(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
     """`NARROW` of `VERSIONS`."""
-
-    columns: Columns
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        cells = CellHashes.of(batch.column("cells"), len(self.columns.forms))
-        parts = [batch.column(name).to_numpy() for name in ("key_1", "key_2")]
-        rows = folded([*parts, *(cells.numbers[:, at] for at in range(cells.numbers.shape[1]))], len(cells))
-        return pa.RecordBatch.from_arrays(
-            [*(batch.column(name) for name in NARROW.names[:-1]), pa.array(rows)], schema=NARROW
-        )
+    cells = CellHashes.of(batch.column("cells"), len(columns.forms))
+    parts = [batch.column(name).to_numpy() for name in ("key_1", "key_2")]
+    rows = folded([*parts, *(cells.numbers[:, at] for at in range(cells.numbers.shape[1]))], len(cells))
+    return batch_of({**by_name(batch), "row": rows}, NARROW)
 
 
 def key_codes(rows: pa.Table) -> Numbers:

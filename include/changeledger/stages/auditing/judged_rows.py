@@ -246,4 +246,4 @@ def _row_read(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _other_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return record_sums.of_read(rows.column("source_position"), pa.nulls(len(rows), pa.string()))
+    return record_sums.of_read(rows.column("source_position"), None)

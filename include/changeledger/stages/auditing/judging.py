@@ -25,7 +25,7 @@ from changeledger.audit.conservation import Balance
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Part, Rows, bucketed, count, kept
+from changeledger.kernels.rows import Part, Rows, bucketed, chosen, count, kept
 from changeledger.kernels.rows import together as rows_together
 from changeledger.kernels.touched import HASHES, Among, Known, known
 from changeledger.model import change
@@ -117,7 +117,7 @@ class Judging:
             new.through(partial(changes.of_each, table=table), narrow_rows.ROWS),
             own.history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
             own.current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
-            judged.breaks(table).through(dispositions.BreakRule(table), narrow_rows.ROWS),
+            judged.breaks(table).through(partial(dispositions.of_breaks, table=table), narrow_rows.ROWS),
             by_keys, by_ids[ids.FOUND],
         ]  # fmt: skip
         if self.beside.has(table, named=False):
@@ -127,7 +127,7 @@ class Judging:
         return OfTable(of_table, rows, of_records, sums, by_ids[ids.EARLIER])
 
     def _by_id(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
-        """The inputs of `ids.IdRules`."""
+        """The inputs of `ids.of_ids`."""
         workers = self.judged.ctx.workers
         duplicates: Rows = workers.nothing(ids.DUPLICATE_IDS)
         stayed: Rows = workers.nothing(ids.IDS)
@@ -170,13 +170,13 @@ class Judging:
             return self.judged.ctx.workers.nothing(narrow_rows.ROWS)
         built = self.judged.of_keys(contract, around.keys)
         parts = {key_rules.CHANGES: new, key_rules.HISTORY: built.history, key_rules.CURRENT: built.current}
-        outputs = bucketed(_among(parts, "key", keys), key_rules.KeyRules(contract.table), key_rules.OUTPUTS)
-        return outputs[key_rules.FOUND]
+        kernel = partial(key_rules.of_keys, table=contract.table)
+        return bucketed(_among(parts, "key", keys), kernel, key_rules.OUTPUTS)[key_rules.FOUND]
 
     def _judged_by_ids(self, table: str, by_id: Mapping[str, Rows], of_suspects: Known) -> dict[str, Rows]:
         if not len(of_suspects):
             return {name: self.judged.ctx.workers.nothing(schema) for name, schema in ids.OUTPUTS.items()}
-        return bucketed(_among(by_id, "id", of_suspects), ids.IdRules(table), ids.OUTPUTS)
+        return bucketed(_among(by_id, "id", of_suspects), partial(ids.of_ids, table=table), ids.OUTPUTS)
 
     def _halves(self, contract: Contract) -> Rows:
         rows = self.judged.dispositions(contract.table)
@@ -184,13 +184,11 @@ class Judging:
         others = rows.through(dispositions.others, repeated_halves.RECORDS)
         records = self.judged.records(contract, halves).and_all([others])
         parts = {
-            repeated_halves.HALVES: Part(
-                halves.through(repeated_halves.of_halves, repeated_halves.RECORDS), repeated_halves.key
-            ),
+            repeated_halves.HALVES: Part(chosen(halves, ["source_position"]), repeated_halves.key),
             repeated_halves.THERE: Part(records, repeated_halves.key),
         }
-        outputs = bucketed(parts, repeated_halves.PlaceRules(contract.table), repeated_halves.OUTPUTS)
-        return outputs[repeated_halves.FOUND]
+        kernel = partial(repeated_halves.of_places, table=contract.table)
+        return bucketed(parts, kernel, repeated_halves.OUTPUTS)[repeated_halves.FOUND]
 
     def _ledger_keeps(self, contract: Contract, sums: pa.Table, joined: Rows) -> rules.Sum | None:
         """None where nothing was published before. Counted from what Iceberg's snapshots say."""
@@ -214,7 +212,8 @@ class Judging:
 
     def of_records(self, feed: str, *, redact: bool) -> Rows:
         """The rules that look at one record, asked of the run's dispositions. `feed`: as a subject."""
-        return self.beside.rows.through(dispositions.RecordRules(feed, redact), narrow_rows.ROWS)
+        of_records = partial(dispositions.of_records, feed=feed, redact=redact)
+        return self.beside.rows.through(of_records, narrow_rows.ROWS)
 
     def of_feed(self) -> OfFeed:
         beside = self.beside.rows.through(record_sums.of_dispositions, record_sums.ENTRIES)
@@ -232,9 +231,8 @@ class Judging:
         if wrong:
             entries = rows_together([of_feed.records, earlier, *(of_table.records for of_table in of_tables)])
             by_record = {record_sums.ENTRY: Part(entries, by("hash"))}
-            outputs = bucketed(
-                by_record, record_sums.Faults(tuple(wrong)), {record_sums.FAULTS: record_sums.FAULT}
-            )
+            kernel = partial(record_sums.faulty, sources=wrong)
+            outputs = bucketed(by_record, kernel, {record_sums.FAULTS: record_sums.FAULT})
             faulty = record_sums.faults(outputs[record_sums.FAULTS].collected().to_pylist())
         return Accounting(conservation.balances(sums, faulty), faulty, conservation.received(sums))
 

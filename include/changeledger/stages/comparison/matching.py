@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,20 +14,18 @@ import pyarrow.compute as pc
 from changeledger.compare import buckets, counts, effects, findings, positions, rematch
 from changeledger.compare import log as of_log
 from changeledger.compare.columns import Columns
-from changeledger.compare.counts import Counts, Span
+from changeledger.compare.counts import Counts, Span, Totals
 from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.compare.verdicts import EQUAL, FAULTS
 from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.kernels.rows import Part, Rows, bucketed, chosen, together, where
 from changeledger.model.contract import Contract
 from changeledger.model.wording import counted
 from changeledger.stages.common.context import log
 from changeledger.stages.common.stored import Ledger
 from changeledger.stages.comparison.ranges import Translation, log_of
-
-Numbers = dict[tuple[str, int], int]
 
 
 @dataclass(frozen=True)
@@ -122,23 +121,22 @@ class Matching:
 
     def counted(self) -> tuple[Counts, Rows | None]:
         """What all effects count; and rows of what is wrong (`rematch.FOUND_COLUMNS`), if anything is."""
-        numbers, unlike = self._prefiltered() if self.method.by_position else ({}, None)
-        if unlike is not None and not numbers.get((counts.UNLIKE, -1)):
-            return counts.counts(numbers, self.columns.names), None
-        matched, faulty = self._matched(unlike)
-        numbers = counts.summed([numbers, matched])
-        if not any(matched.get((fault, -1)) for fault in FAULTS):
-            return counts.counts(numbers, self.columns.names), None
-        again, wrong = self._rematched(faulty)
-        numbers = counts.summed([counts.without_faults(numbers), again])
-        return counts.counts(numbers, self.columns.names), wrong
+        totals, unlike = self._prefiltered() if self.method.by_position else (Totals(), None)
+        wrong = None
+        if unlike is None or totals[counts.UNLIKE, -1]:
+            matched, faulty = self._matched(unlike)
+            totals += matched
+            if any(matched[fault, -1] for fault in FAULTS):
+                again, wrong = self._rematched(faulty)
+                totals = Totals({of: n for of, n in totals.items() if of[0] not in FAULTS}) + again
+        return counts.counts(totals, self.columns.names), wrong
 
     def explained(self, wrong: Rows, named: Mapping[str, str]) -> Rows:
         """`findings.FINDINGS`."""
         own = (self.columns.reference, self.columns.other)
         finding_rows = wrong
         for side, columns, look in zip((self.reference, self.other), own, findings.LOOK_UPS, strict=True):
-            ids = finding_rows.through(look.ids, findings.IDS)
+            ids = chosen(finding_rows, [look.id_column])
             rows = side.ledger.among(findings.NEEDED, "change_id", ids)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
             parts = {
@@ -152,21 +150,21 @@ class Matching:
         effect_rows = []
         for side in (self.reference, self.other):
             make = effects.MakeEffects(side.number, self.columns, self.method.by_position)
-            own = None if at is None else at.through(buckets.PositionsOf(side.number), buckets.POSITIONS)
+            own = None if at is None else chosen(where(at, "side", side.number), ["position"])
             effect_rows.append(side.effects(make, own))
         return effect_rows
 
-    def _prefiltered(self) -> tuple[Numbers, Rows]:
-        narrow = effects.Narrow(self.columns)
+    def _prefiltered(self) -> tuple[Totals, Rows]:
+        narrow = partial(effects.narrow, columns=self.columns)
         says = together([rows.through(narrow, effects.SAID) for rows in self._effects()])
         parts = {buckets.SAYS: Part(says, effects.PLACE)}
         outputs = bucketed(parts, buckets.Prefilter(self.span), buckets.PREFILTERED)
         numbers = counts.added([outputs[buckets.COUNTS].collected()])
-        alike, left = (numbers.get((what, -1), 0) for what in (EQUAL, counts.UNLIKE))
+        alike, left = (numbers[what, -1] for what in (EQUAL, counts.UNLIKE))
         log.info("%s: %d alike; %s to match", self.name, alike, counted(left, "effect"))
         return numbers, outputs[buckets.UNLIKE]
 
-    def _matched(self, within: Rows | None) -> tuple[Numbers, Rows]:
+    def _matched(self, within: Rows | None) -> tuple[Totals, Rows]:
         parts = {buckets.EFFECTS: Part(together(self._effects(within)), effects.KEY)}
         if within is not None:
             parts[buckets.WITHIN] = Part(within, effects.KEY)
@@ -174,8 +172,9 @@ class Matching:
         outputs = bucketed(parts, match, buckets.MATCHED)
         return counts.added([outputs[buckets.COUNTS].collected()]), outputs[buckets.FAULTS]
 
-    def _rematched(self, faulty: Rows) -> tuple[Numbers, Rows]:
-        unknown = faulty.through(rematch.UnknownColumns(self.columns), rematch.UNKNOWN).collected()
+    def _rematched(self, faulty: Rows) -> tuple[Totals, Rows]:
+        unknown_columns = partial(rematch.unknown_columns, columns=self.columns)
+        unknown = faulty.through(unknown_columns, rematch.UNKNOWN).collected()
         flags = np.array(column(unknown, "columns").to_pylist(), np.bool_).any(axis=0)
         known = np.flatnonzero(~flags).tolist()
         kernel = rematch.Rematch(self.columns, known, self.method.is_ordered, self.method.reach)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from pyiceberg.expressions import And, BooleanExpression, Or
@@ -109,9 +109,6 @@ def _rows(spark: SparkSession, workers: Workers, redelivered: _Redelivered) -> R
     columns, schema = [*contract.names, *resnapshot.OF_HISTORY], resnapshot.schema(contract)
     again = Stored.of(spark, workers, names.changes, tag).rows(resnapshot.OF_LEDGER, brought)
     versions = Stored.of(spark, workers, names.history, tag).rows(columns)
-    return together(
-        [
-            again.through(resnapshot.SentAgain(contract, redelivered.runs), schema),
-            versions.through(resnapshot.AsVersions(contract), schema),
-        ]
-    )
+    sent_again = partial(resnapshot.sent_again, contract=contract, runs=redelivered.runs)
+    as_versions = partial(resnapshot.as_versions, contract=contract)
+    return together([again.through(sent_again, schema), versions.through(as_versions, schema)])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
-
-import pyarrow as pa
 
 from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import column
-from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.kernels.rows import Part, Rows, bucketed, chosen, together
 from changeledger.stages.common.stored import Ledger, Readable
 from changeledger.verify import drift, judging, sums, versions
 from changeledger.verify.fence import Fence
@@ -19,8 +18,6 @@ from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, Read
 
 # This many keys are looked up by their hashes; more by reading all rows.
 _FEW = 20_000
-
-_IDS = pa.schema([("id", pa.string())])
 
 
 class Judged(NamedTuple):
@@ -44,7 +41,7 @@ class Proof:
 
     def summed(self) -> Sums:
         """Do the hashes of many rows agree?"""
-        narrow = versions.Narrow(self.columns)
+        narrow = partial(versions.narrow, columns=self.columns)
         rows = together([of_part.through(narrow, versions.NARROW) for of_part in self._versions(None)])
         outputs = bucketed({sums.ROWS: Part(rows, sums.KEY)}, sums.summed, {sums.SUMS: sums.SCHEMA})
         return sums.whole(outputs[sums.SUMS].collected())
@@ -94,13 +91,9 @@ class Proof:
 
 def concluded(explained: Rows, ledger: Ledger, kernel: drift.Conclude) -> dict[str, Rows]:
     """`drift.DRIFTS` and `drift.REPAIRS` of `drift.EXPLAINED`, with the last change of each key."""
-    last = explained.through(_last_ids, _IDS)
+    last = chosen(explained, ["last_change_id"])
     parts = {
         drift.EXPLAINED_ROWS: Part(explained, drift.key_of_explained),
         drift.LEDGER: Part(ledger.among(drift.OF_LEDGER, "change_id", last), drift.KEY_OF_LEDGER),
     }
     return bucketed(parts, kernel, drift.OUTPUTS)
-
-
-def _last_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([batch.column("last_change_id")], schema=_IDS)
