@@ -22,7 +22,7 @@ from changeledger.audit.narrow_rows import (
     repeated,
     rows_that,
 )
-from changeledger.kernels.arrow import Bools, column, equal, flags_of, valid
+from changeledger.kernels.arrow import Bools, column, equal, flags_of, holding, valid
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
@@ -46,7 +46,8 @@ def _rules(changes: pa.Table) -> dict[str, Check]:
     return {
         # Compared cell by cell where the change is made, which sets the flag.
         "mask_agrees_with_images": those_that(
-            lambda rows: _flagged(rows, change.MASK_DISAGREES), "the mask contradicts the images"
+            lambda rows: holding(column(rows, "flags"), change.MASK_DISAGREES),
+            "the mask contradicts the images",
         ),
         "operation_has_its_images": those_that(
             lambda rows: ~_images_fit(rows), "the images do not fit the operation"
@@ -56,20 +57,12 @@ def _rules(changes: pa.Table) -> dict[str, Check]:
     }
 
 
-def _flagged(changes: pa.Table, flag: str) -> Bools:
-    flags = column(changes, "flags")
-    is_flagged = np.zeros(len(flags), np.bool_)
-    rows = pc.list_parent_indices(flags).to_numpy()
-    is_flagged[rows[equal(flags.flatten(), flag)]] = True
-    return is_flagged
-
-
 def _images_fit(changes: pa.Table) -> Bools:
     """Whether the row has the images of its operation; an image that is there carries its key."""
     operation = column(changes, "operation")
     no_before, no_after = (~flags_of(column(changes, name)) for name in (HAS_BEFORE, HAS_AFTER))
     keyed_before, keyed_after = (_whole(column(changes, name)) for name in (BEFORE_KEY, AFTER_KEY))
-    reported_missing = _flagged(changes, change.BEFORE_UNKNOWN)
+    reported_missing = holding(column(changes, "flags"), change.BEFORE_UNKNOWN)
     is_new = equal(operation, change.INSERT) | equal(operation, change.SNAPSHOT)
     fits: Bools = is_new & no_before & keyed_after
     fits |= equal(operation, change.DELETE) & keyed_before & no_after

@@ -71,9 +71,16 @@ def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str,
     ours = {name: [rule for rule in of_name if not rule.is_users] for name, of_name in rules.items()}
     each = {rule.name: rule for of_subject in ours.values() for rule in of_subject}.values()
     of_rows, of_sums = ([rule for rule in each if (rule.sums is None) == wanted] for wanted in (True, False))
-    outcomes = _outcomes_of_rows(_validated_rows(context, judged.rows, of_rows, run), ours)
-    sums = _sums(ours, [rule.name for rule in of_sums])
-    outcomes |= _outcomes_of_sums(_validated_sums(context, sums, of_sums, run), ours)
+    # The columns are what `expectations.RuleHolds` gives of its samples.
+    shown, batch = with_samples(WHERE), spark_batch(context, ROWS)
+    rows = documented(context, _suite(ROWS, of_rows), batch, judged.rows, shown, run)
+    outcomes = _outcomes_of_rows(rows, ours)
+    shown = {"result_format": "COMPLETE", "unexpected_index_column_names": list(_OF_SUMS)}
+    asset = context.data_sources.add_pandas(SUMS).add_dataframe_asset(SUMS)
+    batch = asset.add_batch_definition_whole_dataframe(SUMS)
+    wrong = _sums(ours, [rule.name for rule in of_sums])
+    sums = documented(context, _suite(SUMS, of_sums), batch, wrong, shown, run)
+    outcomes |= _outcomes_of_sums(sums, ours)
     for asked in judged.asked:
         outcomes |= user_expectations.validate(context, asked, run, redact=judged.redact)
     context.build_data_docs()
@@ -81,23 +88,6 @@ def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str,
     for picture in folder.glob("static/images/*.gif"):
         picture.unlink()
     return outcomes
-
-
-def _validated_rows(
-    context: AbstractDataContext, rows: DataFrame, rules: Sequence[Rule], run: Any
-) -> ExpectationSuiteValidationResult:
-    # The columns are what `expectations.RuleHolds` gives of its samples.
-    suite, shown = _suite(ROWS, rules), with_samples(WHERE)
-    return documented(context, suite, spark_batch(context, ROWS), rows, shown, run)
-
-
-def _validated_sums(
-    context: AbstractDataContext, sums: pd.DataFrame, rules: Sequence[Rule], run: Any
-) -> ExpectationSuiteValidationResult:
-    asset = context.data_sources.add_pandas(SUMS).add_dataframe_asset(SUMS)
-    batch = asset.add_batch_definition_whole_dataframe(SUMS)
-    shown = {"result_format": "COMPLETE", "unexpected_index_column_names": list(_OF_SUMS)}
-    return documented(context, _suite(SUMS, rules), batch, sums, shown, run)
 
 
 def _sums(rules: Mapping[str, Sequence[Rule]], names: Sequence[str]) -> pd.DataFrame:

@@ -99,7 +99,9 @@ class MakeEffects:
         values, texts = self._images(rows)
         keys = [self._keys(rows.column(name)) for name in ("previous_key", "key")]
         of_key = [np.where(leaves, old[at], new[at]) for old, new in zip(*keys, strict=True)]
-        op = np.where(comes, INSERTED, np.where(leaves, DELETED, _operations(rows)[at]))
+        operations = pc.index_in(rows.column("operation"), value_set=pa.array(_OPERATIONS))
+        own = operations.to_numpy(zero_copy_only=False)[at]
+        op = np.where(comes, INSERTED, np.where(leaves, DELETED, own))
         lsns = taken(rows.column("commit_lsn"), at)
         columns = {
             "side": self.side,
@@ -154,13 +156,6 @@ class MakeEffects:
     @property
     def _names(self) -> list[str]:
         return [c.name for c in self.own]
-
-
-def _operations(rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
-    codes: npt.NDArray[np.int32] = pc.index_in(
-        rows.column("operation"), value_set=pa.array(_OPERATIONS)
-    ).to_numpy(zero_copy_only=False)
-    return codes
 
 
 def _no_op(rows: pa.RecordBatch) -> Bools:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from changeledger.compare import counts
 from changeledger.compare.buckets import COUNTS, FAULTS
-from changeledger.compare.cells import CellHashes, Numbers, folded
+from changeledger.compare.cells import CellHashes, folded
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects, of_table
 from changeledger.compare.judging import CLASS_CODES, VERDICT_CODES, Codes, Judgement, judged
@@ -90,14 +90,12 @@ class Rematch:
         return {COUNTS: counts.table(totals), FOUND: findings}
 
     def _by_content(self, effects: Effects) -> Pairs:
-        said = folded([effects.op.astype(np.int64), *self._cells(effects)], len(effects))
+        cells = [effects.after.numbers[:, at] for at in self.known]
+        said = folded([effects.op.astype(np.int64), *cells], len(effects))
         group = [*of_key(effects), said]
         sequence = [*order.words(effects.place), *order.words(effects.sort_key)]
         number = numbered([*group, effects.side], sequence, len(effects))
         return paired([*group, number], effects.side)
-
-    def _cells(self, effects: Effects) -> list[Numbers]:
-        return [effects.after.numbers[:, at] for at in self.known]
 
     def _met(self, effects: Effects, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
         """Effects that say the same: out of order at another place, or in another sequence at theirs."""

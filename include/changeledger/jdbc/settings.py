@@ -48,7 +48,8 @@ def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
     """
     kind, is_file = connection.conn_type, connection.conn_type == "sqlite"
     known, extra = _EXTRAS[kind], {n: v for n, v in connection.extra.items() if v is not None}
-    unread = [repr(name) + _hint(meant(name, known)) for name in extra if name not in known]
+    likely = {name: meant(name, known) for name in extra if name not in known}
+    unread = [f"{n!r} (did you mean {near!r}?)" if near else repr(n) for n, near in likely.items()]
     if unread:
         raise ConfigError(
             f"nothing reads the extra {', '.join(unread)} of the connection {conn_id!r}",
@@ -70,10 +71,6 @@ def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
             f"the host is a name or address, the schema the database's name{''.join(values)}",
         )
     return {name: value for name, value in stated.items() if value is not None}
-
-
-def _hint(name: str | None) -> str:
-    return f" (did you mean {name!r}?)" if name else ""
 
 
 def _value(name: str, allowed: tuple[str, ...], value: object) -> str | None:

@@ -67,7 +67,10 @@ class ClientSettings:
 
 
 def _checked(conn_id: str, settings: Mapping[str, object]) -> dict[str, str]:
-    known = {str(name): _text(value) for name, value in settings.items()}
+    known = {
+        str(name): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }
     for name in known:
         if name not in _ACCEPTED:
             like = meant(name, _ACCEPTED)
@@ -86,10 +89,6 @@ def _checked(conn_id: str, settings: Mapping[str, object]) -> dict[str, str]:
             f"the connection {conn_id!r} has sasl.mechanism and sasl.mechanisms", "leave one out"
         )
     return known
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _content(conn_id: str, name: str, path: str) -> bytes:

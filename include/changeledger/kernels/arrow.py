@@ -108,6 +108,13 @@ def equal(values: pa.Array, value: str) -> Bools:
     return flags_of(pc.equal(values, value))
 
 
+def holding(lists: pa.ListArray, value: str) -> Bools:
+    """Which of the lists have this value."""
+    is_holding = np.zeros(len(lists), np.bool_)
+    is_holding[pc.list_parent_indices(lists).to_numpy()[equal(lists.flatten(), value)]] = True
+    return is_holding
+
+
 def same(value: str | None, rows: int) -> pa.StringArray:
     """The same text, or NULL, in all rows."""
     return pa.repeat(pa.scalar(value, pa.string()), rows)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from changeledger.kernels import display
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.images import differs
+from changeledger.kernels.rows import unchanged
 from changeledger.model.contract import Column
 from changeledger.model.sql_type import SqlType
 
@@ -57,12 +58,12 @@ def _of_text(column: Column, other: Column) -> Form:
     """Of a column that is text in both: a target may keep as a varchar what the source has as a GUID."""
     bases = {column.sql_type.base, other.sql_type.base}
     if "uniqueidentifier" in bases:
-        return Form(pc.utf8_upper, _as_it_is)
+        return Form(pc.utf8_upper, unchanged)
     if bases & {"char", "nchar"}:
-        return Form(_unpadded, _as_it_is)
+        return Form(_unpadded, unchanged)
     if "time" in bases:
-        return Form(_without_zeros, _as_it_is)
-    return Form(_instant, _as_it_is) if "datetimeoffset" in bases else Form()
+        return Form(_without_zeros, unchanged)
+    return Form(_instant, unchanged) if "datetimeoffset" in bases else Form()
 
 
 def differ(cells: pa.Array, other: pa.Array, column: Column) -> Bools:
@@ -75,10 +76,6 @@ def differ(cells: pa.Array, other: pa.Array, column: Column) -> Bools:
     at = pa.array(rows)
     unequal[rows] = differs(value(cells.take(at)), value(other.take(at)))
     return unequal
-
-
-def _as_it_is(cells: pa.Array) -> pa.Array:
-    return cells
 
 
 def _unpadded(texts: pa.StringArray) -> pa.StringArray:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.kernels.arrow import column, holding
 from changeledger.model.change import CLOCK_SUSPECT, SNAPSHOT
 
 POINTS: Final = 101
@@ -39,9 +40,7 @@ def timed(rows: pa.Table) -> pa.ChunkedArray:
 
     Rows of a first load, and times from another clock than the source's, say nothing of it.
     """
-    names = rows.column("flags").combine_chunks()
-    suspect = pc.list_parent_indices(names).filter(pc.equal(names.flatten(), CLOCK_SUSPECT))
-    is_suspect = np.isin(np.arange(len(rows)), suspect.to_numpy(zero_copy_only=False))
+    is_suspect = holding(column(rows, "flags"), CLOCK_SUSPECT)
     is_change = pc.not_equal(rows.column("operation"), SNAPSHOT)
     return rows.column("committed_at").filter(pc.and_(is_change, pa.array(~is_suspect))).drop_null()
 
@@ -50,8 +49,8 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
     """A `Committed` as JSON; None without any."""
     chunks = [
         chunk.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        for column in times
-        for chunk in column.chunks
+        for of_table in times
+        for chunk in of_table.chunks
     ]
     micros = pa.chunked_array(chunks, pa.int64()).to_numpy()
     if not len(micros):

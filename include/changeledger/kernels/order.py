@@ -76,7 +76,8 @@ def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
         return numbers(columns[0]).astype(np.int64)
     ranks, size = np.zeros(rows, np.int64), 1
     for column in columns:
-        encoded = _comparable(column).dictionary_encode(null_encoding="encode")
+        comparable = pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
+        encoded = comparable.dictionary_encode(null_encoding="encode")
         count = max(len(encoded.dictionary), 1)
         if size * count >= 2**62:
             _, ranks = np.unique(ranks, return_inverse=True)
@@ -106,10 +107,6 @@ def is_among(ranks: Ranks, known: Ranks) -> Bools:
         return np.zeros(len(ranks), np.bool_)
     is_known: Bools = known[np.minimum(np.searchsorted(known, ranks), len(known) - 1)] == ranks
     return is_known
-
-
-def _comparable(column: pa.Array) -> pa.Array:
-    return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
 
 
 def begins(ordered: Sequence[Ranks], rows: int) -> Bools:

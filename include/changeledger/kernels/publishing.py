@@ -21,6 +21,7 @@ from changeledger.kernels.arrow import (
     NAMES,
     arrow_type,
     as_schema,
+    holding,
     named_where,
     row_type,
     valid,
@@ -174,6 +175,6 @@ class PublishChanges:
         no_pair = pa.nulls(rows.num_rows, rows.schema.field("source_position").type)
         nothing = np.zeros(rows.num_rows, np.bool_)
         ledger_changes = ledger.changes(rows, before, after, rows.column("key").flatten(), nothing, no_pair)
-        nowhere = ledger.named(rows.column("flags"), [change.POSITION_UNKNOWN])[:, 0]
+        nowhere = holding(rows.column("flags"), change.POSITION_UNKNOWN)
         ledger_changes = replace(ledger_changes, flags={change.POSITION_UNKNOWN: nowhere})
         return changes.ids_of(ledger_changes, has_id, self.contract.published)

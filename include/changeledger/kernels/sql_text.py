@@ -239,10 +239,6 @@ def whole_range(sql: SqlType) -> tuple[int, int]:
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
-def _as_it_is(text: str) -> str:
-    return text
-
-
 def reader(sql: SqlType) -> Reader:
     """The value of a text in the type that the lake has for it. Binary types have no one form of text."""
     return ranges.reading(sql, _reader(sql))
@@ -265,4 +261,4 @@ def _reader(sql: SqlType) -> Reader:
         return of_base[sql.base]
     if sql.base in {"datetime", "smalldatetime", "datetime2"}:
         return _datetime(sql)
-    return _as_it_is if sql.spark == "string" else _number(sql)
+    return str if sql.spark == "string" else _number(sql)

@@ -207,7 +207,9 @@ _DELETE = "WHEN MATCHED THEN DELETE"
 
 def merge(rows: DataFrame, table: str, branch: str, on: str, clauses: str) -> None:
     """MERGE `rows` (as `s`) into the branch (as `t`)."""
-    view = _view(rows, table)
+    # A view of its own for each table: tables are written at the same time.
+    view = "merge_into_" + table.replace(".", "_")
+    rows.createOrReplaceTempView(view)
     rows.sparkSession.sql(f"MERGE INTO {on_branch(table, branch)} t USING {view} s ON {on} {clauses}")
 
 
@@ -215,13 +217,6 @@ def update(spark: SparkSession, table: str, branch: str, cells: Mapping[str, str
     """Set columns of all rows of the branch to what the expressions give."""
     values = ", ".join(f"{quoted(name)} = {value}" for name, value in cells.items())
     spark.sql(f"UPDATE {on_branch(table, branch)} SET {values}")  # noqa: S608 - names quoted above
-
-
-def _view(rows: DataFrame, table: str) -> str:
-    """A view of its own for each table: tables are written at the same time."""
-    name = "merge_into_" + table.replace(".", "_")
-    rows.createOrReplaceTempView(name)
-    return name
 
 
 def compact(spark: SparkSession, table: str) -> None:

@@ -95,7 +95,8 @@ class Rewrite(NamedTuple):
         """None where the files are large, or where positions are deleted in one: Iceberg's totals would count
         them for ever. `gone`: keys of rows that go, and which of theirs."""
         known = [(keys, Touched.of_keys(as_batch(keys)), ends) for keys, ends in gone]
-        where = reduce(Or, (_may_go(touched, ends) for _, touched, ends in known))
+        near = [(scans.are_near(touched), ends) for _, touched, ends in known]
+        where = reduce(Or, (keys if ends is None else And(keys, ends.where) for keys, ends in near))
         files = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
         size = sum(task.file.file_size_in_bytes for task in files)
         rows = sum(task.file.record_count for task in files)
@@ -140,8 +141,3 @@ class Rewrite(NamedTuple):
                 new += files_in(files)
                 old.append(task.file)
         return new, old
-
-
-def _may_go(touched: Touched, ends: Ends | None) -> BooleanExpression:
-    where = scans.are_near(touched)
-    return where if ends is None else And(where, ends.where)

@@ -37,7 +37,9 @@ def require_newest(control: ControlStore, feed: str) -> None:
         if catalog.exists(FeedTables.of(feed).releases):
             raise StoresDisagree(*_unknown(feed))
     elif completed is not None:
-        table = _first(completed)
+        # One that every run writes, or any.
+        written = FeedTables.of(feed).dispositions
+        table = written if written in completed.tables else min(completed.tables, default=None)
         _require(completed, newest.id, [] if table is None else [table])
 
 
@@ -50,7 +52,12 @@ def require_release(control: ControlStore, feed: str, tables: Iterable[str]) -> 
 
 def require_snapshots(release: ReleaseRow) -> None:
     """Raises StoresDisagree if the lake has not what a release has committed and not completed."""
-    lost = [table for table, snapshot in release.tables.items() if not _has(table, snapshot)]
+    known = catalog.look(release.tables)
+    lost = [
+        table
+        for table, snapshot in release.tables.items()
+        if table not in known or known[table].metadata.snapshot_by_id(snapshot) is None
+    ]
     if lost:
         raise StoresDisagree(
             f"{release.feed}: release {release.id} is committed, and the lake has not what it would publish "
@@ -63,11 +70,6 @@ def newest_tagged(tables: Iterable[str]) -> int:
     """The number of the newest release that one of the tables has a tag of; 0 if none has."""
     names = refs.names(tables, refs.TAG).values()
     return max((number for of_table in names for number in refs.releases_of(of_table)), default=0)
-
-
-def _has(table: str, snapshot: int) -> bool:
-    known = catalog.found(table)
-    return known is not None and known.metadata.snapshot_by_id(snapshot) is not None
 
 
 def _require(completed: ReleaseRow, newest: int, tables: Sequence[str]) -> None:
@@ -128,12 +130,6 @@ def _unknown(feed: str) -> tuple[str, str]:
         "CHANGELEDGER_CONTROL_URL names another one",
         f"restore the control store ({_BACKUP}, 'The control store is lost')",
     )
-
-
-def _first(release: ReleaseRow) -> str | None:
-    """A table that every run writes, or any."""
-    names = FeedTables.of(release.feed)
-    return names.dispositions if names.dispositions in release.tables else min(release.tables, default=None)
 
 
 def _look(release: ReleaseRow, table: str) -> TableReleases:

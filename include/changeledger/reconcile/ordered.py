@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Bytes, Indices, column
@@ -78,13 +77,8 @@ def in_order(effects: Effects) -> OrderedEffects:
     ranks = [of_key, *order.words(column(effects.rows, "sort_key"))]
     at = order.by(ranks, size)
     if not order.begins([rank[at] for rank in ranks], size).all():
-        _, partition, offset, _ = _delivery(effects)
+        _, partition, offset, _ = column(effects.rows, "source_position").flatten()
         ranks += [*order.nulls_first(partition), *order.nulls_first(offset)]
         at = order.by(ranks, size)
     is_first = order.begins([of_key[at]], size)
     return OrderedEffects(effects, at, at, is_first, np.zeros(size, np.bool_))
-
-
-def _delivery(effects: Effects) -> list[pa.Array]:
-    fields: list[pa.Array] = column(effects.rows, "source_position").flatten()
-    return fields

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import images, order
-from changeledger.kernels.arrow import Bools, Indices, column, equal, named_where, table_of, valid
+from changeledger.kernels.arrow import Bools, Indices, column, equal, holding, named_where, table_of, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.images import differs
 from changeledger.model import change
@@ -97,11 +97,8 @@ def _differ(old: pa.StructArray, new: pa.StructArray) -> Bools:
 def with_flag(flags: pa.ListArray, flag: str, where: Bools) -> pa.ListArray:
     """The flags with one more on some rows, after those that they have."""
     rows, values = len(flags), flags.flatten()
-    parent = pc.list_parent_indices(flags).to_numpy()
-    has_it = np.zeros(rows, np.bool_)
-    has_it[parent[equal(values, flag)]] = True
-    more = np.flatnonzero(where & ~has_it)
-    row = np.concatenate((parent, more))
+    more = np.flatnonzero(where & ~holding(flags, flag))
+    row = np.concatenate((pc.list_parent_indices(flags).to_numpy(), more))
     values = pa.concat_arrays([values, pa.repeat(pa.scalar(flag, pa.string()), len(more))])
     ends = np.cumsum(np.bincount(row, minlength=rows))
     return pa.ListArray.from_arrays(

@@ -35,7 +35,9 @@ def resolve(new: pa.Table, near: pa.Table, contract: Contract, window_id: str) -
     """`new`: the window's changes; `near`: the published ones at their positions, or more of them."""
     schema = ledger_schema(contract)
     new, near = new.cast(schema), near.cast(schema)
-    is_kept = ~duplicates.repeated(new, _known(near))
+    # What published rows say, deletes that were joined among them.
+    known = [column(near, name).drop_null() for name in ("change_id", "paired_change_id")]
+    is_kept = ~duplicates.repeated(new, pa.concat_arrays(known))
     again = new.take(pa.array(np.flatnonzero(~is_kept)))
     repeats = duplicates.dispositions(again, contract.table, window_id)
     # The rows of the window, and after them the published ones.
@@ -50,12 +52,6 @@ def resolve(new: pa.Table, near: pa.Table, contract: Contract, window_id: str) -
         changes = pa.concat_tables([changes, pairing.key_updates(old, fresh, contract, window_id)])
     replaced = np.sort(gone[gone >= len(new)]) - len(new)
     return Resolved(changes, repeats, near.take(pa.array(replaced)))
-
-
-def _known(near: pa.Table) -> pa.StringArray:
-    """The ids of all that the published rows say, deletes that were joined among them."""
-    joined = column(near, "paired_change_id")
-    return pa.concat_arrays([column(near, "change_id"), joined.drop_null()])
 
 
 def _is_half(rows: pa.Table) -> Bools:

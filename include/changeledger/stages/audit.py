@@ -47,7 +47,11 @@ def run(ctx: StageContext) -> None:
     feed, window = ctx.feed, ctx.window
     index = gate.docs_index(ctx.settings.data_docs, feed.feed, window)
     with folders.filled(index.parent, last=index.name) as folder:
-        subjects, verdicts = _judged(ctx, _built(ctx, built.tables), folder)
+        tables = summaries.built(built.tables)
+        if ctx.starts_over:
+            # It is built beside nothing.
+            tables = {name: table._replace(is_published=False) for name, table in tables.items()}
+        subjects, verdicts = _judged(ctx, tables, folder)
         gate.document(Audit(feed.feed, window, ctx.branch, verdicts), subjects, folder)
     stored = [_stored(verdict, window.request.reason) for verdict in verdicts]
     ctx.control.audits.save(feed.feed, window, stored, built)
@@ -63,14 +67,6 @@ def run(ctx: StageContext) -> None:
     if window.request.dry_run:
         ctx.control.leases.release(feed.feed, window.holder)
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)
-
-
-def _built(ctx: StageContext, snapshots: Mapping[str, int]) -> dict[str, summaries.BuiltTable]:
-    """Of a run that starts over, beside nothing."""
-    tables = summaries.built(snapshots)
-    if not ctx.starts_over:
-        return tables
-    return {name: table._replace(is_published=False) for name, table in tables.items()}
 
 
 def _judged(

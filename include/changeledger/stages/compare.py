@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from changeledger.compare import positions
@@ -22,6 +20,7 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
+from changeledger.kernels.arrow import holding
 from changeledger.lake import catalog
 from changeledger.lake.parallel import parallel_map
 from changeledger.model import change
@@ -78,32 +77,22 @@ def run(
 
 
 def _ledgers(spark: SparkSession, workers: Workers, feeds: Sequence[Feed]) -> dict[str, dict[str, Stored]]:
-    """What the tools have captured: by feed and table, in lower case, the ledgers that are there."""
+    """What the tools have captured, so without repairs: by feed and table, in lower case, the ledgers that
+    are there."""
 
     def of_feed(feed: Feed) -> dict[str, Stored]:
-        return {table: _captured(spark, workers, name) for table, name in _names(feed).items()}
+        tables = set(catalog.tables(feed.namespace))
+        return {
+            table.lower(): replace(Stored.of(spark, workers, names.changes), only=(_no_repairs, "flags"))
+            for table, names in feed.names.items()
+            if names.changes in tables
+        }
 
     return dict(zip((f.feed for f in feeds), parallel_map(of_feed, feeds), strict=True))
 
 
-def _names(feed: Feed) -> dict[str, str]:
-    names = feed.names
-    tables = set(catalog.tables(feed.namespace))
-    return {table.lower(): own.changes for table, own in names.items() if own.changes in tables}
-
-
-def _captured(spark: SparkSession, workers: Workers, ledger: str) -> Stored:
-    """All but repairs."""
-    return replace(Stored.of(spark, workers, ledger), only=(_no_repairs, "flags"))
-
-
 def _no_repairs(rows: pa.RecordBatch) -> pa.RecordBatch:
-    flags = rows.column("flags")
-    # Of a list the parents of what is in it are the rows.
-    at = pc.list_parent_indices(flags).filter(pc.equal(pc.list_flatten(flags), change.REPAIRED))
-    stays = np.ones(len(rows), np.bool_)
-    stays[at.to_numpy()] = False
-    return rows.filter(pa.array(stays))
+    return rows.filter(pa.array(~holding(rows.column("flags"), change.REPAIRED)))
 
 
 def _faults(row: ComparisonRow) -> str:

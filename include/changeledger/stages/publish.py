@@ -41,7 +41,9 @@ def run(ctx: StageContext) -> None:
     require_mains(feed, tables)
     counts = _counts(ctx, judged.tables)
     pointer_of(ctx.session, feed)
-    release_id = ctx.control.releases.commit(feed, window, tables, counts, _position(ctx))
+    # A window of the past that was run again does not take the feed back.
+    reached: Position = furthest(ctx.released, ctx.opened("publish").to_position)
+    release_id = ctx.control.releases.commit(feed, window, tables, counts, reached)
     release = ctx.control.releases.of_window(feed, window)
     assert release is not None, "committed above"
     complete(ctx.session, ctx.control, release)
@@ -96,9 +98,3 @@ def _records(ctx: StageContext) -> int:
     ):
         return sum(scans.weight(raw, ctx.id)[0] for raw in ctx.raws)
     return input_records.raw_records(ctx).count()
-
-
-def _position(ctx: StageContext) -> Position:
-    """How far the feed is released: a window of the past that was run again does not take it back."""
-    reached: Position = furthest(ctx.released, ctx.opened("publish").to_position)
-    return reached

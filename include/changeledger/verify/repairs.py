@@ -190,13 +190,10 @@ def _as_planned(raw: pa.RecordBatch, wanted: Bools) -> list[pa.Array]:
     """`raw_key`, `raw_value` and `raw_headers`: the wanted repairs as JSON, which the quarantine shows."""
     at = np.flatnonzero(wanted)
     planned = raw.select(["table", "proof_id", "operation", *_SIDES]).take(pa.array(at, pa.int64()))
-    texts = [json.dumps(_members(row), ensure_ascii=False).encode() for row in planned.to_pylist()]
+    texts = [
+        json.dumps({name: value for name, value in row.items() if value is not None}, ensure_ascii=False)
+        for row in planned.to_pylist(maps_as_pydicts="lossy")
+    ]
     kinds, size = dict(OUTCOME), raw.num_rows
-    value = pa.array(texts, pa.binary()).take(places(at, size))
+    value = pa.array(texts, pa.string()).cast(pa.binary()).take(places(at, size))
     return [pa.nulls(size, kinds["raw_key"]), value, pa.nulls(size, kinds["raw_headers"])]
-
-
-def _members(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: dict(value) if name in _SIDES else value for name, value in row.items() if value is not None
-    }

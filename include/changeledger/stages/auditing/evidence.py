@@ -35,12 +35,11 @@ def with_images(
     images: dict[str, list[dict[str, Any]]] = {}
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
         images.setdefault(row["change_id"], []).append(_image(row))
-    return [_shown(result, images) for result in results]
-
-
-def _shown(result: RuleResult, images: Mapping[str, list[dict[str, Any]]]) -> RuleResult:
-    samples = ({**row, IMAGES: images.get(row.get("change_id", ""), [])} for row in result.samples)
-    return replace(result, samples=tuple(samples))
+    samples = [
+        [{**row, IMAGES: images.get(row.get("change_id", ""), [])} for row in result.samples]
+        for result in results
+    ]
+    return [replace(result, samples=tuple(own)) for result, own in zip(results, samples, strict=True)]
 
 
 def _image(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.audit.resetting import Replaced, reset_rules
@@ -21,15 +20,9 @@ def rules_of(ctx: StageContext) -> list[Rule]:
     """Those of a run that starts over; none of another."""
     if ctx.reset is None:
         return []
-    tables = [
-        _replaced(ctx, contract) for contract in ctx.contracts().values() if _is_published(ctx, contract)
-    ]
-    return reset_rules(tables, accepts_gap=ctx.reset.accept_gap)
-
-
-def _is_published(ctx: StageContext, contract: Contract) -> bool:
-    names = ctx.names[contract.table]
-    return refs.heads(names, refs.MAIN).keys() == set(names)
+    names, contracts = ctx.names, ctx.contracts().values()
+    published = [c for c in contracts if refs.heads(names[c.table], refs.MAIN).keys() == {*names[c.table]}]
+    return reset_rules([_replaced(ctx, c) for c in published], accepts_gap=ctx.reset.accept_gap)
 
 
 def _replaced(ctx: StageContext, contract: Contract) -> Replaced:
@@ -43,7 +36,9 @@ def _replaced(ctx: StageContext, contract: Contract) -> Replaced:
     less_known = both.where(F.size(F.array_except("unknown_now", "unknown")) > 0).select("key")
     changes, unread, repairs = _changes(ctx, names.changes)
     counts = published.count(), gone.count(), less_known.count()
-    return Replaced(contract.table, changes, unread, repairs, *counts, _examples(ctx, gone.union(less_known)))
+    keys = gone.union(less_known).select(F.to_json("key").alias("key")).limit(_EXAMPLES).collect()
+    examples = [REDACTED if ctx.settings.redact_values else row["key"] for row in keys]
+    return Replaced(contract.table, changes, unread, repairs, *counts, examples)
 
 
 def _changes(ctx: StageContext, ledger: str) -> tuple[int, int, int]:
@@ -54,8 +49,3 @@ def _changes(ctx: StageContext, ledger: str) -> tuple[int, int, int]:
     unread = published.join(built.select("change_id").union(halves), "change_id", "left_anti")
     is_repair = F.coalesce(F.array_contains("flags", REPAIRED), F.lit(col=False))
     return published.count(), unread.count(), unread.where(is_repair).count()
-
-
-def _examples(ctx: StageContext, keys: DataFrame) -> list[str]:
-    texts = [row["key"] for row in keys.select(F.to_json("key").alias("key")).limit(_EXAMPLES).collect()]
-    return [REDACTED] * len(texts) if ctx.settings.redact_values else texts

@@ -40,20 +40,16 @@ def extract_messages(ctx: StageContext) -> None:
     completeness.promise(ctx, asked)
     wanted = sum(asked.values())
     if wanted:
-        _read(ctx, kafka, start, end)
+        if not catalog.exists(ctx.lake.raw):
+            iceberg.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
+        since = ctx.main_before(ctx.lake.raw)
+        raw = ctx.workers.read(kafka.messages(start, end)).through(partial(of_window, ctx.id), RAW)
+        writes.replace_window(raw, ctx.lake.raw, ctx.id, since)
     completeness.note_messages(ctx, kafka, start, end, ctx.released)
     if wanted or input_records.replayed(ctx) is not None:
         _fetch_schemas(ctx)
     topics, offsets = counted(len(end), "topic"), counted(wanted, "offset")
     log.info("%s: read %s, %s, into %s", feed.feed, topics, offsets, ctx.lake.raw)
-
-
-def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets) -> None:
-    if not catalog.exists(ctx.lake.raw):
-        iceberg.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
-    since = ctx.main_before(ctx.lake.raw)
-    raw = ctx.workers.read(kafka.messages(start, end)).through(partial(of_window, ctx.id), RAW)
-    writes.replace_window(raw, ctx.lake.raw, ctx.id, since)
 
 
 def _fetch_schemas(ctx: StageContext) -> None:

@@ -120,7 +120,9 @@ class Erasing:
                 log.info("%s: %s erased", table, counted(count, "row"))
         self._move_release(list(conditions))
         self._purge(list(conditions))
-        self._forget_pages()
+        # Pages of audits show rows.
+        for window in self.control.upkeep.violated_windows(feed):
+            folders.remove(Settings().data_docs / feed / window)
         named = json.dumps([contract.table, sorted(self.key.values.items())])
         hashed, at = hashlib.sha256(named.encode()).hexdigest(), datetime.now(UTC)
         self.control.upkeep.save_erasure(
@@ -246,11 +248,6 @@ class Erasing:
             moved = {**kept, "snapshot": refs.snapshot_of(kept["name"])}
             read.tables = {**read.tables, self._in_source: moved}
             self.control.proofs.save_snapshot(read)
-
-    def _forget_pages(self) -> None:
-        """Pages of audits that show rows."""
-        for window in self.control.upkeep.violated_windows(self.feed.feed):
-            folders.remove(Settings().data_docs / self.feed.feed / window)
 
 
 def _value(spark: SparkSession, key: OneKey, name: str) -> Any:

@@ -170,7 +170,10 @@ class _OfMessages:
     window_id: str
 
     def records(self, number: int, table: kernels.TableRecords, sources: Sequence[Rows]) -> Records:
-        raws = [rows.through(partial(_of_table, number), _without_number(rows.schema)) for rows in sources]
+        raws = [
+            rows.through(partial(_of_table, number), rows.schema.remove(len(rows.schema) - 1))
+            for rows in sources
+        ]
 
         def decode(raw: Rows, resolved: ResolvedSchema, contract: Contract) -> Rows:
             plan = self.kernel.plan(self.discovery, number, self.feed, resolved, contract, self.window_id)
@@ -199,10 +202,6 @@ class _OfMessages:
 def _of_table(number: int, raw: pa.RecordBatch) -> pa.RecordBatch:
     is_one = pc.equal(raw.column(_NUMBER.name), number).fill_null(fill_value=False)
     return raw.filter(is_one).select(raw.schema.names[:-1])
-
-
-def _without_number(schema: pa.Schema) -> pa.Schema:
-    return schema.remove(len(schema) - 1)
 
 
 def _refuse_messages(raw: Rows, why: str) -> Rows:

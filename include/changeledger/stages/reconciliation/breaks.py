@@ -61,7 +61,9 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
 
 def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
     """The breaks of histories that were built again; those that were there are gone from the branch."""
-    keys = pa.table({"key": pa.array(_texts(contract, rebuilt.keys), pa.string())})
+    cells = rebuilt.keys.column("key").combine_chunks().flatten()
+    texts = keys_as_json({c.name: cell for c, cell in zip(contract.key, cells, strict=True)})
+    keys = pa.table({"key": pa.array(texts, pa.string())})
     breaks = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks)
     published = breaks.where(F.col("table") == contract.table)
     if rebuilt.since is not None:
@@ -77,12 +79,6 @@ def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
             same += f" AND t.sort_key >= X'{rebuilt.since.hex()}'"
         iceberg.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
     return rebuilt.outputs[BREAKS].through(partial(_first_found, runs), _SCHEMA)
-
-
-def _texts(contract: Contract, keys: pa.Table) -> list[str]:
-    """The keys as `display` writes them."""
-    cells = keys.column("key").combine_chunks().flatten()
-    return keys_as_json({c.name: cell for c, cell in zip(contract.key, cells, strict=True)})
 
 
 def _first_found(runs: Mapping[Place, str], breaks: pa.RecordBatch) -> pa.RecordBatch:
