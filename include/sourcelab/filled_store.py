@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -224,7 +224,7 @@ class _History:
         """Changes that come evenly."""
         begin, length = window.start.timestamp(), (window.end - window.start).total_seconds()
         times = [int(1e6 * (begin + length * at / POINTS)) for at in range(POINTS)]
-        return Committed(self._chance.randrange(1, 900), times)._asdict()
+        return asdict(Committed(self._chance.randrange(1, 900), times))
 
     def _ending(self) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
         feed, end = self._feed, self._now

@@ -12,10 +12,11 @@ import pytest
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.messages import message_rows
+from changeledger.dialects.plan import TablePlan
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.verify import repairs
-from changeledger.verify.repairs import RAW, Plan
+from changeledger.verify.repairs import RAW
 
 # Of each type of the lake, values at its ends and ones that a careless text would lose, with the texts that
 # Spark's CAST makes of them; bytes as 0x and hex.
@@ -79,7 +80,7 @@ def planned(operation: str, before: Image | None, after: Image | None, **others:
 
 def decoded(*plans: dict[str, Any], contract: Contract = CONTRACT) -> list[dict[str, Any]]:
     raw = pa.RecordBatch.from_pylist(list(plans), RAW)
-    found = repairs.decode(raw, Plan(FEED, contract, "window"))
+    found = repairs.decode(raw, TablePlan(FEED, contract, contract, "window"))
     assert found.schema == message_rows.decoded_schema(contract)
     found.validate(full=True)
     rows: list[dict[str, Any]] = found.to_pylist()
@@ -187,5 +188,5 @@ def test_there_may_be_no_repairs() -> None:
 def test_a_batch_may_begin_anywhere() -> None:
     plans = [planned("insert", None, {"id": str(at), "bit": "true"}) for at in range(3)]
     raw = pa.RecordBatch.from_pylist([planned("insert", None, {"gone": None}), *plans], RAW)
-    found = repairs.decode(raw.slice(1), Plan(FEED, CONTRACT, "window"))
+    found = repairs.decode(raw.slice(1), TablePlan(FEED, CONTRACT, CONTRACT, "window"))
     assert found.to_pylist() == decoded(*plans)

@@ -35,40 +35,35 @@ PLACES: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class Prefilter:
+def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.Table]:
     """At which places both feeds have the same single effect on a key: in feeds that agree nearly everywhere.
 
     Several effects of one feed on a key at one place are not alike here: their order would have to be looked
     at. Without positions (all of a key is one place) this step does not pay.
     """
-
-    span: Span
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        rows = tables[SAYS]
-        size = len(rows)
-        keys: list[Numbers] = [column(rows, name).to_numpy() for name in ("key_1", "key_2")]
-        side, says = (column(rows, name).to_numpy() for name in ("side", "said"))
-        group = [*keys, *order.words(column(rows, "place"))]
-        at = order.by([*group, side], size)
-        first = order.begins([ranks[at] for ranks in group], size)
-        starts = np.flatnonzero(first)
-        leading = at[starts]
-        following = at[np.minimum(starts + 1, max(size - 1, 0))]
-        is_pair = np.diff(np.append(starts, size)) == 2
-        alike = is_pair & (side[leading] != side[following]) & (says[leading] == says[following])
-        spans = [self.span.numbers(column(rows, "committed_at"))[some] for some in (leading, following)]
-        # The earlier time, where both are known.
-        number = np.where(np.minimum(*spans) < 0, np.maximum(*spans), np.minimum(*spans))
-        unlike = np.sort(at[np.repeat(~alike, np.diff(np.append(starts, size)))])
-        totals = {(EQUAL, -1): int(alike.sum()), (counts.UNLIKE, -1): len(unlike)}
-        for what in (AGREEING_IN, ALL_IN):
-            totals |= in_spans(what, number, alike)
-        return {
-            COUNTS: counts.table(totals),
-            UNLIKE: rows.select(PLACES.names).take(pa.array(unlike)),
-        }
+    rows = tables[SAYS]
+    size = len(rows)
+    keys: list[Numbers] = [column(rows, name).to_numpy() for name in ("key_1", "key_2")]
+    side, says = (column(rows, name).to_numpy() for name in ("side", "said"))
+    group = [*keys, *order.words(column(rows, "place"))]
+    at = order.by([*group, side], size)
+    first = order.begins([ranks[at] for ranks in group], size)
+    starts = np.flatnonzero(first)
+    leading = at[starts]
+    following = at[np.minimum(starts + 1, max(size - 1, 0))]
+    is_pair = np.diff(np.append(starts, size)) == 2
+    alike = is_pair & (side[leading] != side[following]) & (says[leading] == says[following])
+    spans = [span.numbers(column(rows, "committed_at"))[some] for some in (leading, following)]
+    # The earlier time, where both are known.
+    number = np.where(np.minimum(*spans) < 0, np.maximum(*spans), np.minimum(*spans))
+    unlike = np.sort(at[np.repeat(~alike, np.diff(np.append(starts, size)))])
+    totals = {(EQUAL, -1): int(alike.sum()), (counts.UNLIKE, -1): len(unlike)}
+    for what in (AGREEING_IN, ALL_IN):
+        totals |= in_spans(what, number, alike)
+    return {
+        COUNTS: counts.table(totals),
+        UNLIKE: rows.select(PLACES.names).take(pa.array(unlike)),
+    }
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ change LSNs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -82,44 +81,29 @@ ONE: Final = "one"
 OTHER: Final = "other"
 
 
-@dataclass(frozen=True)
-class AsLsns:
+def as_lsns(batch: pa.RecordBatch, part: str, parts: int) -> pa.RecordBatch:
     """Both LSNs of each row of `log.LOG` as rows of `LSNS`; of `parts` parts one, the same of both feeds."""
-
-    part: str
-    parts: int
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        kinds = (_ONE_COMMIT, _ONE_CHANGE) if self.part == ONE else (_OTHER_COMMIT, _OTHER_CHANGE)
-        columns = [pc.unique(batch.column(name)).drop_null() for name in ("position", "change_lsn")]
-        lsns = pa.concat_arrays(columns)
-        kind = np.repeat(np.array(kinds, np.int32), [len(values) for values in columns])
-        rows = pa.RecordBatch.from_arrays([lsns, pa.array(kind)], schema=LSNS)
-        if self.parts == 1:
-            return rows
-        return rows.filter(pa.array(hashed([lsns], len(lsns)) % self.parts == 0))
+    kinds = (_ONE_COMMIT, _ONE_CHANGE) if part == ONE else (_OTHER_COMMIT, _OTHER_CHANGE)
+    columns = [pc.unique(batch.column(name)).drop_null() for name in ("position", "change_lsn")]
+    lsns = pa.concat_arrays(columns)
+    kind = np.repeat(np.array(kinds, np.int32), [len(values) for values in columns])
+    rows = pa.RecordBatch.from_arrays([lsns, pa.array(kind)], schema=LSNS)
+    return rows if parts == 1 else rows.filter(pa.array(hashed([lsns], len(lsns)) % parts == 0))
 
 
-@dataclass(frozen=True)
-class Count:
+def count(tables: Mapping[str, pa.Table], ranges: Sequence[LsnRange]) -> Mapping[str, pa.Table]:
     """One row of `COUNTS`. `ranges`: first and last commit LSN and change LSN of one, and of the other."""
-
-    ranges: Sequence[LsnRange]
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        rows = pa.concat_tables([tables[ONE], tables[OTHER]])
-        encoded = column(rows, "lsn").dictionary_encode()
-        kinds: npt.NDArray[np.int32] = np.zeros(len(encoded.dictionary), np.int32)
-        np.bitwise_or.at(kinds, numbers(encoded.indices), column(rows, "kind").to_numpy())
-        totals = {}
-        by_kind = dict(
-            zip((_ONE_COMMIT, _ONE_CHANGE, _OTHER_COMMIT, _OTHER_CHANGE), self.ranges, strict=True)
-        )
-        for at, (_, a, b) in enumerate(_READINGS):
-            within = _in_both(encoded.dictionary, by_kind[a], by_kind[b])
-            for name, wanted in zip(_COUNTED, (a, b, a | b), strict=True):
-                totals[f"{name} {at}"] = int((((kinds & wanted) == wanted) & within).sum())
-        return {"counts": pa.Table.from_pylist([totals], schema=COUNTS)}
+    rows = pa.concat_tables([tables[ONE], tables[OTHER]])
+    encoded = column(rows, "lsn").dictionary_encode()
+    kinds: npt.NDArray[np.int32] = np.zeros(len(encoded.dictionary), np.int32)
+    np.bitwise_or.at(kinds, numbers(encoded.indices), column(rows, "kind").to_numpy())
+    totals = {}
+    by_kind = dict(zip((_ONE_COMMIT, _ONE_CHANGE, _OTHER_COMMIT, _OTHER_CHANGE), ranges, strict=True))
+    for at, (_, a, b) in enumerate(_READINGS):
+        within = _in_both(encoded.dictionary, by_kind[a], by_kind[b])
+        for name, wanted in zip(_COUNTED, (a, b, a | b), strict=True):
+            totals[f"{name} {at}"] = int((((kinds & wanted) == wanted) & within).sum())
+    return {"counts": pa.Table.from_pylist([totals], schema=COUNTS)}
 
 
 def _in_both(lsns: pa.BinaryArray, lsn_range: LsnRange, other: LsnRange) -> Bools:

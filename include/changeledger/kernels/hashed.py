@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +20,13 @@ Key = Callable[[pa.RecordBatch], Hashes]
 _LONG_DIGITS = 18
 
 
-@dataclass(frozen=True)
-class HashOf:
-    """The hash of these columns."""
-
-    columns: tuple[str, ...]
-
-    def __call__(self, rows: pa.RecordBatch) -> Hashes:
-        return hash_of([rows.column(name) for name in self.columns])
-
-
 def by(*columns: str) -> Key:
     """The key of rows that belong together where these columns are equal; of a struct, all its fields."""
-    return HashOf(columns)
+    return partial(_hash_of, columns)
+
+
+def _hash_of(columns: Sequence[str], rows: pa.RecordBatch) -> Hashes:
+    return hash_of([rows.column(name) for name in columns])
 
 
 def hash_of(columns: Sequence[pa.Array]) -> Hashes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +22,8 @@ from changeledger.model.change import CLOCK_SUSPECT, SNAPSHOT
 POINTS: Final = 101
 
 
-class Committed(NamedTuple):
+@dataclass(frozen=True)
+class Committed:
     """Changes of a release: how many, and `POINTS` of their commit times, in microseconds since 1970."""
 
     changes: int
@@ -56,7 +58,7 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
     if not len(micros):
         return None
     points = np.quantile(micros, np.linspace(0, 1, POINTS), method="inverted_cdf")
-    return Committed(len(micros), [int(at) for at in points])._asdict()
+    return asdict(Committed(len(micros), [int(at) for at in points]))
 
 
 def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:

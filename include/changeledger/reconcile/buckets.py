@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -71,38 +70,27 @@ def exploded_batch(changes: pa.RecordBatch) -> pa.RecordBatch:
     return as_batch(exploded(pa.Table.from_batches([changes])))
 
 
-@dataclass(frozen=True)
-class Continue:
+def continued(
+    tables: Mapping[str, pa.Table], truncates: pa.Table, contract: Contract, window_id: str
+) -> Mapping[str, pa.Table]:
     """History continues from what is published; `truncates` are those of the whole ledger."""
-
-    contract: Contract
-    truncates: pa.Table
-    window_id: str
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        published = Published(tables[OPENED], tables[SHOWN], tables[AGAIN])
-        truncates, contract = self.truncates, self.contract
-        return history.continued(tables[CHANGES], published, truncates, contract, self.window_id)._asdict()
+    published = Published(tables[OPENED], tables[SHOWN], tables[AGAIN])
+    return history.continued(tables[CHANGES], published, truncates, contract, window_id)._asdict()
 
 
-@dataclass(frozen=True)
-class Rebuild:
+def rebuilt(
+    tables: Mapping[str, pa.Table], truncates: pa.Table, contract: Contract, window_id: str
+) -> Mapping[str, pa.Table]:
     """History of the keys in AGAIN from a position on: CHANGES begin there, OPENED lie around it.
 
     Both may have rows of other keys.
     """
-
-    contract: Contract
-    truncates: pa.Table
-    window_id: str
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        changes, opened = tables[CHANGES], tables[OPENED]
-        keys = column(tables[AGAIN], "key").flatten()
-        own = changes.filter(pa.array(order.are_among(keys_of(changes).flatten(), keys)))
-        cells = [column(opened, c.name) for c in self.contract.key]
-        seeds = opened.filter(pa.array(order.are_among(cells, keys)))
-        return history.rebuilt(own, seeds, self.truncates, self.contract, self.window_id)._asdict()
+    changes, opened = tables[CHANGES], tables[OPENED]
+    keys = column(tables[AGAIN], "key").flatten()
+    own = changes.filter(pa.array(order.are_among(keys_of(changes).flatten(), keys)))
+    cells = [column(opened, c.name) for c in contract.key]
+    seeds = opened.filter(pa.array(order.are_among(cells, keys)))
+    return history.rebuilt(own, seeds, truncates, contract, window_id)._asdict()
 
 
 def current(opened: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:

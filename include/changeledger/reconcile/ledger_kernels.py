@@ -67,14 +67,9 @@ def outputs(contract: Contract) -> dict[str, pa.Schema]:
     return {CHANGES: ledger_schema(contract), LEFT: LEFT_COLUMNS, REPLACED: REPLACED_COLUMNS}
 
 
-@dataclass(frozen=True)
-class JoinPairs:
+def join_pairs(tables: Mapping[str, pa.Table], plan: TablePlan) -> Mapping[str, pa.Table]:
     """The two rows of each update joined; the rows of one `pair_key` must be in one bucket."""
-
-    plan: TablePlan
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        return {NEW: pa.Table.from_batches([pairs.joined(as_batch(tables[NEW]), self.plan)])}
+    return {NEW: pa.Table.from_batches([pairs.joined(as_batch(tables[NEW]), plan)])}
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ class ResolveChanges:
 
     contract: Contract
     window_id: str
-    # Have the two rows of updates been joined (`JoinPairs`)?
+    # Have the two rows of updates been joined (`join_pairs`)?
     of_pairs: bool
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:

@@ -52,14 +52,9 @@ class OpenOrEmptied:
         return rows if passes.all() else rows.filter(pa.array(passes))
 
 
-@dataclass(frozen=True)
-class Emptied:
-    """Rows of a history that were there when the table was emptied."""
-
-    emptied: tuple[bytes, ...]
-
-    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return rows.filter(pa.array(_was_there(rows, self.emptied)))
+def were_there(rows: pa.RecordBatch, emptied: tuple[bytes, ...]) -> pa.RecordBatch:
+    """The kernel of rows of a history that were there when the table was emptied."""
+    return rows.filter(pa.array(_was_there(rows, emptied)))
 
 
 def _was_there(rows: pa.RecordBatch, emptied: tuple[bytes, ...]) -> Bools:
@@ -96,11 +91,6 @@ def ids(changes: pa.RecordBatch) -> pa.RecordBatch:
     """`IDS` of joined updates, and of their halves."""
     both = [changes.column(name) for name in ("change_id", "paired_change_id")]
     return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=IDS)
-
-
-def only_places(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`key` and `sort_key` of ledger rows."""
-    return rows.select(["key", "sort_key"])
 
 
 def as_places(rows: pa.RecordBatch, contract: Contract, sort_key: bytes) -> pa.RecordBatch:

@@ -190,7 +190,7 @@ def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:
     """The rows with the two of each update joined, where a dialect has two."""
     if not _of_pairs(decoded):
         return decoded
-    kernel = ledger_kernels.JoinPairs(TablePlan(ctx.feed, contract, contract, ctx.id))
+    kernel = partial(ledger_kernels.join_pairs, plan=TablePlan(ctx.feed, contract, contract, ctx.id))
     parts = {ledger_kernels.NEW: Part(decoded, ledger_kernels.key_of_pairs)}
     return bucketed(parts, kernel, {ledger_kernels.NEW: decoded.schema})[ledger_kernels.NEW]
 

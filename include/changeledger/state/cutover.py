@@ -181,22 +181,14 @@ def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: dateti
     )
 
 
-class _CommitTimes(msgspec.Struct):
-    """`kernels.lateness.Committed` in JSON."""
-
-    changes: int
-    points: list[int]
-
-
-_COMMIT_TIMES: Final = msgspec.json.Decoder(_CommitTimes)
+_COMMITTED: Final = msgspec.json.Decoder(Committed)
 
 
 def _committed(releases: Iterable[ReleaseSummary]) -> Iterator[tuple[datetime, Committed]]:
     """By when each release could be read; one by one, for a year of them is a million numbers."""
     for row in releases:
         if row.committed:
-            times = _COMMIT_TIMES.decode(row.committed)
-            yield row.completed_at or row.created_at, Committed(times.changes, times.points)
+            yield row.completed_at or row.created_at, _COMMITTED.decode(row.committed)
 
 
 def last_days(days: float) -> Period:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import OUTCOME
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.outcomes import Problems
 from changeledger.kernels import changes, images, lsn, masks, sql_text, text_cells
 from changeledger.kernels.arrow import Bools, equal, places, table_schema, valid
@@ -50,15 +50,6 @@ _FIRST: Final = b"\x00"
 # What a timestamp in the lake keeps, whatever SQL Server's type keeps.
 _TIMESTAMP: Final = SqlType("datetime2", 6)
 _NONE: Final = -1
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the repairs of one table are decoded."""
-
-    feed: Feed
-    contract: Contract
-    window_id: str
 
 
 @dataclass(frozen=True)
@@ -113,7 +104,7 @@ def _cells(texts: pa.StringArray, column: Column) -> Cells:
     return text_cells.from_texts(sql, sql_text.reader(sql))(texts)
 
 
-def decode(raw: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
+def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """`messages.decoded_schema`: a row for each planned repair (`RAW`) of the contract's table."""
     contract, size = plan.contract, raw.num_rows
     sides = [_Side.of(raw.column(name), contract) for name in _SIDES]

@@ -158,7 +158,7 @@ class Matching:
         narrow = partial(effects.narrow, columns=self.columns)
         says = together([rows.through(narrow, effects.SAID) for rows in self._effects()])
         parts = {buckets.SAYS: Part(says, effects.PLACE)}
-        outputs = bucketed(parts, buckets.Prefilter(self.span), buckets.PREFILTERED)
+        outputs = bucketed(parts, partial(buckets.prefiltered, span=self.span), buckets.PREFILTERED)
         numbers = counts.added([outputs[buckets.COUNTS].collected()])
         alike, left = (numbers[what, -1] for what in (EQUAL, counts.UNLIKE))
         log.info("%s: %d alike; %s to match", self.name, alike, counted(left, "effect"))

@@ -83,11 +83,11 @@ def corresponding(reference: FeedRange, other: FeedRange) -> Positions:
     parts = max((reference.rows + other.rows) // positions.ENOUGH, 1)
     lsns = {}
     for name, of in ((positions.ONE, reference), (positions.OTHER, other)):
-        as_lsns = positions.AsLsns(name, parts)
+        as_lsns = partial(positions.as_lsns, part=name, parts=parts)
         rows = together([table.through(as_lsns, positions.LSNS) for table in of.log()])
         lsns[name] = Part(rows, positions.KEY)
     ranges = ((reference.first, reference.last), reference.changes, (other.first, other.last), other.changes)
-    counted = bucketed(lsns, positions.Count(ranges), {"counts": positions.COUNTS})
+    counted = bucketed(lsns, partial(positions.count, ranges=ranges), {"counts": positions.COUNTS})
     return positions.found(counted["counts"].collected())
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from changeledger.control.outcomes import DRIFTED, SOURCE
 from changeledger.dialects.messages.message_rows import decoded_schema
+from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import iceberg, writes
 from changeledger.lake.records import row_record
@@ -65,6 +66,6 @@ def inputs(ctx: StageContext) -> list[Input]:
         contract = contract.published
         own = planned.where(F.col("table") == row["table"])
         rows = ctx.workers.of_spark(own, own.count(), repairs.RAW)
-        decode = partial(repairs.decode, plan=repairs.Plan(ctx.feed, contract, ctx.id))
+        decode = partial(repairs.decode, plan=TablePlan(ctx.feed, contract, contract, ctx.id))
         table_inputs.append(Input(contract.table, contract, rows.through(decode, decoded_schema(contract))))
     return table_inputs

@@ -14,7 +14,6 @@ from pyiceberg.expressions import And
 from changeledger.kernels.arrow import ledger_schema
 from changeledger.kernels.rows import (
     COUNT,
-    BucketKernel,
     Part,
     Rows,
     as_batch,
@@ -77,7 +76,8 @@ class Building:
             buckets.SHOWN: Part(keys.shown(opened), buckets.KEY),
             buckets.AGAIN: Part(keys.again(), buckets.KEY),
         }
-        outputs = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
+        same = {"truncates": truncates, "contract": contract, "window_id": ctx.id}
+        outputs = bucketed(parts, partial(buckets.continued, **same), buckets.outputs(contract))
         window = self._asked(outputs)
         late = self._late(window.again, truncates, keys)
         gone = self._gone(outputs[buckets.OPENED], window.opened, late)
@@ -164,7 +164,8 @@ class Building:
             buckets.OPENED: Part(keys.intervals_at(late, since), key_of_rows(contract)),
             buckets.AGAIN: Part(self.ctx.workers.given(again), buckets.KEY),
         }
-        kernel: BucketKernel = buckets.Rebuild(contract, truncates, self.ctx.id)
+        same = {"truncates": truncates, "contract": contract, "window_id": self.ctx.id}
+        kernel = partial(buckets.rebuilt, **same)
         return Rebuilt(again, since, bucketed(parts, kernel, buckets.outputs(contract)))
 
     def _key_columns(self, keys: pa.Table) -> pa.Table:

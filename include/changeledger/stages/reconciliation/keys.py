@@ -132,16 +132,14 @@ class Keys:
         where = scans.are_near(Touched.of(changes.commits))
         hashes = order.distinct(by("change_id")(as_batch(changes.joined)))
         with_ids = schema.append(pa.field("change_id", pa.string()))
-        return self._ledger(where, Among(by("change_id"), hashes), with_ids).through(
-            selection.only_places, schema
-        )
+        return chosen(self._ledger(where, Among(by("change_id"), hashes), with_ids), schema.names)
 
     def _ended_before(self, schema: pa.Schema) -> list[Rows]:
         if not self.emptied:
             return []
         of_keys = pa.schema([*row_type(self.contract.key), *selection.SPAN])
         is_closed = Not(conditions.is_null("_valid_to"))
-        rows = self._history(is_closed, selection.Emptied(self.emptied), of_keys)
+        rows = self._history(is_closed, partial(selection.were_there, emptied=self.emptied), of_keys)
         kernel = partial(selection.as_places, contract=self.contract, sort_key=min(self.emptied))
         return [rows.through(kernel, schema)]
 
