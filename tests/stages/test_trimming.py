@@ -11,7 +11,7 @@ from changeledger.compare import findings
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
 from changeledger.lake import catalog, iceberg
 from changeledger.model.table_names import DRIFT, FINDINGS, NAMESPACE, REPAIRS
-from changeledger.stages.maintenance.trimming import trim_results
+from changeledger.stages.maintain import trim_results
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS
 from tests.ledger_windows import feed_of

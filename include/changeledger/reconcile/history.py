@@ -45,8 +45,7 @@ from changeledger.reconcile.effects import (
 )
 from changeledger.reconcile.image_chain import Chain
 from changeledger.reconcile.images import Images
-from changeledger.reconcile.ordered import OrderedEffects, in_order
-from changeledger.reconcile.truncates import with_truncates, without_vain
+from changeledger.reconcile.ordered import OrderedEffects, in_order, with_truncates, without_vain
 
 
 @dataclass(frozen=True)

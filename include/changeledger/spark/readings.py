@@ -1,13 +1,14 @@
-"""What workers read, part by part, and which task reads which parts."""
+"""Where rows that Spark's workers carry come from, and which task reads which parts of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from changeledger.spark.tasks import BUCKET, InParts, Reading
 
@@ -16,6 +17,54 @@ _OPENING: Final = 2_000
 # A task has at most so many rows, which it reads one batch at a time: each task has a price of its own. Fewer
 # rows are read by several cores all the same, as long as a task has so many.
 _MOST, _LEAST, _FEW_TASKS = 125_000, 25_000, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where rows come from. `rows`: how many there are, about."""
+
+    rows: int
+
+    @property
+    def counted(self) -> Hashable:
+        """What these rows are counted with, once for all origins that have it."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Origin):
+    """Parts that workers read."""
+
+    source: InParts
+
+
+@dataclass(frozen=True, eq=False)
+class OfSpark(Origin):
+    """A DataFrame of Spark's own rows."""
+
+    frame: DataFrame
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Made(Origin):
+    """What kernels of buckets have made: the rows of one part of packed ones, the table's and the output's.
+
+    How many rows each table has is not known. `rows` are those of all tables, so they count once for an
+    output: counted once a table, the next step would have as many more buckets, and each table as many files.
+    """
+
+    packed: DataFrame
+    table: int
+    output: str
+
+    @property
+    def part(self) -> str:
+        return f"{self.table}/{self.output}"
+
+    @property
+    def counted(self) -> Hashable:
+        return id(self.packed), self.output
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from pyspark.sql.types import StructType
 
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
 from changeledger.spark import sinks, tasks
-from changeledger.spark.origins import Made, OfSpark, Origin, Read
-from changeledger.spark.readings import Given, in_tasks
+from changeledger.spark.readings import Given, Made, OfSpark, Origin, Read, in_tasks
 from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
 from changeledger.spark.tasks import BUCKET, InParts

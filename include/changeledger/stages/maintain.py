@@ -20,13 +20,16 @@ from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
 from changeledger.lake.refs import release_tag
+from changeledger.model.change import literal
+from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS
 from changeledger.model.window import branch_of
 from changeledger.pages import folders
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.maintenance.trimming import trim_repairs, trim_results
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)
+# A statement has so many names.
+_AT_ONCE = 500
 # The clocks of the control store and of Spark may differ by this much.
 _SKEW = timedelta(days=1)
 
@@ -146,7 +149,7 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
     for folder in pages:
         folders.remove(folder)
     control.upkeep.forget_details(feed.feed, old)
-    trim_repairs(spark, feed, old)
+    _trim_repairs(spark, feed, old)
     trim_results(spark, feed, control, now - feed.docs_retention)
     log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))
 
@@ -192,3 +195,33 @@ def _in_quarantine(
     bad_rows = bad_rows.join(F.broadcast(first), ["source_position", "window_id"], "left_semi").select(*names)
     with_bad = [row["window_id"] for row in bad_rows.select("window_id").distinct().collect()]
     return {run: bad_rows.where(F.col("window_id") == run) for run in with_bad}
+
+
+def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before: datetime) -> None:
+    """Comparisons, proofs and snapshots that are older: the last ones of each table stay."""
+    old = control.upkeep.superseded(feed.database, feed.feed, before)
+    results = (
+        (FINDINGS, "comparison_id", old.comparisons),
+        (DRIFT, "proof_id", old.proofs),
+        (REPAIRS, "proof_id", old.proofs),
+    )
+    for table, column, ids in results:
+        if catalog.exists(table):
+            _drop(spark, table, column, ids)
+            iceberg.expire(spark, table, before)
+    control.upkeep.forget_results(old)
+    log.info("%s: %d old comparisons and %d proofs removed", feed.feed, len(old.comparisons), len(old.proofs))
+
+
+def _trim_repairs(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> None:
+    """The plans that these runs have applied: their changes are in the ledger."""
+    table = feed.lake.applied_repairs
+    if catalog.exists(table):
+        _drop(spark, table, "window_id", windows)
+
+
+def _drop(spark: SparkSession, table: str, column: str, ids: Sequence[str]) -> None:
+    """Rows of whole partitions."""
+    for first in range(0, len(ids), _AT_ONCE):
+        names = ", ".join(map(literal, ids[first : first + _AT_ONCE]))
+        upkeep.delete_where(spark, table, f"{column} IN ({names})")

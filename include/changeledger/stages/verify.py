@@ -30,9 +30,8 @@ from changeledger.stages.common.first_row import first_row
 from changeledger.stages.common.stored import Readable, Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
-from changeledger.stages.verification.published_rows import published_rows
 from changeledger.stages.verification.snapshot import NAMES_UNFIT, take
-from changeledger.stages.verification.tables import Proof, concluded
+from changeledger.stages.verification.tables import Proof, concluded, published_rows
 from changeledger.verify import drift, judging
 from changeledger.verify.fence import Fence
 from changeledger.verify.versions import CURRENT, HISTORY

@@ -1,21 +1,23 @@
-"""Is raw what the source had? Asked of each partition of a window, once its raw rows are written."""
+"""Is raw what the source had? Asked of each partition of a window, once its raw rows are written. And the
+state of the source by then, stored for `status` and alerts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from changeledger.control import SourceMark
-from changeledger.dialects.interface import TablePositions
+from changeledger.control import SourceMark, furthest
+from changeledger.dialects.interface import TablePositions, TableReader
 from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.lake import catalog, scans
 from changeledger.model.errors import SourceDataLostError
+from changeledger.model.source_state import SourceState, partition_state
 from changeledger.model.window import SourceRead, partition_name
-from changeledger.stages.common.context import StageContext
-from changeledger.stages.extraction import source_states
+from changeledger.stages.common.context import StageContext, log
 
 _PARTITION = ["topic", "partition"]
 _PLACES = pa.schema([MESSAGE.field(name) for name in (*_PARTITION, "offset", "timestamp")])
@@ -122,9 +124,7 @@ def note_messages(
             reads.append(SourceRead(partition_name(topic, number), asked, received, before, problem))
     ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)
-    source_states.save_topic_states(
-        ctx, kafka, end, {source: partition.newest for source, partition in counts.items()}
-    )
+    _save_topic_states(ctx, kafka, end, {source: partition.newest for source, partition in counts.items()})
 
 
 def _counted(ctx: StageContext) -> dict[str, _Found]:
@@ -159,3 +159,50 @@ def _mark(ctx: StageContext, kafka: Kafka, end: Offsets) -> None:
         for number, last in partitions.items()
     }
     ctx.control.sources.save_marks(ctx.feed.feed, marks)
+
+
+def _save_topic_states(
+    ctx: StageContext, kafka: Kafka, end: Offsets, newest: Mapping[str, int | None]
+) -> None:
+    """`newest`: by partition, the time of the newest record that the window has read, in milliseconds."""
+    read: Offsets = {t: ps for t, ps in _reached(ctx, end).items() if t in end}
+    stable, last = kafka.latest(read), kafka.latest(read, committed=False)
+    behind = {t: {p: o for p, o in ps.items() if o < last.get(t, {}).get(p, o)} for t, ps in read.items()}
+    first = kafka.times(behind)
+    earlier, now = ctx.control.sources.states(ctx.feed.feed), datetime.now(UTC)
+    states = []
+    for topic, partitions in read.items():
+        for number, offset in partitions.items():
+            source = f"{topic}[{number}]"
+            time = newest.get(source)
+            states.append(
+                partition_state(
+                    source,
+                    offset,
+                    stable.get(topic, {}).get(number, offset),
+                    last.get(topic, {}).get(number, offset),
+                    first=first.get(topic, {}).get(number),
+                    newest=None if time is None else datetime.fromtimestamp(time / 1000, UTC),
+                    earlier=earlier.get(source),
+                    at=now,
+                )
+            )
+    ctx.control.sources.save_states(ctx.feed.feed, states)
+    _warn(ctx, states)
+
+
+def save_table_states(ctx: StageContext, reader: TableReader, end: TablePositions) -> None:
+    states = reader.source_states(_reached(ctx, end), datetime.now(UTC))
+    ctx.control.sources.save_states(ctx.feed.feed, states)
+    _warn(ctx, states)
+
+
+def _warn(ctx: StageContext, states: Sequence[SourceState]) -> None:
+    for state in states:
+        if state.is_odd or state.is_late(state.at, ctx.feed.deadline):
+            log.warning("%s: %s", ctx.feed.feed, state.text())
+
+
+def _reached(ctx: StageContext, end: Any) -> Any:
+    """How far the feed has read: a window of the past knows less than a release."""
+    return furthest(ctx.released, end)

@@ -29,7 +29,7 @@ from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
 from changeledger.spark.session import for_rows_of
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness, resetting, source_states
+from changeledger.stages.extraction import completeness, resetting
 
 
 def extract_tables(ctx: StageContext) -> None:
@@ -55,7 +55,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
         feed.feed,
         {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items() if t in ctx.names},
     )
-    source_states.save_table_states(ctx, reader, stored.to_position)
+    completeness.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
         ctx.control.contracts.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
 
