@@ -21,7 +21,7 @@ from changeledger.audit.narrow_rows import (
     Check,
     Judged,
     cells,
-    first_of,
+    each_of,
     narrow,
     repeated,
     rows_that,
@@ -87,7 +87,7 @@ def _interval_forward(touched: pa.Table) -> Broken:
 
 def _one_of_each_key(rows: pa.Table, what: str) -> Broken:
     groups = repeated(cells(column(rows, "key")), len(rows))
-    return first_of(groups, lambda size: f"the key has {size} {what}")
+    return each_of(groups, lambda size: f"the key has {size} {what}", most=1)
 
 
 def _equal(alive: pa.Table, current: pa.Table) -> Broken:

@@ -118,15 +118,9 @@ def repeated(columns: Sequence[pa.Array], rows: int) -> list[Indices]:
     return [in_order[begin:end] for begin, end in pairwise(bounds)]
 
 
-def each_of(groups: Iterable[Indices], why: Callable[[int], str]) -> Broken:
-    """All rows of groups of repeated rows. `why`: of the size of a group."""
-    said = sorted((int(row), why(len(group))) for group in groups for row in group)
-    return Broken(np.array([row for row, _ in said], np.int64), [text for _, text in said])
-
-
-def first_of(groups: Iterable[Indices], why: Callable[[int], str]) -> Broken:
-    """The first row of each group of repeated rows."""
-    said = sorted((int(group[0]), why(len(group))) for group in groups)
+def each_of(groups: Iterable[Indices], why: Callable[[int], str], most: int | None = None) -> Broken:
+    """The rows of groups of repeated rows, of each at `most` so many. `why`: of the size of a group."""
+    said = sorted((int(row), why(len(group))) for group in groups for row in group[:most])
     return Broken(np.array([row for row, _ in said], np.int64), [text for _, text in said])
 
 
