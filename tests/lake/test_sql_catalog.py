@@ -146,7 +146,7 @@ def test_what_workers_get_stays_the_same(another: SqlCatalog) -> None:
 
 def test_the_tables_that_are_there(another: SqlCatalog) -> None:
     names = [TABLE, "lake.known.no_table", "lake.no_namespace.t"]
-    assert catalog.existing(names) == {TABLE}
+    assert catalog.existing(names) == [TABLE]
     assert list(catalog.look(names)) == [TABLE]
 
 

@@ -164,11 +164,6 @@ def whole_tables(joined: Mapping[str, int]) -> Rule:
     )
 
 
-def _allowed(feed: Feed, records: int) -> int:
-    """As written in the feed file: 0.29 of 100 is 29, which floating point misses."""
-    return int(Fraction(str(feed.quarantine_limit)) * records)
-
-
 def feed_rules(
     feed: Feed,
     balances: Sequence[Balance],
@@ -215,7 +210,8 @@ def _quarantine_rules(
 ) -> list[Rule]:
     records = sum(b.raw for b in balances)
     count = sum(quarantined.values())
-    allowed = records if is_replay else _allowed(feed, records)
+    # As written in the feed file: 0.29 of 100 is 29, which floating point misses.
+    allowed = records if is_replay else int(Fraction(str(feed.quarantine_limit)) * records)
     limit = "no limit in a replay" if is_replay else f"limit {feed.quarantine_limit:g}"
     nothing_read = _nothing_read(balances, quarantined)
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(quarantined.items()))

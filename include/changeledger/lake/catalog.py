@@ -108,11 +108,12 @@ def exists(table: str) -> bool:
     return _catalog().table_exists(_own(table))
 
 
-def existing(names: Iterable[str]) -> set[str]:
+def existing(names: Iterable[str]) -> list[str]:
     """Those of the tables that are there: each namespace is asked once, however many tables it has."""
-    wanted = set(names)
+    wanted = list(names)
     of_names = {".".join(_own(name)[:-1]) for name in wanted}
-    return wanted & {name for namespace in of_names for name in tables(namespace)}
+    known = {name for namespace in of_names for name in tables(namespace)}
+    return [name for name in wanted if name in known]
 
 
 def create_namespace(namespace: str) -> None:

@@ -28,6 +28,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
+from changeledger.kernels.arrow import by_name, table_of
 from changeledger.kernels.rows import as_batch
 from changeledger.lake.file_scans import alone, store_of
 from changeledger.model.errors import ConfigError, ContractError
@@ -79,15 +80,12 @@ class Writing:
 
     def files(self, rows: pa.Table) -> list[DataFile]:
         """The rows in files that have those of one partition each."""
+        columns = schema_to_pyarrow(self.metadata.schema(), include_field_ids=False)
         return [
             file
-            for key, own in self._partitions(by_key(in_columns(rows, self._columns)))
+            for key, own in self._partitions(by_key(in_columns(rows, columns)))
             for file in write_file(self.io, self.metadata, iter([self._task(key, own)]))
         ]
-
-    @property
-    def _columns(self) -> pa.Schema:
-        return schema_to_pyarrow(self.metadata.schema(), include_field_ids=False)
 
     def _task(self, key: PartitionKey | None, rows: pa.Table) -> WriteTask:
         names = self.metadata.schema().name_mapping
@@ -269,8 +267,4 @@ def by_key(rows: pa.Table) -> pa.Table:
 
 def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the columns that their table has: NULL in those that its contract has no longer."""
-    cells = [
-        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(cells, names=schema.names).cast(schema)
+    return table_of(by_name(rows), schema)

@@ -178,6 +178,7 @@ class _Rows:
         sequence, contract = self.images.sequence, self.contract
         rows, at = sequence.effects.rows, sequence.at[places]
         following = np.where(sequence.is_followed[places], places + 1, -1)
+        states = None if self.images.states is None else self.images.states[places]
         next_position = np.where(following < 0, -1, sequence.position[following])
         travels = ("change_id", "operation", "commit_lsn", "committed_at", "previous_key")
         sort_key = column(rows, "sort_key")
@@ -185,7 +186,7 @@ class _Rows:
             **{f"_{name}": taken(column(rows, name), at) for name in travels},
             "_sort_key": taken(sort_key, sequence.position[places]),
             "_next_sort_key": taken(sort_key, next_position),
-            "_unknown_columns": self._gaps(places),
+            "_unknown_columns": gaps(Image(np.ones(len(places), np.bool_), (), states), contract.names),
             "_window_id": self.window_id,
             "_valid_from": self._time(places),
             "_valid_to": self._time(following),
@@ -197,10 +198,6 @@ class _Rows:
                for c, cells in zip(contract.key, sequence.effects.key, strict=True)},
         }  # fmt: skip
         return table_of(by_name, history_schema(contract))
-
-    def _gaps(self, places: Indices) -> pa.MapArray:
-        states = None if self.images.states is None else self.images.states[places]
-        return gaps(Image(np.ones(len(places), np.bool_), (), states), self.contract.names)
 
     def _time(self, places: Indices) -> pa.TimestampArray:
         times = np.where(places < 0, np.iinfo(np.int64).min, self.valid_from[places])

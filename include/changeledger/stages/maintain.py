@@ -149,7 +149,9 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
     for folder in pages:
         folders.remove(folder)
     control.upkeep.forget_details(feed.feed, old)
-    _trim_repairs(spark, feed, old)
+    if catalog.exists(feed.lake.applied_repairs):
+        # The changes of these plans are in the ledger.
+        _drop(spark, feed.lake.applied_repairs, "window_id", old)
     trim_results(spark, feed, control, now - feed.docs_retention)
     log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))
 
@@ -211,13 +213,6 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
             iceberg.expire(spark, table, before)
     control.upkeep.forget_results(old)
     log.info("%s: %d old comparisons and %d proofs removed", feed.feed, len(old.comparisons), len(old.proofs))
-
-
-def _trim_repairs(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> None:
-    """The plans that these runs have applied: their changes are in the ledger."""
-    table = feed.lake.applied_repairs
-    if catalog.exists(table):
-        _drop(spark, table, "window_id", windows)
 
 
 def _drop(spark: SparkSession, table: str, column: str, ids: Sequence[str]) -> None:

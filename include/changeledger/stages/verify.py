@@ -234,7 +234,9 @@ class _Proving:
             for verdict, n in judged.counts.items():
                 counts[verdict] += n
             if judged.many:
-                row.outcome = DRIFTED if self._is_grace_period_over(table) else WAITING
+                # Must the feed have sent, and published, all that was read of the source?
+                needed = self.snapshot.until + self.source.grace_period
+                row.outcome = DRIFTED if table.reached and table.reached >= needed else WAITING
             if row.outcome == DRIFTED:
                 kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
                 tag = release_tag(table.release.id)
@@ -260,11 +262,6 @@ class _Proving:
             counts=counts,
             at=datetime.now(UTC),
         )
-
-    def _is_grace_period_over(self, table: _Table) -> bool:
-        """Must the feed have sent, and published, all that was read of the source?"""
-        needed = self.snapshot.until + self.source.grace_period
-        return table.reached is not None and table.reached >= needed
 
     def _proof(self, table: _Table) -> Proof:
         kept, tag = self.snapshot.tables[table.in_source], release_tag(table.release.id)

@@ -166,9 +166,7 @@ class StageContext:
     @property
     def raws(self) -> list[str]:
         """The raw tables that are there."""
-        raws = [self.lake.raw, *(names.raw for names in self.names.values())]
-        existing = catalog.existing(raws)
-        return [raw for raw in raws if raw in existing]
+        return catalog.existing([self.lake.raw, *(names.raw for names in self.names.values())])
 
     def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
         """The window, stored with the positions that `resolve` gives where it is not stored yet.
@@ -206,9 +204,7 @@ class StageContext:
     def written(self) -> list[str]:
         """The tables that normalize writes on the branch, as far as they are there."""
         tables = [self.lake.dispositions, self.lake.quarantine, self.lake.pending]
-        tables += [names.changes for names in self.names.values()]
-        existing = catalog.existing(tables)
-        return [table for table in tables if table in existing]
+        return catalog.existing([*tables, *(names.changes for names in self.names.values())])
 
     def built(self, table: str) -> DataFrame:
         """The table as the run has built it."""

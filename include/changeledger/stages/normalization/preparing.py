@@ -71,7 +71,7 @@ def _narrowed(ctx: StageContext, tables: _Wanted, known: Sequence[str]) -> set[s
         return set(known)
     # Their snapshots hold columns that are gone now.
     ctx.control.windows.forget_stages_of_others(ctx.feed.feed, ctx.window)
-    return catalog.existing(known)
+    return set(catalog.existing(known))
 
 
 def describe(ctx: StageContext, contracts: Iterable[Contract], loaded: refs.Tables) -> None:
