@@ -58,11 +58,9 @@ def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str
             iceberg.update(spark, table, BRANCH, {"what": "'y'"})
             agrees(spark)
         iceberg.append(rows(spark, window * 100, window * 100 + 50), table, BRANCH)
-        iceberg.merge(rows(spark, window * 10, window * 10 + 5), table, BRANCH, "t.id = s.id",
-                   "WHEN MATCHED THEN DELETE")  # fmt: skip
+        iceberg.delete(rows(spark, window * 10, window * 10 + 5), table, BRANCH, "t.id = s.id")
         # Of rows that this run has written itself.
-        iceberg.merge(rows(spark, window * 100, window * 100 + 1), table, BRANCH, "t.id = s.id",
-                   "WHEN MATCHED THEN DELETE")  # fmt: skip
+        iceberg.delete(rows(spark, window * 100, window * 100 + 1), table, BRANCH, "t.id = s.id")
         said = agrees(spark)
         assert said.is_new
         assert said.now == (said.before or 0) + 50 - 5 - 1
@@ -78,7 +76,7 @@ def test_a_file_that_went_as_a_whole_counts_on_both_sides(spark: SparkSession, t
     begin(spark)
     iceberg.append(rows(spark, 0, 100), table, BRANCH)
     iceberg.append(rows(spark, 100, 150), table, BRANCH)
-    iceberg.merge(rows(spark, 100, 103), table, BRANCH, "t.id = s.id", "WHEN MATCHED THEN DELETE")
+    iceberg.delete(rows(spark, 100, 103), table, BRANCH, "t.id = s.id")
     publish(spark)
     begin(spark)
     spark.sql(f"DELETE FROM {iceberg.on_branch(table, BRANCH)} WHERE id >= 100")
@@ -88,7 +86,7 @@ def test_a_file_that_went_as_a_whole_counts_on_both_sides(spark: SparkSession, t
     publish(spark)
     begin(spark)
     iceberg.append(rows(spark, 200, 210), table, BRANCH)
-    iceberg.merge(rows(spark, 0, 2), table, BRANCH, "t.id = s.id", "WHEN MATCHED THEN DELETE")
+    iceberg.delete(rows(spark, 0, 2), table, BRANCH, "t.id = s.id")
     assert difference(spark) == 10 - 2
 
 

@@ -190,27 +190,22 @@ def delete_changes(changes: DataFrame, table: str, branch: str, windows: Iterabl
     """
     same = "t.change_id = s.change_id AND t.source_position = s.source_position AND t.operation = s.operation"
     near = ", ".join(map(literal, sorted(windows)))
-    merge(
-        changes, table, branch, f"{same} AND t.window_id = s.window_id AND t.window_id IN ({near})", _DELETE
-    )
+    delete(changes, table, branch, f"{same} AND t.window_id = s.window_id AND t.window_id IN ({near})")
 
 
 def delete_records(records: DataFrame, table: str, branch: str) -> None:
     """Take the rows of these `window_id` and `source_position` off the branch."""
-    merge(
-        records, table, branch, "t.window_id = s.window_id AND t.source_position = s.source_position", _DELETE
-    )
+    same = "t.window_id = s.window_id AND t.source_position = s.source_position"
+    delete(records, table, branch, same)
 
 
-_DELETE = "WHEN MATCHED THEN DELETE"
-
-
-def merge(rows: DataFrame, table: str, branch: str, on: str, clauses: str) -> None:
-    """MERGE `rows` (as `s`) into the branch (as `t`)."""
+def delete(rows: DataFrame, table: str, branch: str, on: str) -> None:
+    """Take rows off the branch (`t`) that match one of `rows` (`s`)."""
     # A view of its own for each table: tables are written at the same time.
     view = "merge_into_" + table.replace(".", "_")
     rows.createOrReplaceTempView(view)
-    rows.sparkSession.sql(f"MERGE INTO {on_branch(table, branch)} t USING {view} s ON {on} {clauses}")
+    target = f"{on_branch(table, branch)} t"
+    rows.sparkSession.sql(f"MERGE INTO {target} USING {view} s ON {on} WHEN MATCHED THEN DELETE")
 
 
 def update(spark: SparkSession, table: str, branch: str, cells: Mapping[str, str]) -> None:

@@ -24,7 +24,6 @@ from changeledger.spark.session import for_small_data
 
 # This many keys travel to the workers that write files again; more are joined by Spark.
 MOST_KEYS: Final = 200_000
-_DELETE: Final = "WHEN MATCHED THEN DELETE"
 # NaN stands between no two values.
 FLOATS: Final = frozenset({"float", "double"})
 
@@ -111,7 +110,7 @@ def _delete(change: TableChange, gone: Keys) -> None:
     frame: DataFrame = as_spark(chosen(gone.rows, names)).frame
     # The files are large, however small the window.
     for_small_data(frame.sparkSession, small=False)
-    iceberg.merge(frame, change.table, change.branch, " AND ".join(same), _DELETE)
+    iceberg.delete(frame, change.table, change.branch, " AND ".join(same))
 
 
 def replace_window(rows: Rows, table: str, window_id: str, since: int | None) -> None:

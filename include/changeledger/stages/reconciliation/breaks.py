@@ -77,7 +77,7 @@ def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
         same = "t.`table` = s.`table` AND t.key = s.key"
         if rebuilt.since is not None:
             same += f" AND t.sort_key >= X'{rebuilt.since.hex()}'"
-        iceberg.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
+        iceberg.delete(rows, ctx.lake.image_chain_breaks, ctx.branch, same)
     return rebuilt.outputs[BREAKS].through(partial(_first_found, runs), _SCHEMA)
 
 
