@@ -145,14 +145,13 @@ class InReach:
         return batch.filter(pa.array(inside))
 
 
-# The number of rows, and the first and last commit time of all.
-TIMES: Final = pa.schema([("rows", pa.int64()), ("since", pa.int64()), ("until", pa.int64())])
+TIMES: Final = pa.schema([("since", pa.int64()), ("until", pa.int64())])
 
 
 def times(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """One row of `TIMES`."""
+    """One row of `TIMES`: the first and the last commit time."""
     since, until = _ends(micros_of(batch.column("committed_at")))
-    return batch_of({"rows": [batch.num_rows], "since": since, "until": until}, TIMES)
+    return batch_of({"since": [since], "until": [until]}, TIMES)
 
 
 def first_times(batch: pa.RecordBatch, ends: Sequence[bytes]) -> pa.RecordBatch:
@@ -161,10 +160,7 @@ def first_times(batch: pa.RecordBatch, ends: Sequence[bytes]) -> pa.RecordBatch:
     for end in ends:
         behind = batch.filter(pc.greater_equal(batch.column("place"), end))
         firsts.append(_ends(micros_of(behind.column("committed_at")))[0])
-    return pa.RecordBatch.from_arrays([pa.array([n], pa.int64()) for n in firsts], schema=FIRST_TIMES)
-
-
-FIRST_TIMES: Final = pa.schema([("since", pa.int64()), ("until", pa.int64())])
+    return pa.RecordBatch.from_arrays([pa.array([n], pa.int64()) for n in firsts], schema=TIMES)
 
 
 def least(rows: pa.Table, name: str) -> datetime | None:

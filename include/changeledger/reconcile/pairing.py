@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +18,9 @@ from changeledger.model.contract import Contract
 PLACED: Final = ("operation", "commit_lsn", "change_lsn", "sort_key")
 
 
-class Halves(NamedTuple):
-    """Rows of a table of ledger rows, pair by pair."""
-
-    deleted: Indices
-    inserted: Indices
-
-
-def halves_of_key_updates(rows: pa.Table) -> Halves:
-    """The pairs of a delete and an insert that say one update of a key; of `rows` the columns of `PLACED`.
+def halves_of_key_updates(rows: pa.Table) -> tuple[Indices, Indices]:
+    """The deletes and the inserts of which each pair says one update of a key; of `rows` the columns of
+    `PLACED`.
 
     SQL Server logs it (and an update that mentions the key) as delete and insert at one position: the same
     commit and change LSN, the delete first. Where more than one delete can belong to an insert, or more than
@@ -45,7 +39,9 @@ def halves_of_key_updates(rows: pa.Table) -> Halves:
     )
 
 
-def _in_pairs(rows: Indices, of_place: order.Ranks, is_insert: Bools, sort_key: pa.BinaryArray) -> Halves:
+def _in_pairs(
+    rows: Indices, of_place: order.Ranks, is_insert: Bools, sort_key: pa.BinaryArray
+) -> tuple[Indices, Indices]:
     """Of the rows of each place, the delete and the insert that alone can be a pair."""
     in_order = order.by([of_place, *order.words(sort_key), ~is_insert], len(rows))
     rows, is_insert = rows[in_order], is_insert[in_order]
@@ -56,7 +52,7 @@ def _in_pairs(rows: Indices, of_place: order.Ranks, is_insert: Bools, sort_key: 
     of_start = np.bincount(start, weights=pairs, minlength=len(rows))
     inserts = np.flatnonzero((pairs == 1) & (of_start[start] == 1))
     deletes = np.flatnonzero(~is_insert)[before[start[inserts]]]
-    return Halves(rows[deletes], rows[inserts])
+    return rows[deletes], rows[inserts]
 
 
 def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str) -> pa.Table:

@@ -45,13 +45,6 @@ _RECORDS: Final = pa.schema([("source_position", RECORD), ("paired_source_positi
 _SPAN: Final = pa.schema([("_valid_to", INSTANT), ("_is_deleted", pa.bool_())])
 
 
-class OfKeys(NamedTuple):
-    """Intervals and current rows: `columns.built_schema`."""
-
-    history: Rows
-    current: Rows
-
-
 class Where(NamedTuple):
     """Which intervals and current rows of the branch. `among`: the kernel that picks them from those read."""
 
@@ -173,10 +166,11 @@ class JudgedRows:
         opened = history.through(partial(suspects.opened, key_of_rows=key), suspects.OPEN)
         return opened, current.through(partial(suspects.each, key_of=key), HASHES)
 
-    def of_keys(self, contract: Contract, where: Where | None) -> OfKeys:
+    def of_keys(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
+        """Intervals and current rows: `columns.built_schema`."""
         names, schema = self.ctx.names[contract.table], built_schema(contract)
         if where is None:
-            return OfKeys(*[self.ctx.workers.nothing(schema)] * 2)
+            return self.ctx.workers.nothing(schema), self.ctx.workers.nothing(schema)
         of_each = (names.history, where.history, True), (names.current, where.current, False)
         history, current = (
             self._at(name, condition, columns.rows_read(contract, intervals=intervals), where.among).through(
@@ -184,9 +178,9 @@ class JudgedRows:
             )
             for name, condition, intervals in of_each
         )
-        return OfKeys(history, current)
+        return history, current
 
-    def own(self, contract: Contract) -> OfKeys:
+    def own(self, contract: Contract) -> tuple[Rows, Rows]:
         """The run's own intervals and current rows."""
         is_written = any(map(self._is_written, self.ctx.names[contract.table]))
         return self.of_keys(contract, Where(self._is_own, self._is_own) if is_written else None)

@@ -47,13 +47,6 @@ class Dispositions(NamedTuple):
         )
 
 
-class Suspects(NamedTuple):
-    """Hashes of the keys and ids that rules which compare rows have to look at."""
-
-    keys: Known
-    ids: Known
-
-
 class OfTable(NamedTuple):
     """The rules of a table, and their narrow rows.
 
@@ -106,17 +99,17 @@ class Judging:
 
     def of_table(self, contract: Contract) -> OfTable:
         table, judged, new = contract.table, self.judged, self.judged.changes(contract)
-        placed, own = judged.placed(contract), judged.own(contract)
+        placed, (history, current) = judged.placed(contract), judged.own(contract)
         around = judged.around(contract)
         by_id = self._by_id(contract, new, around.published)
         of_records = placed.through(record_sums.of_ledger, record_sums.ENTRIES)
-        asked, sums = self._suspects(contract, placed, around, by_id, of_records)
-        by_keys = self._judged_by_keys(contract, new, around, asked.keys)
-        by_ids = self._judged_by_ids(table, by_id, asked.ids)
+        of_keys, of_ids, sums = self._suspects(contract, placed, around, by_id, of_records)
+        by_keys = self._judged_by_keys(contract, new, around, of_keys)
+        by_ids = self._judged_by_ids(table, by_id, of_ids)
         rows = [
             new.through(partial(changes.of_each, table=table), narrow_rows.ROWS),
-            own.history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
-            own.current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
+            history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
+            current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
             judged.breaks(table).through(partial(dispositions.of_breaks, table=table), narrow_rows.ROWS),
             by_keys, by_ids[ids.FOUND],
         ]  # fmt: skip
@@ -147,8 +140,9 @@ class Judging:
 
     def _suspects(
         self, contract: Contract, placed: Rows, around: Around, by_id: Mapping[str, Rows], of_records: Rows
-    ) -> tuple[Suspects, pa.Table]:
-        """What rules that compare rows have to look at, and `record_sums.SUMS` of the run's changes."""
+    ) -> tuple[Known, Known, pa.Table]:
+        """Hashes of the keys and ids that rules which compare rows have to look at, and `record_sums.SUMS` of
+        the run's changes."""
         opened, current = self.judged.hashed(contract, around.keys)
         hashes = partial(suspects.each, key_of=by("id"))
         others = {name: rows.through(hashes, HASHES) for name, rows in by_id.items() if name != ids.NEW}
@@ -163,13 +157,13 @@ class Judging:
         outputs = bucketed(by_hash, suspects.suspects, suspects.OUTPUTS)
         keys, sums = outputs[suspects.KEYS], _summed(of_records)
         of_keys, of_ids, summed = keys.collected_with([outputs[suspects.IDS], sums])
-        return Suspects(known(of_keys), known(of_ids)), summed
+        return known(of_keys), known(of_ids), summed
 
     def _judged_by_keys(self, contract: Contract, new: Rows, around: Around, keys: Known) -> Rows:
         if not len(keys):
             return self.judged.ctx.workers.nothing(narrow_rows.ROWS)
-        built = self.judged.of_keys(contract, around.keys)
-        parts = {key_rules.CHANGES: new, key_rules.HISTORY: built.history, key_rules.CURRENT: built.current}
+        history, current = self.judged.of_keys(contract, around.keys)
+        parts = {key_rules.CHANGES: new, key_rules.HISTORY: history, key_rules.CURRENT: current}
         kernel = partial(key_rules.of_keys, table=contract.table)
         return bucketed(_among(parts, "key", keys), kernel, key_rules.OUTPUTS)[key_rules.FOUND]
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
 
 from changeledger.compare import buckets, counts, effects, findings, positions, rematch
 from changeledger.compare import log as of_log
@@ -48,14 +47,6 @@ class Method:
         return self.positions is None or self.positions.lsn != positions.UNKNOWN
 
 
-class Times(NamedTuple):
-    """Of a side's rows in reach: how many, and the first and last commit time, in microseconds since 1970."""
-
-    rows: int
-    since: int | None
-    until: int | None
-
-
 class Side(NamedTuple):
     """One feed's ledger of a table. `number`: `effects.REFERENCE` or `effects.OTHER`."""
 
@@ -66,12 +57,11 @@ class Side(NamedTuple):
     # Of a feed whose positions are change LSNs, with the table's ledger of the feed that has both.
     translation: tuple[Translation, Ledger] | None
 
-    def times(self) -> Times:
-        rows = self._rows(of_log.NEEDED)
-        log_rows = self._in_reach(rows.through(of_log.as_log, of_log.LOG))
-        counted = log_rows.through(of_log.times, of_log.TIMES).collected()
-        number, *ends = (column(counted, name).drop_null() for name in of_log.TIMES.names)
-        return Times(pc.sum(number).as_py() or 0, pc.min(ends[0]).as_py(), pc.max(ends[1]).as_py())
+    def times(self) -> list[int]:
+        """The first and the last commit time of parts of the rows in reach, in microseconds since 1970."""
+        rows = self._in_reach(self._rows(of_log.NEEDED).through(of_log.as_log, of_log.LOG))
+        ends = rows.through(of_log.times, of_log.TIMES).collected()
+        return [at for name in of_log.TIMES.names for at in column(ends, name).drop_null().to_pylist()]
 
     def effects(self, make: effects.MakeEffects, at: Rows | None = None) -> Rows:
         """`effects.SCHEMA`. `at`: the positions at which alone is looked."""
@@ -116,8 +106,10 @@ class Matching:
     def of(cls, reference: Side, other: Side, method: Method, name: str) -> Matching:
         """Raises ContractError if the feeds do not agree on the table's key."""
         columns = Columns.of(reference.contract, other.contract)
-        times = [reference.times(), other.times()]
-        return cls(reference, other, columns, method, _span(times), name)
+        # Of what is compared, the first and the last commit time.
+        times, now = [*reference.times(), *other.times()], datetime.now(UTC)
+        span = Span(moment(min(times, default=None)) or now, moment(max(times, default=None)) or now)
+        return cls(reference, other, columns, method, span, name)
 
     def counted(self) -> tuple[Counts, Rows | None]:
         """What all effects count; and rows of what is wrong (`rematch.FOUND_COLUMNS`), if anything is."""
@@ -180,11 +172,3 @@ class Matching:
         kernel = rematch.Rematch(self.columns, known, self.method.is_ordered, self.method.reach)
         outputs = bucketed({buckets.FAULTS: Part(faulty, effects.KEY)}, kernel, rematch.OUTPUTS)
         return counts.added([outputs[buckets.COUNTS].collected()]), outputs[rematch.FOUND]
-
-
-def _span(times: list[Times]) -> Span:
-    """The first and the last commit time of what is compared."""
-    since = min((t.since for t in times if t.since is not None), default=None)
-    until = max((t.until for t in times if t.until is not None), default=None)
-    now = datetime.now(UTC)
-    return Span(moment(since) or now, moment(until) or now)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from changeledger.compare import log, positions
-from changeledger.compare.log import EXTENT, FIRST_TIMES, KNOWN, LOG, ROWS
+from changeledger.compare.log import EXTENT, KNOWN, LOG, ROWS, TIMES
 from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.config.feed import Feed
@@ -114,8 +114,8 @@ class Translation(NamedTuple):
         """With the times of the reach."""
         ends = [end or b"" for end in (reach.since, reach.until)]
         first = partial(log.first_times, ends=ends)
-        each = [rows.through(first, FIRST_TIMES) for rows in self.known.log()]
+        each = [rows.through(first, TIMES) for rows in self.known.log()]
         times = together(each).collected()
         now = datetime.now(UTC)
-        since, until = (log.least(times, name) or now for name in FIRST_TIMES.names)
+        since, until = (log.least(times, name) or now for name in TIMES.names)
         return self._replace(times=(since, until))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,21 +35,6 @@ from changeledger.stages.reconciliation.breaks import Breaks, Rebuilt
 from changeledger.stages.reconciliation.keys import Keys
 
 
-class _Gone(NamedTuple):
-    """What goes of history and of current rows."""
-
-    history: Sequence[writes.Keys]
-    current: Sequence[writes.Keys]
-
-
-class _Continued(NamedTuple):
-    """Of a history that goes on: late keys, keys of its open intervals, and how many breaks there are."""
-
-    again: pa.Table
-    opened: pa.Table
-    breaks: int
-
-
 @dataclass(frozen=True)
 class Building:
     """`ledger`: the snapshot with the run's changes; `published`: that of the history that is published, None
@@ -67,7 +51,7 @@ class Building:
         truncates = self._truncates()
         came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
         emptied = tuple(came.column("sort_key").to_pylist())
-        keys = Keys(ctx, contract, self.ledger, self.published, emptied).with_changes()
+        keys = Keys(ctx, contract, self.ledger, self.published, emptied)
         exploded = keys.new.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened()
         parts = {
@@ -78,15 +62,15 @@ class Building:
         }
         same = {"truncates": truncates, "contract": contract, "window_id": ctx.id}
         outputs = bucketed(parts, partial(buckets.continued, **same), buckets.outputs(contract))
-        window = self._asked(outputs)
-        late = self._late(window.again, truncates, keys)
-        gone = self._gone(outputs[buckets.OPENED], window.opened, late)
-        self._write([outputs, *(rebuilt.outputs for rebuilt in late)], gone)
-        again = len(window.again)
-        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, again)
-        return Breaks(contract, outputs[buckets.BREAKS], window.breaks, late)
+        again, continued, breaks = self._asked(outputs)
+        late = self._late(again, truncates, keys)
+        history, current = self._gone(outputs[buckets.OPENED], continued, late)
+        self._write([outputs, *(rebuilt.outputs for rebuilt in late)], history, current)
+        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
+        return Breaks(contract, outputs[buckets.BREAKS], breaks, late)
 
-    def _asked(self, outputs: Mapping[str, Rows]) -> _Continued:
+    def _asked(self, outputs: Mapping[str, Rows]) -> tuple[pa.Table, pa.Table, int]:
+        """Of a history that goes on: late keys, keys of its open intervals, and how many breaks there are."""
         intervals = outputs[buckets.OPENED]
         if self.published is None:
             # Then none takes the place of another.
@@ -100,7 +84,7 @@ class Building:
                 Asked(as_spark(counts)),
             ]
         )
-        return _Continued(again.combine_chunks(), opened, sum(breaks.column("n").to_pylist()))
+        return again.combine_chunks(), opened, sum(breaks.column("n").to_pylist())
 
     def _late(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> list[Rebuilt]:
         """History of these keys from the first position on where something is new; of those that no interval
@@ -123,8 +107,13 @@ class Building:
     def _names(self) -> TableNames:
         return self.ctx.names[self.contract.table]
 
-    def _write(self, outputs: Sequence[Mapping[str, Rows]], gone: _Gone) -> None:
-        """What the run has built takes the place of what it continues from."""
+    def _write(
+        self,
+        outputs: Sequence[Mapping[str, Rows]],
+        of_history: Sequence[writes.Keys],
+        of_current: Sequence[writes.Keys],
+    ) -> None:
+        """What the run has built takes the place of what it continues from, whose keys these are."""
         opened = together([of[buckets.OPENED] for of in outputs])
         rows = together([of[buckets.CLOSED] for of in outputs]).and_all([opened])
         history, current = change.history_columns(self.contract), change.current_columns(self.contract)
@@ -133,18 +122,18 @@ class Building:
         names, branch = self._names, self.ctx.branch
         writes.apply(
             [
-                writes.TableChange(names.history, branch, rows, history, gone.history),
-                writes.TableChange(names.current, branch, alive, current, gone.current),
+                writes.TableChange(names.history, branch, rows, history, of_history),
+                writes.TableChange(names.current, branch, alive, current, of_current),
             ]
         )
 
-    def _gone(self, opened: Rows, keys: pa.Table, late: Sequence[Rebuilt]) -> _Gone:
-        """The open intervals that are continued, and of late keys what ends after where they begin again.
-
-        `keys`: those of the intervals.
-        """
+    def _gone(
+        self, opened: Rows, keys: pa.Table, late: Sequence[Rebuilt]
+    ) -> tuple[list[writes.Keys], list[writes.Keys]]:
+        """What goes of history, and of current rows: the open intervals that are continued (`keys`), and of
+        late keys what ends after where they begin again."""
         if self.published is None:
-            return _Gone((), ())
+            return [], []
         history, current = [self._keys(opened, keys, Ends("_valid_to"))], [self._keys(opened, keys)]
         for rebuilt in late:
             ends = None if rebuilt.since is None else Ends("_next_sort_key", rebuilt.since)
@@ -152,7 +141,7 @@ class Building:
             rows = self.ctx.workers.given(of_late)
             history.append(self._keys(rows, of_late, ends))
             current.append(self._keys(rows, of_late))
-        return _Gone(history, current)
+        return history, current
 
     def _rebuilt(self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys) -> Rebuilt:
         """History of these keys from that sort key on, or all of it."""
