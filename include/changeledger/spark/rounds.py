@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Lock, local
 from typing import Any, Generic, TypeVar
 
@@ -21,19 +21,12 @@ Asked = TypeVar("Asked")
 _AT_ONCE = 4
 
 
-class _Question(Generic[Asked]):
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.answer: Any = None
-        self.error: BaseException | None = None
-
-
 class _Round(Generic[Asked]):
     """The threads of one `Rounds.each`. They work in their items' order, some at the same time."""
 
     def __init__(self, answer: Callable[[list[Asked]], list[Any]], members: int) -> None:
         self._answer, self._members, self._at_work = answer, members, 0
-        self._waiting: dict[int, _Question[Asked]] = {}
+        self._waiting: dict[int, tuple[Asked, Future[Any]]] = {}
         self._ready = deque(range(members))
         self._turns = [Event() for _ in range(members)]
         self._lock = Lock()
@@ -50,15 +43,13 @@ class _Round(Generic[Asked]):
                 self._go_on()
 
     def ask(self, at: int, asked: Asked) -> Any:
-        question = _Question(asked)
+        answer: Future[Any] = Future()
         with self._lock:
             self._at_work -= 1
-            self._waiting[at] = question
+            self._waiting[at] = asked, answer
             self._go_on()
         self._await_turn(at)
-        if question.error is not None:
-            raise question.error
-        return question.answer
+        return answer.result()
 
     def _await_turn(self, at: int) -> None:
         self._turns[at].wait()
@@ -73,14 +64,15 @@ class _Round(Generic[Asked]):
             self._at_work += 1
             self._turns[self._ready.popleft()].set()
 
-    def _answer_all(self, questions: list[_Question[Asked]]) -> None:
+    def _answer_all(self, questions: list[tuple[Asked, Future[Any]]]) -> None:
         try:
-            answers = self._answer([pending.asked for pending in questions])
-            for question, answer in zip(questions, answers, strict=True):
-                question.answer = answer
+            answers = self._answer([asked for asked, _ in questions])
         except BaseException as error:  # noqa: BLE001 - every thread that has asked hears of it
-            for question in questions:
-                question.error = error
+            for _, answer in questions:
+                answer.set_exception(error)
+        else:
+            for (_, answer), given in zip(questions, answers, strict=True):
+                answer.set_result(given)
 
 
 class Rounds(Generic[Asked]):
