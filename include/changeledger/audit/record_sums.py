@@ -19,7 +19,6 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import (
     NAMES,
     RECORD,
-    Indices,
     batch_of,
     column,
     flags_of,
@@ -149,7 +148,7 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
     _, first, group = np.unique(codes, return_index=True, return_inverse=True)
     is_read = flags_of(pc.equal(column(entries, "disposition"), READ))
     times = numbers(column(entries, "times"))
-    read, accounted = (_summed(group, np.where(side, times, 0), len(first)) for side in (is_read, ~is_read))
+    read, accounted = (np.bincount(group, times * side).astype(np.int64) for side in (is_read, ~is_read))
     wrong = np.flatnonzero((read != accounted) & own[first])
     short = (read - accounted)[wrong]
     some = []
@@ -162,12 +161,6 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
         )
     lost, doubled = int(short[short > 0].sum()), int(-short[short < 0].sum())
     return {"source": source, "lost": lost, "doubled": doubled, "samples": some}
-
-
-def _summed(group: Indices, values: Indices, size: int) -> Indices:
-    totals = np.zeros(size, np.int64)
-    np.add.at(totals, group, values)
-    return totals
 
 
 def faults(rows: Iterable[dict[str, Any]]) -> dict[str, Faulty]:
