@@ -6,7 +6,7 @@ Those for one row are kernels of batches. Those that compare rows see the suspec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -40,24 +40,19 @@ OUTPUTS: Final = {FOUND: ROWS}
 
 def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
     """The kernel of the rules that look at one key at a time."""
-    new = tables[CHANGES]
-    of_changes = Judged(table, new, "key", "source_position", "change_id")
-    parts = [narrow(of_changes, {"order_strict": lambda: changes.order_strict(new)})]
-    for rows, checks in _built_rules(tables[HISTORY], tables[CURRENT]):
-        parts.append(narrow(Judged(table, rows, "key", change_id="_change_id"), checks))
-    return {FOUND: pa.concat_tables(parts)}
-
-
-def _built_rules(history: pa.Table, current: pa.Table) -> Iterator[tuple[pa.Table, dict[str, Check]]]:
-    """Rules by name, with the rows that each group of them is asked of."""
+    new, history, current = (tables[name] for name in (CHANGES, HISTORY, CURRENT))
     opened = history.filter(pc.invert(history.column("_valid_to").is_valid()))
     alive = opened.filter(pa.array(~flags_of(column(opened, "_is_deleted"))))
-    yield opened, {"one_open_interval": lambda: _one_of_each_key(opened, "open intervals")}
-    yield (
-        pa.concat_tables([alive, current]),
-        {"current_equals_open_history": lambda: _equal(alive, current)},
-    )
-    yield current, {"current_key_unique": lambda: _one_of_each_key(current, "current rows")}
+    both = pa.concat_tables([alive, current])
+    rules: list[tuple[pa.Table, str, Check]] = [
+        (opened, "one_open_interval", lambda: _one_of_each_key(opened, "open intervals")),
+        (both, "current_equals_open_history", lambda: _equal(alive, current)),
+        (current, "current_key_unique", lambda: _one_of_each_key(current, "current rows")),
+    ]
+    parts = [narrow(Judged(table, rows, "key", change_id="_change_id"), {n: c}) for rows, n, c in rules]
+    of_changes = Judged(table, new, "key", "source_position", "change_id")
+    parts.append(narrow(of_changes, {"order_strict": lambda: changes.order_strict(new)}))
+    return {FOUND: pa.concat_tables(parts)}
 
 
 def of_intervals(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:

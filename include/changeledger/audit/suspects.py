@@ -72,25 +72,19 @@ def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
     `tables`: beside the places and rows of keys, the hashes of the ids in the inputs of `ids.of_ids`.
     """
-    return {KEYS: _each_once(_of_keys(tables)), IDS: _each_once(_of_ids(tables))}
-
-
-def _of_keys(tables: Mapping[str, pa.Table]) -> list[Hashes]:
-    """Keys with two changes at one place, two open intervals or current rows, or one without the other."""
+    # Keys with two changes at one place, two open intervals or current rows, or one without the other.
     keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
     is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
     alive = is_open[flags_of(column(tables[OPENED], "is_alive"))]
     at_one_place = keys[order.is_among(at, _repeated(at))]
     unmatched = _without(alive, current), _without(current, alive)
-    return [at_one_place, _repeated(is_open), _repeated(current), *unmatched]
-
-
-def _of_ids(tables: Mapping[str, pa.Table]) -> list[Hashes]:
-    """Ids that two changes have, that are published already, or that a duplicate names and no change has."""
+    of_keys = [at_one_place, _repeated(is_open), _repeated(current), *unmatched]
+    # Ids that two changes have, that are published already, or that a duplicate names and no change has.
     inputs = (ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED)
     new, published, duplicates, stayed = (_hashes(tables[name]) for name in inputs)
     again = new[order.is_among(new, order.distinct(published))]
-    return [_repeated(new), again, _without(_without(duplicates, new), stayed)]
+    of_ids = [_repeated(new), again, _without(_without(duplicates, new), stayed)]
+    return {KEYS: _each_once(of_keys), IDS: _each_once(of_ids)}
 
 
 def _each_once(parts: Sequence[Hashes]) -> pa.Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -197,8 +197,12 @@ def files_as_rows(files: Sequence[DataFile]) -> pa.Table:
 
 def files_in(rows: pa.Table) -> list[DataFile]:
     """The files of `FILES`."""
+    same: dict[str, Any] = {
+        "content": DataFileContent.DATA, "file_format": FileFormat.PARQUET, "sort_order_id": None,
+        "equality_ids": None, "key_metadata": None,
+    }  # fmt: skip
     return [
-        _data_file({**row, "partition": Record(*json.loads(row["partition"]))})
+        DataFile.from_args(**same, **{**row, "partition": Record(*json.loads(row["partition"]))})
         for row in rows.to_pylist(maps_as_pydicts="strict")
     ]
 
@@ -237,18 +241,6 @@ def _commit(
                 change.delete_data_file(file)
             for file in new:
                 change.append_data_file(file)
-
-
-def _data_file(known: Mapping[str, Any]) -> DataFile:
-    """A new file of rows; `known` has what `FILES` has of it."""
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_format=FileFormat.PARQUET,
-        sort_order_id=None,
-        equality_ids=None,
-        key_metadata=None,
-        **known,
-    )
 
 
 def by_key(rows: pa.Table) -> pa.Table:

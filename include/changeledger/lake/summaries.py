@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from changeledger.lake import catalog, refs
@@ -30,21 +29,14 @@ class BuiltTable(NamedTuple):
 
 def built(snapshots: Mapping[str, int]) -> dict[str, BuiltTable]:
     """By table."""
-    loaded = parallel_map(catalog.load, snapshots)
-    return {
-        table: _of_table(iceberg_table.metadata, snapshots[table])
-        for table, iceberg_table in zip(snapshots, loaded, strict=True)
-    }
-
-
-def _of_table(metadata: TableMetadata, snapshot: int) -> BuiltTable:
-    main = metadata.refs.get(refs.MAIN)
-    return BuiltTable(
-        main is None or main.snapshot_id != snapshot,
-        main is not None,
-        None if main is None else _rows(metadata.snapshot_by_id(main.snapshot_id)),
-        _rows(metadata.snapshot_by_id(snapshot)),
-    )
+    loaded = dict(zip(snapshots, parallel_map(catalog.load, snapshots), strict=True))
+    built_tables = {}
+    for table, snapshot in snapshots.items():
+        metadata, main = loaded[table].metadata, refs.head(loaded[table])
+        before = None if main is None else _rows(metadata.snapshot_by_id(main))
+        now = _rows(metadata.snapshot_by_id(snapshot))
+        built_tables[table] = BuiltTable(main != snapshot, main is not None, before, now)
+    return built_tables
 
 
 def _rows(snapshot: Snapshot | None) -> int | None:

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from changeledger.kernels import order
 from changeledger.kernels.arrow import (
     Bools,
-    Indices,
     column,
     flags_of,
     numbers,
@@ -33,19 +32,13 @@ def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
     several = order.repeated(order.hashed([ids.cast(pa.binary())]))
     if len(several):
         of_id = numbers(ids.take(pa.array(several)).dictionary_encode().indices)
-        is_repeated[_later(new, several, of_id)] = True
+        source, partition, offset, _ = column(new, "source_position").take(pa.array(several)).flatten()
+        sources = order.words(source.cast(pa.binary()))
+        ranks = [of_id, *sources, *order.nulls_first(partition), *order.nulls_first(offset)]
+        in_order = order.by(ranks, len(several))
+        is_first = order.begins([of_id[in_order]], len(several))
+        is_repeated[several[in_order[~is_first]]] = True
     return is_repeated
-
-
-def _later(new: pa.Table, rows: Indices, of_id: order.Ranks) -> Indices:
-    """Those of the rows that are not the first delivery of their id."""
-    record = column(new, "source_position").take(pa.array(rows))
-    source, partition, offset, _ = record.flatten()
-    sources = order.words(source.cast(pa.binary()))
-    ranks = [of_id, *sources, *order.nulls_first(partition), *order.nulls_first(offset)]
-    in_order = order.by(ranks, len(rows))
-    is_first = order.begins([of_id[in_order]], len(rows))
-    return rows[in_order[~is_first]]
 
 
 def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:

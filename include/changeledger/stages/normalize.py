@@ -74,22 +74,19 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:
     writer_schemas = ctx.control.contracts.writer_schemas(ctx.feed.feed)
     records: list[Records] = []
     for table in ctx.names:
-        raw = _raw_rows(ctx, ctx.names[table].raw)
+        name = ctx.names[table].raw
+        # As they were read.
+        columns = to_arrow_schema(iceberg.read(ctx.spark, name).schema)
+        raw: Rows = scans.scanned(ctx.workers, name, scans.of_window(ctx.id), columns)
+        again = input_records.asked_again(ctx, name)
+        if again is not None:
+            few = again.select(*map(change.quoted, columns.names))
+            raw = together([raw, _of_spark(ctx, few, columns)])
         of_table = {instance: schema for instance, schema in writer_schemas.items() if schema.table == table}
         for instance, schema in of_table.items():
             rows = where(raw, "_instance", instance) if len(of_table) > 1 else raw
             records.append(reading.of_change_table(dialect.kernel, table, schema, rows, ctx.feed, ctx.id))
     return _inputs(ctx, records)
-
-
-def _raw_rows(ctx: StageContext, table: str) -> Rows:
-    """The rows of a change table as they were read."""
-    schema = to_arrow_schema(iceberg.read(ctx.spark, table).schema)
-    new = scans.scanned(ctx.workers, table, scans.of_window(ctx.id), schema)
-    again = input_records.asked_again(ctx, table)
-    if again is None:
-        return new
-    return together([new, _of_spark(ctx, again.select(*map(change.quoted, schema.names)), schema)])
 
 
 def _of_spark(ctx: StageContext, few: DataFrame, schema: pa.Schema) -> Rows:
@@ -159,8 +156,8 @@ class _Normalized(NamedTuple):
 def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     """The input's rows as they are to be written; what they take the place of is gone from the branch."""
     if table_input.table is None or table_input.contract is None:
-        kernel = partial(ledger_kernels.left, table=table_input.table, window_id=ctx.id)
-        rows = table_input.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS)
+        left = partial(ledger_kernels.left, table=table_input.table, window_id=ctx.id)
+        rows = table_input.decoded.through(left, ledger_kernels.LEFT_COLUMNS)
         return _Normalized(None, other_records.of_no_table(rows))
     contract, names = table_input.contract, ctx.names[table_input.table]
     decoded: Rows = table_input.decoded
@@ -171,7 +168,10 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
             # Else they would be decoded twice.
             decoded = kept({ledger_kernels.NEW: Part(decoded, ledger_kernels.key)})[ledger_kernels.NEW]
         published = published_changes.published(ctx, contract, decoded, main)
-    resolved = _resolved(ctx, decoded, contract, published)
+    key = ledger_kernels.key
+    parts = {ledger_kernels.NEW: Part(decoded, key), ledger_kernels.NEAR: Part(published, key)}
+    kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
+    resolved = bucketed(parts, kernel, ledger_kernels.outputs(contract))
     # What stands at the positions of the window's changes is published already, or half of it.
     asked = [] if main is None else [resolved[ledger_kernels.REPLACED]]
     others, collected = other_records.counted(resolved[ledger_kernels.LEFT], asked)
@@ -197,13 +197,6 @@ def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:
 
 def _of_pairs(decoded: Rows) -> bool:
     return "pair_key" in decoded.schema.names
-
-
-def _resolved(ctx: StageContext, decoded: Rows, contract: Contract, published: Rows) -> dict[str, Rows]:
-    key = ledger_kernels.key
-    parts = {ledger_kernels.NEW: Part(decoded, key), ledger_kernels.NEAR: Part(published, key)}
-    kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
-    return bucketed(parts, kernel, ledger_kernels.outputs(contract))
 
 
 def _forget_replayed(ctx: StageContext) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import ArrowScan
@@ -40,22 +40,18 @@ def recent_rows(place: Place, most: int = MOST) -> list[RecentRow]:
             for change in batch.to_pylist():
                 # A truncate is of no row.
                 if change["key"] is not None:
-                    row = _row(change)
-                    rows.setdefault(tuple(row.key.values()), row)
+                    key, lsn = key_texts(change["key"]), change["commit_lsn"]
+                    row = RecentRow(
+                        key,
+                        change["operation"],
+                        change["committed_at"],
+                        change["change_id"],
+                        None if lsn is None else lsn.hex().upper(),
+                    )
+                    rows.setdefault(tuple(key.values()), row)
             if len(rows) >= most:
                 return list(rows.values())[:most]
     return list(rows.values())
-
-
-def _row(change: dict[str, Any]) -> RecentRow:
-    lsn = change["commit_lsn"]
-    return RecentRow(
-        key_texts(change["key"]),
-        change["operation"],
-        change["committed_at"],
-        change["change_id"],
-        None if lsn is None else lsn.hex().upper(),
-    )
 
 
 def _last_changes(ledger: Table) -> Iterator[pa.Table]:

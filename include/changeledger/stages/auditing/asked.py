@@ -41,15 +41,8 @@ class AskedTables:
                 shared.setdefault((expectation.on, expectation.scope), []).append(expectation)
                 continue
             name = f"{contract.table} {expectation.rule}"
-            asked.append(
-                Asked(
-                    contract.table,
-                    name,
-                    partial(self._returned, contract, expectation),
-                    (expectation,),
-                    (ROW,),
-                )
-            )
+            returned = partial(self._returned, contract, expectation)
+            asked.append(Asked(contract.table, name, returned, (expectation,), (ROW,)))
         key = tuple(column.name for column in contract.key)
         for (on, scope), expectations in shared.items():
             shown = ("change_id",) if on == "changes" else (*key, "_change_id")

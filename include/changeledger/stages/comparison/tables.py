@@ -86,12 +86,9 @@ class TablePair:
         """Of both feeds, as in the source."""
         contracts = []
         for feed_range in (self.pair.reference, self.pair.other):
-            config = feed_range.feed.table(self.table)
-            contract = (
-                None
-                if config is None
-                else self.pair.control.contracts.of_table(feed_range.feed.feed, config.table)
-            )
+            feed, config = feed_range.feed, feed_range.feed.table(self.table)
+            known = self.pair.control.contracts
+            contract = None if config is None else known.of_table(feed.feed, config.table)
             assert contract is not None, "its ledger is published"
             contracts.append(contract)
         return contracts

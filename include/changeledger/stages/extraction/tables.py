@@ -7,14 +7,13 @@ that a raw row is from, and the control store has its writer schema.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from sqlalchemy import Select
 
@@ -23,7 +22,7 @@ from changeledger.control import SourceMark
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
 from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.jdbc.database import JdbcDatabase
-from changeledger.kernels.rows import Rows, together
+from changeledger.kernels.rows import together
 from changeledger.lake import catalog, iceberg, writes
 from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
@@ -153,23 +152,19 @@ class _WindowTables:
             iceberg.create(ctx.spark, name, new, ("window_id",))
         elif new:
             iceberg.widen(ctx.spark, name, new)
-        rows = self._rows(asked, frames, raw)
-        writes.replace_window(rows, name, ctx.id, since)
-        log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
-        received = Counter[str]()
-        for row in rows.through(_by_instance, _COUNTED).collected().to_pylist():
-            received[row["instance"]] += row["rows"]
-        return [asked_table.read(received[asked_table.of.instance]) for asked_table in asked]
-
-    def _rows(self, asked: Sequence[_Asked], frames: Mapping[str, DataFrame], raw: RawTable) -> Rows:
-        ctx, kernel = self.ctx, self.dialect.kernel
         rows = [
             ctx.workers.of_spark(frames[asked_table.of.instance], asked_table.expected).through(
-                AsRaw(kernel, ctx.feed, asked_table.of.instance, ctx.id, raw), raw.schema
+                AsRaw(self.dialect.kernel, ctx.feed, asked_table.of.instance, ctx.id, raw), raw.schema
             )
             for asked_table in asked
         ]
-        return all_numbered(together(rows))
+        numbered = all_numbered(together(rows))
+        writes.replace_window(numbered, name, ctx.id, since)
+        log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
+        received = Counter[str]()
+        for row in numbered.through(_by_instance, _COUNTED).collected().to_pylist():
+            received[row["instance"]] += row["rows"]
+        return [asked_table.read(received[asked_table.of.instance]) for asked_table in asked]
 
 
 def _by_instance(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.lake import catalog, iceberg
@@ -41,20 +40,14 @@ def write(ctx: StageContext, some: bool) -> None:
     )
     earlier = earlier.withColumn("source_position", message_record())
     before = earlier.select("source_position", "since")
-    messages = _messages(ctx).withColumn("source_position", message_record())
+    # The window's messages, and those that earlier windows have left to wait.
+    messages, waiting = input_records.raw(ctx, ctx.lake.raw), input_records.waiting(ctx)
+    if waiting is not None:
+        waiting = waiting.withColumn("window_id", F.lit(ctx.id))
+        messages = messages.unionByName(waiting.select(*messages.columns))
     rows = messages.join(now, "source_position").join(before, "source_position", "left")
     rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.start)))
     if ctx.window.request.partial:
         others = earlier.join(now.select("source_position"), "source_position", "left_anti")
         rows = rows.unionByName(others)
     iceberg.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.lake.pending, ctx.branch)
-
-
-def _messages(ctx: StageContext) -> DataFrame:
-    """The window's messages, and those that earlier windows have left to wait."""
-    new = input_records.raw(ctx, ctx.lake.raw)
-    waiting = input_records.waiting(ctx)
-    if waiting is None:
-        return new.drop("source_position")
-    waiting = waiting.withColumn("window_id", F.lit(ctx.id))
-    return new.unionByName(waiting.select(*new.columns)).drop("source_position")
