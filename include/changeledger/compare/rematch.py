@@ -84,7 +84,9 @@ class Rematch:
         met = pairs.only(pairs.is_both)
         alone = ~pairs.is_both
         rest = _by_place(effects, np.sort(pairs.some[alone]))
-        parts = [self._met(effects, met), self._rest(effects, rest)]
+        judgement = judged(effects, rest)
+        nowhere, codes = pa.nulls(len(rest.other), pa.binary()), (judgement.verdict, judgement.reason)
+        parts = [self._met(effects, met), self._outcome(effects, rest, judgement, codes, nowhere)]
         totals = counts.added([table for table, _ in parts])
         findings = pa.concat_tables([table for _, table in parts])
         return {COUNTS: counts.table(totals), FOUND: findings}
@@ -113,11 +115,6 @@ class Rematch:
             moved = np.zeros(len(moved), np.bool_)
         elsewhere = taken(places[1], np.where(moved, np.arange(len(moved)), -1))
         return self._outcome(effects, pairs, judgement, (verdict, reason), elsewhere)
-
-    def _rest(self, effects: Effects, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
-        judgement = judged(effects, pairs)
-        nowhere = pa.nulls(len(judgement.verdict), pa.binary())
-        return self._outcome(effects, pairs, judgement, (judgement.verdict, judgement.reason), nowhere)
 
     def _outcome(
         self,

@@ -79,14 +79,11 @@ def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
     for cause in _CAUSES:
         place = cause.said.search(said)
         if place is not None:
-            reason = _line_around(said, place)
+            start = said.rfind("\n", 0, place.start()) + 1
+            reason = said[start:].partition("\n")[0].strip()
+            if len(reason) > _REASON_CHARACTERS:
+                reason = f"{reason[:_REASON_CHARACTERS]}..."
             return ConfigError(
                 cause.message.format(servers=servers, reason=reason), cause.remedy.format(conn_id=conn_id)
             )
     return None
-
-
-def _line_around(said: str, match: re.Match[str]) -> str:
-    start = said.rfind("\n", 0, match.start()) + 1
-    line = said[start:].partition("\n")[0].strip()
-    return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}..."

@@ -139,11 +139,6 @@ def _days(text: str) -> int | None:
         return None
 
 
-def _micros(day: int, clock: str, fraction: str | None) -> int:
-    seconds = int(clock[:2]) * 3600 + int(clock[3:5]) * 60 + int(clock[6:8])
-    return day * MICROS_A_DAY + seconds * 1_000_000 + int(f"{fraction or '':0<6}"[:6])
-
-
 def clock(text: str, digits: int) -> str | None:
     """`16:25:00.8830000`: with exactly this many digits of a second."""
     match = re.match(_CLOCK + _fraction(digits) + r"\Z", text)
@@ -158,7 +153,10 @@ def micros(text: str, digits: int) -> int | None:
     """`2026-08-07 16:25:00.883` or with a T, in microseconds from 1970."""
     match = re.match(_DAY + "[ T]" + _CLOCK + _fraction(digits) + r"\Z", text)
     day = _days(match[1]) if match else None
-    return None if match is None or day is None else _micros(day, match[2], match[3])
+    if match is None or day is None:
+        return None
+    seconds = int(match[2][:2]) * 3600 + int(match[2][3:5]) * 60 + int(match[2][6:8])
+    return day * MICROS_A_DAY + seconds * 1_000_000 + int(f"{match[3] or '':0<6}"[:6])
 
 
 def ticks(text: str) -> int | None:

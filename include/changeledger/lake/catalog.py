@@ -163,7 +163,11 @@ def _opened(members: tuple[tuple[str, str], ...]) -> Catalog:
     properties = dict(members)
     if properties["type"] != "sql":
         return load_catalog(NAME, **properties)
-    properties |= {"uri": _patient(properties["uri"]), "pool_pre_ping": "true", "schema_version": "v1"}
+    url = sql_url(properties["uri"])
+    # With how long its database is waited for.
+    name, seconds = _PATIENCE[url.get_backend_name()]
+    uri = url.set(query={name: seconds, **url.query}).render_as_string(hide_password=False)
+    properties |= {"uri": uri, "pool_pre_ping": "true", "schema_version": "v1"}
     properties[PY_CATALOG_IMPL] = f"{KnownFilesCatalog.__module__}.{KnownFilesCatalog.__name__}"
     del properties[TYPE]
     try:
@@ -175,10 +179,3 @@ def _opened(members: tuple[tuple[str, str], ...]) -> Catalog:
         with opened.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     return opened
-
-
-def _patient(uri: str) -> str:
-    """The URL, with how long its database is waited for."""
-    url = sql_url(uri)
-    name, seconds = _PATIENCE[url.get_backend_name()]
-    return url.set(query={name: seconds, **url.query}).render_as_string(hide_password=False)

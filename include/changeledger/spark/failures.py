@@ -158,9 +158,9 @@ _OF_OTHERS = (
 def known(error: BaseException, connection: str = "") -> ChangeledgerError | None:
     """What the error of another system is; None if nobody knows. `connection`: the source's."""
     text = _text(error)
-    ours = _of_worker(text)
+    ours = _OF_WORKER.search(text)
     if ours is not None:
-        return ours
+        return _OF_WORKERS[ours[1]](ours[2], ours[3])
     causes = [
         *_OF_STORAGE,
         _GONE,
@@ -189,11 +189,6 @@ def named(connection: str = "") -> Iterator[None]:
         if ours is None:
             raise
         raise ours from error
-
-
-def _of_worker(text: str) -> ChangeledgerError | None:
-    match = _OF_WORKER.search(text)
-    return None if match is None else _OF_WORKERS[match[1]](match[2], match[3])
 
 
 def _explained(cause: _Cause, line: str, connection: str) -> ChangeledgerError:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,7 +71,10 @@ class _Side:
         unknown: dict[int, list[str]] = {}
         for entry in np.flatnonzero(column == _NONE):
             unknown.setdefault(int(row[entry]), []).append(name[int(entry)].as_py())
-        where = _where(row, column, (len(planned), len(names)))
+        # Rows x columns: the number of the entry that has the cell.
+        where = np.full((len(planned), len(names)), _NONE, np.int64)
+        is_one = column != _NONE
+        where[row[is_one], column[is_one]] = np.flatnonzero(is_one)
         cells = [
             _cells(text.take(pa.array(where[:, at], mask=where[:, at] == _NONE)), described)
             for at, described in enumerate(contract.columns)
@@ -82,14 +84,6 @@ class _Side:
         fits = np.zeros(len(planned), np.bool_)
         unfit = [fits if parsed.unfit is None else parsed.unfit for parsed in cells]
         return cls(image, unknown, np.column_stack([fits, *unfit])[:, 1:])
-
-
-def _where(row: Any, column: Any, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Rows x columns: the number of the entry that has the cell."""
-    entries = np.full(shape, _NONE, np.int64)
-    is_one = column != _NONE
-    entries[row[is_one], column[is_one]] = np.flatnonzero(is_one)
-    return entries
 
 
 def _cells(texts: pa.StringArray, column: Column) -> Cells:

@@ -45,7 +45,11 @@ class FindingsWriter:
         try:
             yield writer
         finally:
-            writer._write()
+            if writer._replaced:
+                rows = workers.given(pa.concat_tables(writer._waiting)).frame
+                iceberg.replace_partition(rows, FINDINGS, "comparison_id", *writer._replaced)
+            for row in writer._rows:
+                control.comparisons.save(row)
 
     def add(self, row: ComparisonRow, wrong: Rows | None) -> None:
         """`wrong`: `findings.FINDINGS` of the row."""
@@ -60,13 +64,6 @@ class FindingsWriter:
                 self._replaced += replaced
                 self._waiting += [] if few is None else [few]
             self._rows.append(row)
-
-    def _write(self) -> None:
-        if self._replaced:
-            rows = self.workers.given(pa.concat_tables(self._waiting)).frame
-            iceberg.replace_partition(rows, FINDINGS, "comparison_id", *self._replaced)
-        for row in self._rows:
-            self.control.comparisons.save(row)
 
 
 def _stored() -> frozenset[str]:
