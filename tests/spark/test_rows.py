@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Part, bucketed, count, counts, together
+from changeledger.kernels.rows import Part, bucketed, count, together
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
 from changeledger.spark import rows as carried
 from changeledger.spark.readings import Given, in_tasks
@@ -48,7 +48,7 @@ def test_kernels_and_origins(spark: SparkSession) -> None:
         assert sorted(both.collected().column("id").to_pylist()) == [
             0, 0, 2, 3, 4, 6, 6, 8, 9, 12, 15, 18,
         ]  # fmt: skip
-        assert counts([both, given, workers.nothing(SCHEMA)]) == [12, 20, 0]
+        assert [count(rows) for rows in (both, given, workers.nothing(SCHEMA))] == [12, 20, 0]
         assert len(given.collected(7)) == 7
         assert carried.as_spark(both).frame.count() == 12
 
@@ -85,7 +85,9 @@ def test_a_kernel_that_several_begin_with_runs_once(spark: SparkSession) -> None
 
     with Workers(lambda: spark) as workers:
         first = workers.given(table(9)).through(noted, SCHEMA)
-        assert counts([first.through(named, SCHEMA), first.through(doubled, SCHEMA), first]) == [3, 9, 9]
+        both = [first.through(doubled, SCHEMA), first]
+        tables = first.through(named, SCHEMA).collected_with(both)
+        assert [len(rows) for rows in tables] == [3, 9, 9]
     assert calls.value == 1
 
 

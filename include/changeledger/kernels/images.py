@@ -156,7 +156,8 @@ def fitted(image: Image, written: Contract, contract: Contract) -> Image:
     Columns that the writer lacks are gaps: not captured. So are computed ones, whatever is written for them.
     Narrower types become the contract's.
     """
-    if is_fitted(written, contract):
+    columns = [[(c.name, c.spark_type) for c in schema.columns] for schema in (written, contract)]
+    if columns[0] == columns[1] and not contract.computed:
         return image
     indices = {
         c.name.lower(): at for at, c in enumerate(written.columns) if c.name.lower() not in contract.computed
@@ -191,9 +192,3 @@ def all_fitted(
     """Both images, and the cells of the key, in the columns of the contract."""
     before, after = (fitted(image, written, contract) for image in (before, after))
     return before, after, fitted_key(key_cells, written.key, contract)
-
-
-def is_fitted(written: Contract, contract: Contract) -> bool:
-    """Are the writer's columns the contract's already?"""
-    columns = [[(c.name, c.spark_type) for c in schema.columns] for schema in (written, contract)]
-    return not contract.computed and columns[0] == columns[1]

@@ -85,13 +85,7 @@ COUNT: Final = pa.schema([("n", pa.int64())])
 
 def count(rows: Rows) -> int:
     """How many rows there are: only numbers travel."""
-    return counts([rows])[0]
-
-
-def counts(of: Sequence[Rows]) -> list[int]:
-    """`count` of each."""
-    first, *others = (rows.through(counted, COUNT) for rows in of)
-    return [sum(table.column("n").to_pylist()) for table in first.collected_with(others)]
+    return sum(rows.through(counted, COUNT).collected().column("n").to_pylist())
 
 
 def counted(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -80,10 +80,11 @@ class Writing:
 
     def files(self, rows: pa.Table) -> list[DataFile]:
         """The rows in files that have those of one partition each."""
+        # NULL in those that the contract has no longer.
         columns = schema_to_pyarrow(self.metadata.schema(), include_field_ids=False)
         return [
             file
-            for key, own in self._partitions(by_key(in_columns(rows, columns)))
+            for key, own in self._partitions(by_key(table_of(by_name(rows), columns)))
             for file in write_file(self.io, self.metadata, iter([self._task(key, own)]))
         ]
 
@@ -255,8 +256,3 @@ def by_key(rows: pa.Table) -> pa.Table:
     names = [str(at) for at in range(len(keys))]
     at = pc.sort_indices(pa.table(keys, names), [(name, "ascending") for name in names])
     return whole.take(at)
-
-
-def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in the columns that their table has: NULL in those that its contract has no longer."""
-    return table_of(by_name(rows), schema)

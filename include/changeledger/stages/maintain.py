@@ -156,16 +156,12 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
     log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))
 
 
-def raw_tables(feed: Feed) -> list[str]:
-    return [feed.lake.raw, *(names.raw for names in feed.names.values())]
-
-
 def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     """Remove the raw rows of these windows, except those in quarantine: they may be read again.
 
     Returns how many runs have lost rows.
     """
-    tables = [raw for raw in raw_tables(feed) if catalog.exists(raw)]
+    tables = catalog.existing([feed.lake.raw, *(names.raw for names in feed.names.values())])
     if not windows or not tables:
         return 0
     quarantine = feed.lake.quarantine
