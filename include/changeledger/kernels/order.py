@@ -17,7 +17,6 @@ from changeledger.kernels.arrow import Bools, Bytes, Indices, numbers, valid
 Ranks = npt.NDArray[Any]
 
 _WORD = 8
-_ODD = np.uint64(0x9E3779B185EBCA87)
 
 
 def words(values: pa.BinaryArray) -> list[Ranks]:
@@ -46,16 +45,6 @@ def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
         same = np.flatnonzero(lengths == length)
         matrix[same, :length] = data[offsets[same][:, None] + np.arange(length)]
     return matrix, lengths
-
-
-def hashed(columns: Sequence[pa.BinaryArray]) -> Ranks:
-    """A number for each row: equal where all of the columns are, and hardly anywhere else."""
-    hashes = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        for word in words(column):
-            hashes = (hashes ^ word.astype(np.uint64)) * _ODD
-            hashes ^= hashes >> np.uint64(32)
-    return hashes
 
 
 def repeated(ranks: Ranks) -> Indices:

@@ -16,6 +16,7 @@ from changeledger.kernels.arrow import (
     table_schema,
     valid,
 )
+from changeledger.kernels.hashed import hash_of
 from changeledger.model import change
 
 DISPOSITIONS = table_schema(change.DISPOSITION_COLUMNS)
@@ -29,7 +30,7 @@ def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
     """
     ids = column(new, "change_id")
     is_repeated = flags_of(pc.is_in(ids, value_set=known)) if len(known) else np.zeros(len(ids), np.bool_)
-    several = order.repeated(order.hashed([ids.cast(pa.binary())]))
+    several = order.repeated(hash_of([ids]))
     if len(several):
         of_id = numbers(ids.take(pa.array(several)).dictionary_encode().indices)
         source, partition, offset, _ = column(new, "source_position").take(pa.array(several)).flatten()

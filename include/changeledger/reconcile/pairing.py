@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from changeledger.kernels import images, order
 from changeledger.kernels.arrow import Bools, Indices, column, equal, holding, named_where, table_of, valid
 from changeledger.kernels.cells import KNOWN
+from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.images import differs
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -30,9 +31,7 @@ def halves_of_key_updates(rows: pa.Table) -> tuple[Indices, Indices]:
     is_delete = equal(column(rows, "operation"), change.DELETE)
     commit, at = column(rows, "commit_lsn"), column(rows, "change_lsn")
     candidates = np.flatnonzero((is_insert | is_delete) & valid(commit) & valid(at))
-    candidates = candidates[
-        order.repeated(order.hashed([lsn.take(pa.array(candidates)) for lsn in (commit, at)]))
-    ]
+    candidates = candidates[order.repeated(hash_of([lsn.take(pa.array(candidates)) for lsn in (commit, at)]))]
     of_place = order.codes([lsn.take(pa.array(candidates)) for lsn in (commit, at)], len(candidates))
     return _in_pairs(
         candidates, of_place, is_insert[candidates], column(rows, "sort_key").take(pa.array(candidates))
