@@ -62,8 +62,7 @@ def run(ctx: StageContext) -> None:
     preparing.describe(ctx, of_window.values(), unchanged)
     records = ctx.workers.each(lambda of: _normalized(ctx, _published(ctx, of, of_window)), inputs)
     records += ctx.workers.each(partial(_normalized, ctx), repairing.inputs(ctx))
-    others = other_records.to_be_written(ctx, [of_input.others for of_input in records])
-    writes.apply([*(of.changes for of in records if of.changes is not None), *others])
+    _write(ctx, records)
     if isinstance(dialect, MessageDialect):
         waiting.write(ctx, any(of_input.others.counts.get(change.PENDING) for of_input in records))
     _forget_replayed(ctx)
@@ -184,6 +183,11 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     log.info("%s: %s: records beside its changes: %s", ctx.feed.feed, table_input.table, counts or "none")
     changes, columns = resolved[ledger_kernels.CHANGES], change.ledger_columns(contract)
     return _Normalized(writes.TableChange(names.changes, ctx.branch, changes, columns), others)
+
+
+def _write(ctx: StageContext, records: Sequence[_Normalized]) -> None:
+    others = other_records.to_be_written(ctx, [of_input.others for of_input in records])
+    writes.apply([*(of.changes for of in records if of.changes is not None), *others])
 
 
 def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:

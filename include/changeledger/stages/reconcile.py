@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from changeledger.lake import catalog, scans
 from changeledger.model.contract import Contract
 from changeledger.stages.common import branches
@@ -23,11 +25,8 @@ def run(ctx: StageContext) -> None:
     new = scans.of_run(written, ctx.id)
 
     def build(contract: Contract) -> Breaks | None:
-        """One table; returns what breaks its image chain."""
-        names, ledger = ctx.names[contract.table], ledgers[contract.table]
-        history = branches.begin(ctx, names.history, contract, published.get(names.history))
-        branches.begin(ctx, names.current, contract, published.get(names.current))
-        return Building(ctx, contract, normalized[ledger], history).build() if new.get(ledger) else None
+        ledger = ledgers[contract.table]
+        return _table(ctx, contract, published, normalized[ledger], new.get(ledger, 0))
 
     table_breaks = ctx.workers.each(build, contracts)
     write_breaks(ctx, [breaks for breaks in table_breaks if breaks is not None])
@@ -35,3 +34,16 @@ def run(ctx: StageContext) -> None:
     if catalog.exists(ctx.lake.image_chain_breaks):
         built.add(ctx.lake.image_chain_breaks)
     ctx.finish("reconcile", sorted(built))
+
+
+def _table(
+    ctx: StageContext, contract: Contract, published: Mapping[str, int], ledger: int, changes: int
+) -> Breaks | None:
+    """Build one table from that many new changes; return what breaks its image chain.
+
+    `published`: the snapshots of main, by lake table; `ledger`: the one with the new changes.
+    """
+    names = ctx.names[contract.table]
+    history = branches.begin(ctx, names.history, contract, published.get(names.history))
+    branches.begin(ctx, names.current, contract, published.get(names.current))
+    return Building(ctx, contract, ledger, history).build() if changes else None
