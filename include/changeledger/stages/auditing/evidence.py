@@ -35,11 +35,15 @@ def with_images(
     images: dict[str, list[dict[str, Any]]] = {}
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
         images.setdefault(row["change_id"], []).append(_image(row))
-    samples = [
-        [{**row, IMAGES: images.get(row.get("change_id", ""), [])} for row in result.samples]
+    return [
+        replace(
+            result,
+            samples=tuple(
+                {**row, IMAGES: images.get(row.get("change_id", ""), [])} for row in result.samples
+            ),
+        )
         for result in results
     ]
-    return [replace(result, samples=tuple(own)) for result, own in zip(results, samples, strict=True)]
 
 
 def _image(row: Mapping[str, Any]) -> dict[str, Any]:
