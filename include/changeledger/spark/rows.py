@@ -207,16 +207,15 @@ class Workers:
         ]
         if not leaves:
             return [{name: self.nothing(s) for name, s in request.outputs.items()} for request in asked]
-        kernels = tasks.Buckets(
-            tuple(
-                tasks.Bucketing(
-                    request.kernel, {n: p.rows.schema for n, p in request.parts.items()}, request.outputs
-                )
-                for request in asked
+        kernels = [
+            tasks.Bucketing(
+                request.kernel, {n: p.rows.schema for n, p in request.parts.items()}, request.outputs
             )
-        )
+            for request in asked
+        ]
         dealt = reduce(DataFrame.union, self.frames(leaves, PACKED))
-        packed = self.kept(dealt.repartitionById(buckets, F.col(TO)).mapInArrow(kernels, _PACKED))
+        of_buckets = dealt.repartitionById(buckets, F.col(TO))
+        packed = self.kept(of_buckets.mapInArrow(partial(tasks.in_buckets, kernels), _PACKED))
         return [
             {
                 name: SparkRows(self, schema, (_Flow(Made(size, packed, number, name)),))
@@ -238,18 +237,19 @@ class Workers:
             of_tasks = in_tasks([origin.source for origin in read])
             numbers = self._session().range(0, len(of_tasks), 1, len(of_tasks))
             sources = (origin.source.without_parts() for origin in read)
-            reading = tasks.ReadParts(*(_each_pickled(of) for of in (of_tasks, sources, read.values())))
+            pickled = (_each_pickled(of) for of in (of_tasks, sources, read.values()))
+            reading = partial(tasks.read_parts, *pickled)
             dataframes.append(numbers.mapInArrow(reading, kinds))
         kernel_outputs: dict[int, tuple[DataFrame, dict[str, tasks.Tree]]] = {}
         for origin, of in trees.items():
             if isinstance(origin, Made):
                 kernel_outputs.setdefault(id(origin.packed), (origin.packed, {}))[1][origin.part] = of
             elif isinstance(origin, OfSpark):
-                dataframes.append(origin.frame.mapInArrow(tasks.ReadRows(origin.schema, of), kinds))
+                reading = partial(tasks.read_rows, origin.schema, of)
+                dataframes.append(origin.frame.mapInArrow(reading, kinds))
         for packed, parts in kernel_outputs.values():
-            dataframes.append(
-                packed.where(F.col(PART).isin(*parts)).mapInArrow(tasks.ReadPacked(parts), kinds)
-            )
+            wanted = packed.where(F.col(PART).isin(*parts))
+            dataframes.append(wanted.mapInArrow(partial(tasks.read_packed, parts), kinds))
         return dataframes
 
 

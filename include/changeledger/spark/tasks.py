@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from changeledger.kernels.arrow import as_schema
 from changeledger.kernels.rows import BatchKernel, BucketKernel
 from changeledger.spark.sinks import PART, ROWS, Batches, Sink, packed, unpacked
 from changeledger.spark.worker_start import begin_task
@@ -91,36 +91,35 @@ class Reading(NamedTuple):
     part: Any
 
 
-@dataclass(frozen=True)
-class ReadParts:
+def read_parts(
+    tasks: Sequence[bytes],
+    sources: Sequence[bytes],
+    trees: Sequence[bytes],
+    numbers: Iterable[pa.RecordBatch],
+) -> Batches:
     """The parts that each task reads, by the number of the task.
 
     Every task gets all of it, and unpickles its own part alone: of many tables that took longer than to read
     them. `tasks`: for each its `Reading`s; `sources` and `trees` by the number that these have.
     """
+    begin_task()
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from _read(_unpickled(tasks[number]), sources, trees)
 
-    tasks: tuple[bytes, ...]
-    sources: tuple[bytes, ...]
-    trees: tuple[bytes, ...]
 
-    def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Batches:
-        begin_task()
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from self._task(_unpickled(self.tasks[number]))
-
-    def _task(self, readings: Sequence[Reading]) -> Batches:
-        flows: dict[int, _Flow] = {}
-        sources: dict[int, InParts] = {}
-        for reading in readings:
-            if reading.number not in flows:
-                flows[reading.number] = _Flow(_unpickled(self.trees[reading.number]))
-                sources[reading.number] = _unpickled(self.sources[reading.number])
-            flow = flows[reading.number]
-            if not flow.is_full:
-                yield from _through(flow, sources[reading.number].rows(reading.part))
-        for flow in flows.values():
-            yield from flow.rest()
+def _read(readings: Sequence[Reading], sources: Sequence[bytes], trees: Sequence[bytes]) -> Batches:
+    flows: dict[int, _Flow] = {}
+    opened: dict[int, InParts] = {}
+    for reading in readings:
+        if reading.number not in flows:
+            flows[reading.number] = _Flow(_unpickled(trees[reading.number]))
+            opened[reading.number] = _unpickled(sources[reading.number])
+        flow = flows[reading.number]
+        if not flow.is_full:
+            yield from _through(flow, opened[reading.number].rows(reading.part))
+    for flow in flows.values():
+        yield from flow.rest()
 
 
 def _unpickled(pickled: bytes) -> Any:
@@ -135,39 +134,27 @@ def _through(flow: _Flow, batches: Iterable[pa.RecordBatch]) -> Batches:
             return
 
 
-@dataclass(frozen=True)
-class ReadPacked:
+def read_packed(trees: Mapping[str, Tree], packed: Iterable[pa.RecordBatch]) -> Batches:
     """Packed rows through the tree of their part."""
-
-    trees: Mapping[str, Tree]
-
-    def __call__(self, packed: Iterable[pa.RecordBatch]) -> Batches:
-        begin_task()
-        flows = {name: _Flow(of) for name, of in self.trees.items()}
-        for batch in packed:
-            for name, rows in zip(batch.column(PART).to_pylist(), batch.column(ROWS), strict=True):
-                yield from _through(flows[name], pa.ipc.open_stream(rows.as_buffer()))
-        for flow in flows.values():
-            yield from flow.rest()
+    begin_task()
+    flows = {name: _Flow(of) for name, of in trees.items()}
+    for batch in packed:
+        for name, rows in zip(batch.column(PART).to_pylist(), batch.column(ROWS), strict=True):
+            yield from _through(flows[name], pa.ipc.open_stream(rows.as_buffer()))
+    for flow in flows.values():
+        yield from flow.rest()
 
 
-@dataclass(frozen=True)
-class ReadRows:
+def read_rows(schema: pa.Schema, of: Tree, batches: Iterable[pa.RecordBatch]) -> Batches:
     """Spark's own rows through a tree, in the lake's types.
 
     Iceberg has no narrow numbers, and Spark names the parts of lists.
     """
-
-    schema: pa.Schema
-    tree: Tree
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
-        begin_task()
-        flow = _Flow(self.tree)
-        for batch in batches:
-            cells = [batch.column(field.name).cast(field.type) for field in self.schema]
-            yield from flow.take(pa.RecordBatch.from_arrays(cells, schema=self.schema))
-        yield from flow.rest()
+    begin_task()
+    flow = _Flow(of)
+    for batch in batches:
+        yield from flow.take(as_schema(batch, schema))
+    yield from flow.rest()
 
 
 class Bucketing(NamedTuple):
@@ -178,26 +165,20 @@ class Bucketing(NamedTuple):
     outputs: Mapping[str, pa.Schema]
 
 
-@dataclass(frozen=True)
-class Buckets:
+def in_buckets(kernels: Sequence[Bucketing], batches: Iterable[pa.RecordBatch]) -> Batches:
     """The kernels over the buckets of a partition; a part is called by its kernel's number and its name."""
+    begin_task()
+    waiting: dict[int, dict[str, list[pa.Buffer]]] = {}
+    for batch in batches:
+        for part, rows in zip(batch.column(PART).to_pylist(), batch.column(ROWS), strict=True):
+            number, _, name = part.partition("/")
+            waiting.setdefault(int(number), {}).setdefault(name, []).append(rows.as_buffer())
+    for number in sorted(waiting):
+        yield from _of_kernel(kernels[number], number, waiting.pop(number))
 
-    kernels: tuple[Bucketing, ...]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Batches:
-        begin_task()
-        waiting: dict[int, dict[str, list[pa.Buffer]]] = {}
-        for batch in batches:
-            for part, rows in zip(batch.column(PART).to_pylist(), batch.column(ROWS), strict=True):
-                number, _, name = part.partition("/")
-                waiting.setdefault(int(number), {}).setdefault(name, []).append(rows.as_buffer())
-        for number in sorted(waiting):
-            yield from self._made(number, waiting.pop(number))
-
-    def _made(self, number: int, parts: Mapping[str, Sequence[pa.Buffer]]) -> Batches:
-        of = self.kernels[number]
-        rows = of.kernel({name: unpacked(parts.get(name, ()), schema) for name, schema in of.inputs.items()})
-        for name, schema in of.outputs.items():
-            batches = rows[name].cast(schema).combine_chunks().to_batches(BUCKET)
-            for batch in batches:
-                yield packed(0, f"{number}/{name}", [batch])
+def _of_kernel(of: Bucketing, number: int, parts: Mapping[str, Sequence[pa.Buffer]]) -> Batches:
+    rows = of.kernel({name: unpacked(parts.get(name, ()), schema) for name, schema in of.inputs.items()})
+    for name, schema in of.outputs.items():
+        for batch in rows[name].cast(schema).combine_chunks().to_batches(BUCKET):
+            yield packed(0, f"{number}/{name}", [batch])
