@@ -4,7 +4,6 @@ prefilter `effects.PLACE` does."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -66,38 +65,33 @@ def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.T
     }
 
 
-@dataclass(frozen=True)
-class Match:
+def match(
+    tables: Mapping[str, pa.Table], columns: Columns, by_position: bool, span: Span
+) -> Mapping[str, pa.Table]:
     """All effects on some keys, or those at the places WITHIN: counted, and those with a fault."""
-
-    columns: Columns
-    by_position: bool
-    span: Span
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        effects = of_table(tables[EFFECTS], self.columns)
-        if WITHIN in tables:
-            places = tables[WITHIN]
-            keys = [column(places, name).to_numpy() for name in ("key_1", "key_2")]
-            effects = effects.take(np.flatnonzero(are_among(effects, column(places, "place"), keys)))
-        effects = joined_in_transaction(effects, self.by_position)
-        pairs = matched(effects)
-        judgement = judged(effects, pairs)
-        everything = np.ones(len(judgement.verdict), np.bool_)
-        times = [self.span.numbers(effects.committed_at)]
-        number = times[0][pairs.some] if len(effects) else times[0]
-        # Of a pair the reference's time; where it has none, the other's.
-        absent = (number < 0) & pairs.is_both
-        number = np.where(absent, times[0][pairs.other], number) if absent.any() else number
-        faulty = judgement.is_fault
-        numbers = judgement.counted(self.columns, everything)
-        numbers |= in_spans(AGREEING_IN, number, judgement.is_a(*AGREEING))
-        numbers |= in_spans(ALL_IN, number, everything)
-        some = np.concatenate([rows[faulty] for rows in pairs])
-        return {
-            COUNTS: counts.table(numbers),
-            FAULTS: effects.take(np.sort(some[some >= 0])).table(),
-        }
+    effects = of_table(tables[EFFECTS], columns)
+    if WITHIN in tables:
+        places = tables[WITHIN]
+        keys = [column(places, name).to_numpy() for name in ("key_1", "key_2")]
+        effects = effects.take(np.flatnonzero(are_among(effects, column(places, "place"), keys)))
+    effects = joined_in_transaction(effects, by_position)
+    pairs = matched(effects)
+    judgement = judged(effects, pairs)
+    everything = np.ones(len(judgement.verdict), np.bool_)
+    times = [span.numbers(effects.committed_at)]
+    number = times[0][pairs.some] if len(effects) else times[0]
+    # Of a pair the reference's time; where it has none, the other's.
+    absent = (number < 0) & pairs.is_both
+    number = np.where(absent, times[0][pairs.other], number) if absent.any() else number
+    faulty = judgement.is_fault
+    numbers = judgement.counted(columns, everything)
+    numbers |= in_spans(AGREEING_IN, number, judgement.is_a(*AGREEING))
+    numbers |= in_spans(ALL_IN, number, everything)
+    some = np.concatenate([rows[faulty] for rows in pairs])
+    return {
+        COUNTS: counts.table(numbers),
+        FAULTS: effects.take(np.sort(some[some >= 0])).table(),
+    }
 
 
 MATCHED: Final = {COUNTS: counts.SCHEMA, FAULTS: FAULTY}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -126,23 +125,19 @@ def place(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     return {ROWS: rows}
 
 
-@dataclass(frozen=True)
-class InReach:
+def in_reach(
+    batch: pa.RecordBatch, reach: Reach, ends: tuple[datetime, datetime] | None = None
+) -> pa.RecordBatch:
     """Rows with `place`, `is_placed` and `committed_at` that are in reach.
 
-    `times`: the commit times at which the reach begins and ends. They count for what is not placed.
+    `ends`: the commit times at which the reach begins and ends. They count for what is not placed.
     """
-
-    reach: Reach
-    times: tuple[datetime, datetime] | None = None
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        times = batch.column("committed_at")
-        inside = self.reach.holds(batch.column("place"), times)
-        if self.times is not None:
-            since, until = (at - SLACK for at in self.times)
-            inside = np.where(flags_of(batch.column("is_placed")), inside, within(since, until, times))
-        return batch.filter(pa.array(inside))
+    times = batch.column("committed_at")
+    inside = reach.holds(batch.column("place"), times)
+    if ends is not None:
+        since, until = (at - SLACK for at in ends)
+        inside = np.where(flags_of(batch.column("is_placed")), inside, within(since, until, times))
+    return batch.filter(pa.array(inside))
 
 
 TIMES: Final = pa.schema([("since", pa.int64()), ("until", pa.int64())])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -70,26 +69,22 @@ class _Source(NamedTuple):
     repeated: Bools
 
 
-@dataclass(frozen=True)
-class Judge:
+def judge(
+    tables: Mapping[str, pa.Table], columns: Columns, differing: Sequence[int]
+) -> Mapping[str, pa.Table]:
     """Keys of the `differing` buckets, and those apart, one by one; others may be among the rows."""
-
-    columns: Columns
-    differing: Sequence[int]
-
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        rows = tables[ROWS]
-        keys, part = key_codes(rows), column(rows, "part").to_numpy()
-        size = int(keys.max(initial=-1)) + 1
-        touched = _any(keys[(part == HISTORY) & flags_of(column(rows, "is_behind"))], size)
-        apart = touched | _any(keys[(part == CURRENT) & flags_of(column(rows, "has_gaps"))], size)
-        looked_at = np.isin(column(rows, "bucket").to_numpy(), list(self.differing)) | apart[keys]
-        versions = _versions(rows, keys, part, touched, looked_at)
-        cells = CellHashes.of(column(rows, "cells"), len(self.columns.forms))
-        read = np.flatnonzero((part == SOURCE) & looked_at)
-        repeated = (np.bincount(keys[read], minlength=size) > 1) & ~touched
-        source = _Source(_worst(cells, keys, read, versions, size), repeated)
-        return _judged(rows, keys, cells, source, versions)
+    rows = tables[ROWS]
+    keys, part = key_codes(rows), column(rows, "part").to_numpy()
+    size = int(keys.max(initial=-1)) + 1
+    touched = _any(keys[(part == HISTORY) & flags_of(column(rows, "is_behind"))], size)
+    apart = touched | _any(keys[(part == CURRENT) & flags_of(column(rows, "has_gaps"))], size)
+    looked_at = np.isin(column(rows, "bucket").to_numpy(), list(differing)) | apart[keys]
+    versions = _versions(rows, keys, part, touched, looked_at)
+    cells = CellHashes.of(column(rows, "cells"), len(columns.forms))
+    read = np.flatnonzero((part == SOURCE) & looked_at)
+    repeated = (np.bincount(keys[read], minlength=size) > 1) & ~touched
+    source = _Source(_worst(cells, keys, read, versions, size), repeated)
+    return _judged(rows, keys, cells, source, versions)
 
 
 def _judged(

@@ -104,43 +104,37 @@ class Read:
         return self.fence.is_behind(rows.column("_valid_from"), rows.column("_commit_lsn"))
 
 
-@dataclass(frozen=True)
-class MakeVersions:
+def make_versions(batch: pa.RecordBatch, read: Read, buckets: Sequence[int] | None) -> pa.RecordBatch:
     """`VERSIONS` of rows of one part; of those in some buckets, where `buckets` is not None."""
-
-    read: Read
-    buckets: Sequence[int] | None = None
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        keys = self.read.keys(batch)
-        bucket = (keys[0] % BUCKETS).astype(np.int32)
-        if self.buckets is not None:
-            among = np.isin(bucket, list(self.buckets))
-            if not among.all():
-                keys, bucket = [key[among] for key in keys], bucket[among]
-                batch = batch.filter(pa.array(among))
-        is_source, size = self.read.part == SOURCE, batch.num_rows
-        cells = of_cells(
-            [batch.column(name) for name in self.read.names],
-            np.ones(size, np.bool_),
-            None if is_source else self.read.states(batch),
-            [form.value for form in self.read.columns.forms],
-        )
-        if is_source and (unfit := self.read.unfit(batch)).any():
-            cells = replace(cells, numbers=np.where(unfit, _UNFIT, cells.numbers))
-        names = ("change_id", "sort_key", "next_sort_key", "is_deleted")
-        columns = {
-            **{name: batch.column(f"_{name}") for name in names if f"_{name}" in batch.schema.names},
-            "part": self.read.part,
-            "key_1": keys[0],
-            "key_2": keys[1],
-            "bucket": bucket,
-            "cells": cells.array(),
-            "has_gaps": ~cells.known.all(axis=1),
-            "is_behind": self.read.is_behind(batch),
-            "is_begun": self.read.is_begun(batch),
-        }
-        return batch_of(columns, VERSIONS)
+    keys = read.keys(batch)
+    bucket = (keys[0] % BUCKETS).astype(np.int32)
+    if buckets is not None:
+        among = np.isin(bucket, list(buckets))
+        if not among.all():
+            keys, bucket = [key[among] for key in keys], bucket[among]
+            batch = batch.filter(pa.array(among))
+    is_source, size = read.part == SOURCE, batch.num_rows
+    cells = of_cells(
+        [batch.column(name) for name in read.names],
+        np.ones(size, np.bool_),
+        None if is_source else read.states(batch),
+        [form.value for form in read.columns.forms],
+    )
+    if is_source and (unfit := read.unfit(batch)).any():
+        cells = replace(cells, numbers=np.where(unfit, _UNFIT, cells.numbers))
+    names = ("change_id", "sort_key", "next_sort_key", "is_deleted")
+    columns = {
+        **{name: batch.column(f"_{name}") for name in names if f"_{name}" in batch.schema.names},
+        "part": read.part,
+        "key_1": keys[0],
+        "key_2": keys[1],
+        "bucket": bucket,
+        "cells": cells.array(),
+        "has_gaps": ~cells.known.all(axis=1),
+        "is_behind": read.is_behind(batch),
+        "is_begun": read.is_begun(batch),
+    }
+    return batch_of(columns, VERSIONS)
 
 
 # What travels of a row to be summed up.

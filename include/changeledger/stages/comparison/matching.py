@@ -77,10 +77,11 @@ class Side(NamedTuple):
 
     def _in_reach(self, rows: Rows) -> Rows:
         if self.translation is None:
-            return rows.through(of_log.InReach(self.reach), rows.schema)
+            return rows.through(partial(of_log.in_reach, reach=self.reach), rows.schema)
         translation, known = self.translation
         placed = translation.placed(rows, log_of(known))
-        return placed.through(of_log.InReach(self.reach, translation.times), rows.schema)
+        in_reach = partial(of_log.in_reach, reach=self.reach, ends=translation.times)
+        return placed.through(in_reach, rows.schema)
 
     @property
     def _between(self) -> tuple[bytes, bytes] | None:
@@ -160,7 +161,8 @@ class Matching:
         parts = {buckets.EFFECTS: Part(together(self._effects(within)), effects.KEY)}
         if within is not None:
             parts[buckets.WITHIN] = Part(within, effects.KEY)
-        match = buckets.Match(self.columns, self.method.by_position, self.span)
+        by_position = self.method.by_position
+        match = partial(buckets.match, columns=self.columns, by_position=by_position, span=self.span)
         outputs = bucketed(parts, match, buckets.MATCHED)
         return counts.added([outputs[buckets.COUNTS].collected()]), outputs[buckets.FAULTS]
 

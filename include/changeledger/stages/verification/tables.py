@@ -57,7 +57,7 @@ class Proof:
     def judged(self, summed: Sums) -> Judged:
         """Single keys: of the buckets that differ, and those that hashes cannot judge."""
         rows = together(self._versions(summed.looked_at))
-        kernel = judging.Judge(self.columns, summed.differing)
+        kernel = partial(judging.judge, columns=self.columns, differing=summed.differing)
         outputs = bucketed({judging.ROWS: Part(rows, versions.KEY)}, kernel, judging.OUTPUTS)
         counts = dict.fromkeys((judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown"), 0)
         for row in outputs[judging.COUNTS].collected().to_pylist():
@@ -93,7 +93,8 @@ class Proof:
         for part in (SOURCE, CURRENT, HISTORY):
             read = self._read(part)
             rows = self.parts[part].rows(read.needed)
-            of_parts.append(rows.through(versions.MakeVersions(read, buckets), versions.VERSIONS))
+            make = partial(versions.make_versions, read=read, buckets=buckets)
+            of_parts.append(rows.through(make, versions.VERSIONS))
         return of_parts
 
 
