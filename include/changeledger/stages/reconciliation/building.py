@@ -51,7 +51,7 @@ class Building:
         truncates = self._truncates()
         came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
         emptied = tuple(came.column("sort_key").to_pylist())
-        keys = Keys(ctx, contract, self.ledger, self.published, emptied)
+        keys = Keys(ctx, contract, self.ledger, self.published, emptied).with_changes()
         exploded = keys.new.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened()
         parts = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -54,12 +54,14 @@ class Keys:
     ledger: int
     published: int | None
     emptied: tuple[bytes, ...]
+    # Nobody asks where nothing is published.
+    changes: _Changes | None = None
 
-    @cached_property
-    def changes(self) -> _Changes | None:
-        """What the run's changes are about; None: nobody asks where nothing is published."""
-        if self.published is None:
-            return None
+    def with_changes(self) -> Keys:
+        """With what the run's changes are about."""
+        return self if self.published is None else replace(self, changes=self._asked())
+
+    def _asked(self) -> _Changes:
         placed = self._of_run(published_changes.placed_schema(self.contract))
         schema = touched_schema(row_type(self.contract.key))
         keys = placed.through(partial(sides_touched, schema=schema), schema)
