@@ -16,6 +16,7 @@ from hypothesis import settings as of_hypothesis
 from changeledger.config.loopback import reach_directly
 from changeledger.config.settings import Settings
 from sourcelab.services import KafkaBroker, Postgres
+from sourcelab.standalone import python_of_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,8 +73,11 @@ def logs() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark(home: Path) -> Iterator[SparkSession]:
-    """The product's own session (ANSI, UTC, the catalog `lake`), on two cores, and for small data."""
+def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The product's own session (ANSI, UTC, the catalog `lake`), on two cores, and for small data.
+
+    Its workers have the packages that those of a cluster have, and no others.
+    """
     # Seconds to import: not for the tests that need no Spark.
     from changeledger.spark import session  # noqa: PLC0415
 
@@ -90,11 +94,22 @@ def spark(home: Path) -> Iterator[SparkSession]:
             "spark.driver.extraJavaOptions": " ".join(options),
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
+            "spark.executorEnv.PYTHONPATH": f"{TESTS.parent / 'include'}:{TESTS.parent}",
         }
 
     usual = session.local_conf
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "local_conf", small)
+        # Some kernels are of the tests' own modules, which import pytest.
+        python = python_of_workers(
+            tmp_path_factory.mktemp("workers") / "python",
+            "pytest",
+            "pluggy",
+            "iniconfig",
+            "packaging",
+            "pygments",
+        )
+        patch.setenv("PYSPARK_PYTHON", str(python))
         built = session.spark_session("changeledger tests")
     yield built
     built.stop()

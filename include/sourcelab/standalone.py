@@ -20,13 +20,13 @@ PACKAGES = (
     "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core",
     "pydantic-settings", "PyYAML", "annotated-types", "typing-extensions", "typing-inspection",
     "python-dotenv", "pyiceberg", "mmh3", "strictyaml", "python-dateutil", "six", "pyparsing", "pyroaring",
-    "cachetools", "zstandard", "tenacity", "fsspec",
+    "cachetools", "zstandard", "tenacity", "fsspec", "confluent-kafka",
 )  # fmt: skip
 
 
-def python_of_workers(folder: Path) -> Path:
-    """A Python environment with the packages alone: no other package, and not the project."""
-    return linked_python(folder, PACKAGES)
+def python_of_workers(folder: Path, *more: str) -> Path:
+    """A Python environment with the packages alone: no others but `more`, and not the project."""
+    return linked_python(folder, (*PACKAGES, *more))
 
 
 def authenticated(secret: str) -> str:
@@ -74,6 +74,16 @@ class Master(_Part):
     @property
     def url(self) -> str:
         return f"spark://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What who submits needs beside."""
+        return {}
+
+    @property
+    def defaults(self) -> str:
+        """Lines of spark-defaults.conf where programs are submitted."""
+        return authenticated(self.secret)
 
     def run(self) -> None:
         at = ("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web))

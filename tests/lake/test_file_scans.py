@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.expressions import AlwaysTrue, GreaterThan
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, comments, iceberg, refs, rewrites, scans
+from changeledger.lake import catalog, comments, iceberg, leaving, refs, rewrites, scans
 from changeledger.lake.file_scans import Scan
-from changeledger.lake.rewrites import Ends
+from changeledger.lake.leaving import Ends
 from changeledger.lake.writes import Keys, TableChange, apply
 from changeledger.model.change import quoted
 from changeledger.model.comments import Comments
@@ -190,12 +190,12 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
 def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash says which rows may go; their values say which do."""
     one = np.zeros(1, np.uint64)
-    monkeypatch.setattr(rewrites, "hash_of", lambda columns: one.repeat(len(columns[0])))
+    monkeypatch.setattr(leaving, "hash_of", lambda columns: one.repeat(len(columns[0])))
     kinds = pa.schema([("a", pa.int32()), ("b", pa.string())])
     rows = pa.RecordBatch.from_pylist(
         [{"a": a, "b": b} for a in (1, 2, None) for b in ("x", "y", None)], kinds
     )
     keys = pa.Table.from_pylist([{"a": 1, "b": "y"}, {"a": None, "b": "x"}], kinds)
-    left = rewrites.Stays(keys, one, None)(rows).to_pylist()
+    left = leaving.Stays(keys, one, None)(rows).to_pylist()
     assert left == [row for row in rows.to_pylist() if row not in keys.to_pylist()]
     assert len(left) == 7

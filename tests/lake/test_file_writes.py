@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from changeledger.kernels.arrow import INSTANT
 from changeledger.lake import catalog, iceberg, refs
 from changeledger.lake.file_writes import Writing, files_as_rows, files_in, require_distinct_names
-from changeledger.lake.rewrites import Ends
+from changeledger.lake.leaving import Ends
 from changeledger.lake.writes import Keys, TableChange, append, apply
 from changeledger.model.errors import ContractError
 from changeledger.spark.rows import SparkRows, Workers

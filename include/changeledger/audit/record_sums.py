@@ -78,8 +78,27 @@ def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
     return _entries(rows.column("source_position"), said)
 
 
-def of_read(records: pa.StructArray, received: pa.StringArray | None) -> pa.RecordBatch:
-    """`ENTRIES` of what was read. `received`: the source whose window has it; None: of another window."""
+def of_messages(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`ENTRIES` of messages that were read, by topic, partition and offset."""
+    topic, partition, offset = rows.columns
+    cells = [topic, partition, offset, pa.nulls(len(rows), pa.binary())]
+    numbers = pc.cast(partition, pa.string())
+    received = pc.binary_join_element_wise(topic, pc.binary_join_element_wise("[", numbers, "]", ""), "")
+    return _of_read(pa.StructArray.from_arrays(cells, fields=list(RECORD)), received)
+
+
+def of_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`ENTRIES` of rows of change tables that were read."""
+    return _of_read(rows.column("source_position"), rows.column("_instance"))
+
+
+def of_others(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`ENTRIES` of records that no source's window has: they are asked again, or have waited."""
+    return _of_read(rows.column("source_position"), None)
+
+
+def _of_read(records: pa.StructArray, received: pa.StringArray | None) -> pa.RecordBatch:
+    """`received`: the source whose window has it; None: of another window."""
     return _entries(records, READ, received)
 
 

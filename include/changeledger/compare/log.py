@@ -11,7 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.compare.reach import SLACK, Reach, micros_of, moment, within
-from changeledger.kernels.arrow import INSTANT, batch_of, by_name, column, flags_of, numbers, with_column
+from changeledger.kernels.arrow import (
+    INSTANT,
+    batch_of,
+    by_name,
+    column,
+    flags_of,
+    holding,
+    numbers,
+    with_column,
+)
 from changeledger.kernels.hashed import by
 from changeledger.model import change
 
@@ -160,3 +169,8 @@ def first_times(batch: pa.RecordBatch, ends: Sequence[bytes]) -> pa.RecordBatch:
 
 def least(rows: pa.Table, name: str) -> datetime | None:
     return moment(min((v for v in column(rows, name).to_pylist() if v is not None), default=None))
+
+
+def no_repairs(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Ledger rows that a source has sent: none that a proof has added."""
+    return rows.filter(pa.array(~holding(rows.column("flags"), change.REPAIRED)))

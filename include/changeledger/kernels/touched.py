@@ -89,6 +89,14 @@ def keys_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(cells, schema=schema)
 
 
+COMMITS: Final = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
+
+
+def commits(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`COMMITS` of ledger rows."""
+    return keys_touched(changes.select(["commit_lsn"]), COMMITS)
+
+
 def _each_once(rows: pa.RecordBatch) -> pa.RecordBatch:
     _, first = np.unique(order.codes(rows.columns, len(rows)), return_index=True)
     return rows.take(pa.array(first))

@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from changeledger.kernels.rows import Rows, chosen
 from changeledger.lake import catalog, iceberg, refs, scans
 from changeledger.lake.file_writes import FILES, Writing, commit, files_in
+from changeledger.lake.leaving import Ends
 from changeledger.lake.parallel import parallel_map
-from changeledger.lake.rewrites import Ends, Rewrite
+from changeledger.lake.rewrites import Rewrite
 from changeledger.model.change import literal, quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark.rows import Asked, as_spark
@@ -100,14 +102,21 @@ def _rewrite(change: TableChange) -> Rewrite | None:
 
 
 def _delete(change: TableChange, gone: Keys) -> None:
-    """MERGE. Of a join Spark passes over no file; of literal ends it does, where all keys are known."""
+    """MERGE. Of a join Spark passes over no file; of literal ends it does, where all keys are known.
+
+    Then each task also gets all keys, so that Spark need not shuffle the rows of the files.
+    """
     names = [name for name, _ in gone.columns]
     same = [f"t.{quoted(name)} = s.{quoted(name)}" for name in names]
+    rows = as_spark(gone.rows)
+    frame: DataFrame
     if len(gone.known) <= MOST_KEYS:
         same += [f"t.{bound}" for bound in between(gone.known, gone.columns)]
+        frame = F.broadcast(rows.workers.given(gone.known.select(names)).frame)
+    else:
+        frame = as_spark(chosen(rows, names)).frame
     if gone.ends is not None:
         same.append(gone.ends.sql)
-    frame: DataFrame = as_spark(chosen(gone.rows, names)).frame
     # The files are large, however small the window.
     for_small_data(frame.sparkSession, small=False)
     iceberg.delete(frame, change.table, change.branch, " AND ".join(same))

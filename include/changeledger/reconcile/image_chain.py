@@ -7,6 +7,7 @@ form (`kernels.equality`), the first change of a key that anything is known of, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,7 @@ from changeledger.kernels.arrow import (
     table_of,
     table_schema,
     taken,
+    with_column,
 )
 from changeledger.kernels.cells import KNOWN
 from changeledger.model import change
@@ -153,3 +155,11 @@ def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> 
         "before": display.images_as_texts(before, before_states, effects.before[at] >= 0, contract),
     }
     return table_of(by_name, BREAKS)
+
+
+def first_found(runs: Mapping[tuple[str, str], str], breaks: pa.RecordBatch) -> pa.RecordBatch:
+    """The breaks, each with the run that found it first. `runs`: by key, as JSON, and change."""
+    places = zip(breaks.column("key").to_pylist(), breaks.column("change_id").to_pylist(), strict=True)
+    own = breaks.column("window_id").to_pylist()
+    first = [runs.get(place, run) for place, run in zip(places, own, strict=True)]
+    return with_column(breaks, "window_id", pa.array(first, pa.string()))

@@ -6,7 +6,7 @@ row of an update has no id before it is joined, so these are two steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables import pairs
-from changeledger.kernels.arrow import batch_of, ledger_schema, table_of, table_schema, valid
+from changeledger.kernels.arrow import batch_of, ledger_schema, table_of, table_schema, valid, with_column
 from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -34,6 +34,8 @@ REPLACED: Final = "replaced"
 
 # What is said of a record that is no row of the ledger, and the record as it came.
 LEFT_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
+# How many such records there are by disposition.
+COUNTED: Final = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 REPLACED_COLUMNS: Final = table_schema(
     [
         pair
@@ -107,3 +109,29 @@ def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.Recor
     columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
     # NULL where nothing says it: where a record of no table stands.
     return batch_of({**columns, "window_id": window_id, "table": table}, LEFT_COLUMNS)
+
+
+def by_disposition(left: pa.RecordBatch) -> pa.RecordBatch:
+    """`COUNTED` of a batch."""
+    counted = pc.value_counts(left.column("disposition"))
+    return pa.RecordBatch.from_arrays(counted.flatten(), schema=COUNTED)
+
+
+def not_chosen(rows: pa.RecordBatch, tables: Sequence[str]) -> pa.RecordBatch:
+    """Records of these tables say that nobody asked for them. `tables`: in lower case."""
+    is_other = pc.and_(
+        pc.equal(rows.column("reason"), change.TABLE_NOT_IN_FEED),
+        pc.is_in(pc.utf8_lower(rows.column("detail")), pa.array(tables, pa.string())),
+    )
+    reason = pc.if_else(is_other.fill_null(False), change.TABLE_NOT_CHOSEN, rows.column("reason"))
+    return with_column(rows, "reason", reason)
+
+
+def expired(rows: pa.RecordBatch, late: Collection[tuple[str, int, int]]) -> pa.RecordBatch:
+    """Pending rows that are `late` (topic, partition and offset) are quarantined, with the reason for which
+    they waited."""
+    disposition = rows.column("disposition")
+    places = zip(*(rows.column("source_position").field(n).to_pylist() for n in range(3)), strict=True)
+    is_late = pa.array([place in late for place in places], pa.bool_())
+    is_expired = pc.and_(is_late, pc.equal(disposition, change.PENDING))
+    return with_column(rows, "disposition", pc.if_else(is_expired, change.QUARANTINED, disposition))

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from changeledger.compare import positions
+from changeledger.compare.log import no_repairs
 from changeledger.compare.reach import Reach
 from changeledger.compare.verdicts import FAULTS
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
-from changeledger.kernels.arrow import holding
 from changeledger.lake import catalog
 from changeledger.lake.parallel import parallel_map
-from changeledger.model import change
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
@@ -83,16 +81,12 @@ def _ledgers(spark: SparkSession, workers: Workers, feeds: Sequence[Feed]) -> di
     def of_feed(feed: Feed) -> dict[str, Stored]:
         tables = set(catalog.tables(feed.namespace))
         return {
-            table.lower(): replace(Stored.of(spark, workers, names.changes), only=(_no_repairs, "flags"))
+            table.lower(): replace(Stored.of(spark, workers, names.changes), only=(no_repairs, "flags"))
             for table, names in feed.names.items()
             if names.changes in tables
         }
 
     return dict(zip((f.feed for f in feeds), parallel_map(of_feed, feeds), strict=True))
-
-
-def _no_repairs(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.filter(pa.array(~holding(rows.column("flags"), change.REPAIRED)))
 
 
 def _faults(row: ComparisonRow) -> str:

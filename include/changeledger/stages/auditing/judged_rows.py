@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
 
 from changeledger.audit import columns, dispositions, ids, record_sums, repeated_halves, suspects
@@ -17,10 +16,12 @@ from changeledger.kernels.arrow import INSTANT, RECORD, row_type, table_schema
 from changeledger.kernels.hashed import Key, by
 from changeledger.kernels.rows import BatchKernel, Rows, together
 from changeledger.kernels.touched import (
+    COMMITS,
     HASHES,
     Among,
     HashesOf,
     Touched,
+    commits,
     keys_touched,
     known,
     sides_touched,
@@ -87,7 +88,9 @@ class JudgedRows:
         ctx = self.ctx
         entries: list[Rows] = []
         for raw in ctx.raws:
-            schema, kernel = (_READ_MESSAGE, _message_read) if raw == ctx.lake.raw else (_READ_ROW, _row_read)
+            is_messages = raw == ctx.lake.raw
+            schema = _READ_MESSAGE if is_messages else _READ_ROW
+            kernel = record_sums.of_messages if is_messages else record_sums.of_rows
             own = scans.scanned(ctx.workers, raw, scans.of_window(ctx.id), schema)
             entries.append(own.through(kernel, record_sums.ENTRIES))
         more = [input_records.asked_again(ctx, raw) for raw in ctx.raws]
@@ -95,7 +98,7 @@ class JudgedRows:
         for rows in more:
             if rows is not None:
                 carried = ctx.workers.of_spark(rows.select("source_position"), schema=_READ_RECORD)
-                entries.append(carried.through(_other_read, record_sums.ENTRIES))
+                entries.append(carried.through(record_sums.of_others, record_sums.ENTRIES))
         return together(entries)
 
     def changes(self, contract: Contract) -> Rows:
@@ -120,9 +123,9 @@ class JudgedRows:
             # All that is there is the run's.
             return Around(Where(AlwaysTrue(), AlwaysTrue()), nothing)
         placed = self._placed(contract)
-        commits = placed.through(published_changes.commits, published_changes.COMMITS)
+        places = placed.through(commits, COMMITS)
         own_ids = placed.through(suspects.ids_of_changes, HASHES).through(HashesOf(suspects.key), HASHES)
-        of_keys, of_commits, of_ids = self._keys(contract, placed).collected_with([commits, own_ids])
+        of_keys, of_commits, of_ids = self._keys(contract, placed).collected_with([places, own_ids])
         keys = Touched.of(of_keys)
         is_own, is_near = self._is_own, scans.are_near(keys)
         # By the condition files are passed over, by the hashes rows are found.
@@ -222,22 +225,6 @@ class JudgedRows:
 
 def _found_by(rows: Rows, key: Key, duplicates: Rows) -> tuple[Among, BooleanExpression]:
     """The kernel of rows that have the key of one of these; and where they stand, as the duplicates say."""
-    commits = duplicates.through(published_changes.commits, published_changes.COMMITS)
-    hashes, of_commits = rows.through(HashesOf(key), HASHES).collected_with([commits])
+    places = duplicates.through(commits, COMMITS)
+    hashes, of_commits = rows.through(HashesOf(key), HASHES).collected_with([places])
     return Among(key, known(hashes)), scans.are_near(Touched.of(of_commits))
-
-
-def _message_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    topic, partition, offset = rows.columns
-    cells = [topic, partition, offset, pa.nulls(len(rows), pa.binary())]
-    numbers = pc.cast(partition, pa.string())
-    received = pc.binary_join_element_wise(topic, pc.binary_join_element_wise("[", numbers, "]", ""), "")
-    return record_sums.of_read(pa.StructArray.from_arrays(cells, fields=list(RECORD)), received)
-
-
-def _row_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return record_sums.of_read(rows.column("source_position"), rows.column("_instance"))
-
-
-def _other_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return record_sums.of_read(rows.column("source_position"), None)

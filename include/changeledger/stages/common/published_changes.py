@@ -6,15 +6,7 @@ import pyarrow as pa
 
 from changeledger.kernels.arrow import ledger_schema, row_type
 from changeledger.kernels.rows import Rows, count, where
-from changeledger.kernels.touched import (
-    HASHES,
-    Among,
-    HashesOf,
-    Touched,
-    keys_touched,
-    known,
-    touched_schema,
-)
+from changeledger.kernels.touched import COMMITS, HASHES, Among, HashesOf, Touched, commits, known
 from changeledger.lake import scans
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -28,7 +20,6 @@ _OWN = (
     ("change_id", pa.string()), ("paired_change_id", pa.string()),
     ("sort_key", pa.binary()), ("commit_lsn", pa.binary()),
 )  # fmt: skip
-COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
 
 
 def placed_schema(contract: Contract) -> pa.Schema:
@@ -52,8 +43,3 @@ def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -
     if not count(placed):
         return nothing
     return scans.scanned(ctx.workers, table, near, ledger_schema(contract), main, among)
-
-
-def commits(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`COMMITS` of ledger rows."""
-    return keys_touched(changes.select(["commit_lsn"]), COMMITS)

@@ -12,15 +12,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from sqlalchemy import Select
 
 from changeledger.config.connection import Connection
 from changeledger.control import SourceMark
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
-from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
+from changeledger.dialects.tables.raw import BY_INSTANCE, AsRaw, RawTable, all_numbered, by_instance
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kernels.rows import together
 from changeledger.lake import catalog, iceberg, writes
@@ -78,9 +76,6 @@ def _resolve(
 
 # A large value, such as of varchar(max), has about so many bytes.
 _LARGE = 64 << 10
-
-
-_COUNTED = pa.schema([("instance", pa.string()), ("rows", pa.int64())])
 
 
 class _Asked(NamedTuple):
@@ -162,11 +157,6 @@ class _WindowTables:
         writes.replace_window(numbered, name, ctx.id, since)
         log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
         received = Counter[str]()
-        for row in numbered.through(_by_instance, _COUNTED).collected().to_pylist():
+        for row in numbered.through(by_instance, BY_INSTANCE).collected().to_pylist():
             received[row["instance"]] += row["rows"]
         return [asked_table.read(received[asked_table.of.instance]) for asked_table in asked]
-
-
-def _by_instance(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """How many rows each change table has."""
-    return pa.RecordBatch.from_arrays(pc.value_counts(rows.column("_instance")).flatten(), schema=_COUNTED)

@@ -9,18 +9,17 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from changeledger.kernels.arrow import table_schema, with_column
+from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Rows, count, together
 from changeledger.lake import catalog, iceberg, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
+from changeledger.reconcile import image_chain
 from changeledger.reconcile.buckets import BREAKS
 from changeledger.stages.common.context import StageContext
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
-# Of a break: the key, as JSON, and the change.
-Place = tuple[str, str]
 
 
 class Rebuilt(NamedTuple):
@@ -78,12 +77,4 @@ def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
         if rebuilt.since is not None:
             same += f" AND t.sort_key >= X'{rebuilt.since.hex()}'"
         iceberg.delete(rows, ctx.lake.image_chain_breaks, ctx.branch, same)
-    return rebuilt.outputs[BREAKS].through(partial(_first_found, runs), _SCHEMA)
-
-
-def _first_found(runs: Mapping[Place, str], breaks: pa.RecordBatch) -> pa.RecordBatch:
-    """The breaks, each with the run that found it first."""
-    places = zip(breaks.column("key").to_pylist(), breaks.column("change_id").to_pylist(), strict=True)
-    own = breaks.column("window_id").to_pylist()
-    first = [runs.get(place, run) for place, run in zip(places, own, strict=True)]
-    return with_column(breaks, "window_id", pa.array(first, pa.string()))
+    return rebuilt.outputs[BREAKS].through(partial(image_chain.first_found, runs), _SCHEMA)

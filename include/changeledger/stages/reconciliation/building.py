@@ -23,7 +23,7 @@ from changeledger.kernels.rows import (
 )
 from changeledger.kernels.touched import Touched
 from changeledger.lake import conditions, scans, writes
-from changeledger.lake.rewrites import Ends
+from changeledger.lake.leaving import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames

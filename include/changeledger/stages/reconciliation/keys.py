@@ -16,16 +16,18 @@ from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BatchKernel, Rows, as_batch, chosen, together
 from changeledger.kernels.touched import (
+    COMMITS,
     HASHES,
     Among,
     HashesOf,
     Touched,
+    commits,
     known,
     sides_touched,
     touched_schema,
 )
 from changeledger.lake import conditions, scans
-from changeledger.lake.rewrites import Ends
+from changeledger.lake.leaving import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import buckets, selection
@@ -68,8 +70,8 @@ class Keys:
         ends = chosen(placed, _SORT_KEY.names).through(touched.ends, _SORT_KEY)
         joined = placed.through(selection.joined, placed.schema)
         ids = joined.through(selection.ids, selection.IDS)
-        commits = joined.through(published_changes.commits, published_changes.COMMITS)
-        of_keys, of_ends, of_ids, of_commits = keys.collected_with([ends, ids, commits])
+        places = joined.through(commits, COMMITS)
+        of_keys, of_ends, of_ids, of_commits = keys.collected_with([ends, ids, places])
         return _Changes(Touched.of(of_keys), pc.min(of_ends.column(0)).as_py(), of_ids, of_commits)
 
     def _history(self, where: BooleanExpression, among: BatchKernel, schema: pa.Schema) -> Rows:
