@@ -59,7 +59,7 @@ setup-bench:
 	@scripts/bootstrap spark kafka bench
 
 setup-test:
-	@scripts/bootstrap spark spark-s3 s3 rest kafka debezium
+	@scripts/bootstrap spark spark-s3 s3 rest kafka debezium yarn
 
 # After a deliberate change of include/changeledger/jars/ivy.xml: write jars.sha256 beside it again, to be read in the diff.
 lock-jars:

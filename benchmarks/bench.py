@@ -96,7 +96,8 @@ class Bench:
 
     def make(self, what: str) -> Result:
         """`make demo` or `make test`, with what they need installed before."""
-        needed = ("spark", "kafka") if what == "demo" else ("spark", "kafka", "debezium")
+        more = () if what == "demo" else ("spark-s3", "s3", "rest", "debezium", "yarn")
+        needed = ("spark", "kafka", *more)
         subprocess.run([PROJECT / "scripts" / "bootstrap", *needed], cwd=PROJECT, check=True)
         measurement = measured(["make", what], HOME / f"make-{what}.log", whole=f"make {what}")
         return Result(measurement)

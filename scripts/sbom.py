@@ -19,10 +19,11 @@ _WHAT = {
     "s3": "the S3 server of demo and tests, never part of an installation",
     "rest": "the REST catalog of demo and tests, never part of an installation",
     "debezium": "the engine of integration tests, never part of an installation",
+    "yarn": "the resource and node manager of integration tests, never part of an installation",
     "bench": "Spark's Kafka source, for the benchmarks, never part of an installation",
     "pyspark": "in pyspark's wheel, on Spark's class path",
 }
-_FOR_TESTS = {"s3", "rest", "kafka", "debezium", "bench"}
+_FOR_TESTS = {"s3", "rest", "kafka", "debezium", "yarn", "bench"}
 
 
 def document(dependencies: Sequence[Component]) -> dict[str, Any]:

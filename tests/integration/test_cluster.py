@@ -27,8 +27,10 @@ from sourcelab import sqlserver_cdc
 from sourcelab.children import Child
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
-from sourcelab.standalone import Master, Worker, authenticated, python_of_workers
+from sourcelab.standalone import Master, Worker, python_of_workers
 from sourcelab.tables import ORDERS
+from sourcelab.yarn import Yarn
+from tests.conftest import JARS
 from tests.integration.line import cdc_feed, run
 from tests.lake_states import session_of
 
@@ -65,6 +67,20 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
+@pytest.fixture(scope="module")
+def expected(
+    spark: SparkSession, source: Postgres, log: Log, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
+    """What this process publishes, without a cluster."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CHANGELEDGER_HOME", str(tmp_path_factory.mktemp("local")))
+        local = session_of(spark, Settings())
+        run(local, cdc_feed(FEED, source, patch, tables=[{"table": TABLE}]), OVER)
+        rows = published(local)
+    assert len(rows["current"]) == len(log.final_rows(ORDERS))
+    return rows
+
+
 # All stages in one application: its executors start once.
 DRIVER = """
 import sys
@@ -74,6 +90,7 @@ from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.model.window import Window
 from changeledger.spark.session import spark_session
+from tests.conftest import JARS
 from tests.integration.line import STAGES
 
 start, end = map(datetime.fromisoformat, sys.argv[2:4])
@@ -89,7 +106,9 @@ for stage in STAGES:
 class Submitted(Child):
     """A lake of its own with the feed, whose stages are submitted to the cluster at `master`."""
 
-    def __init__(self, home: Path, master: str, source: Postgres, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, home: Path, master: Master | Yarn, source: Postgres, patch: pytest.MonkeyPatch
+    ) -> None:
         feeds, conf, driver = home / "feeds", home / "conf", home / "driver.py"
         for folder in (feeds, conf):
             folder.mkdir(parents=True)
@@ -107,18 +126,18 @@ class Submitted(Child):
         # As an installation does it: not the test's own settings, but those of the machine that submits.
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
-            f"spark.ui.enabled false\n{authenticated(SECRET)}"
+            "spark.ui.enabled false\n"
             # Driver and executors end before a thorough compiler pays.
             f"spark.driver.extraJavaOptions {_QUICK}\nspark.executor.extraJavaOptions {_QUICK}\n"
-            f"{as_properties(SMALL_DATA)}"
+            f"{as_properties(SMALL_DATA)}{master.defaults}"
         )
         command = [
-            str(Path(sys.executable).with_name("spark-submit")), "--master", master,
+            str(Path(sys.executable).with_name("spark-submit")), "--master", master.url,
             "--jars", ",".join(jars(self.settings)), str(driver),
             FEED, OVER.start.isoformat(), OVER.end.isoformat(), str(self._done),
         ]  # fmt: skip
         python = {"PYTHONPATH": f"{PROJECT}/include:{PROJECT}", "PYSPARK_DRIVER_PYTHON": sys.executable}
-        environment = {**os.environ, **python, "SPARK_CONF_DIR": str(conf)}
+        environment = {**os.environ, **python, **master.environment, "SPARK_CONF_DIR": str(conf)}
         super().__init__("spark-submit", command, environment, home / "driver.log")
 
     @property
@@ -203,18 +222,13 @@ def test_what_is_lost_in_each_stage_changes_nothing(
     spark: SparkSession,
     source: Postgres,
     python: Path,
-    log: Log,
+    expected: dict[str, list[str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In each stage an executor or a worker; which of them is another choice at each run."""
     losses = {stage: choice(("executor", "worker")) for stage in STAGES_WITH_TASKS}
     print(losses)
-    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "local"))
-    local = session_of(spark, Settings())
-    tables = [{"table": TABLE}]
-    run(local, cdc_feed(FEED, source, monkeypatch, tables=tables), OVER)
-    expected = published(local)
     with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
         master = stack.enter_context(Master(tmp_path, "master", python, SECRET))
 
@@ -226,7 +240,7 @@ def test_what_is_lost_in_each_stage_changes_nothing(
         begun: list[Future[None]] = []
         for number in range(2):
             begin(number)
-        with Submitted(tmp_path / "cluster", master.url, source, monkeypatch) as submitted:
+        with Submitted(tmp_path / "cluster", master, source, monkeypatch) as submitted:
             for number, (stage, what) in enumerate(losses.items(), 2):
                 lose(submitted, stage, what, workers)
                 if what == "worker":
@@ -238,6 +252,22 @@ def test_what_is_lost_in_each_stage_changes_nothing(
         assert re.search(r"Starting task \d+\.1 ", submitted.text), "what was lost has begun again"
         dead = [*losses.values()].count("worker")
         assert sorted(master.workers()) == ["ALIVE", "ALIVE", *["DEAD"] * dead]
-    on_cluster = published(session_of(spark, submitted.settings))
-    assert on_cluster == expected
-    assert len(on_cluster["current"]) == len(log.final_rows(ORDERS))
+    assert published(session_of(spark, submitted.settings)) == expected
+
+
+def test_yarn(
+    spark: SparkSession,
+    source: Postgres,
+    python: Path,
+    expected: dict[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    with (
+        Yarn(JARS.parent, tmp_path) as yarn,
+        Submitted(tmp_path / "on_yarn", yarn, source, monkeypatch) as submitted,
+    ):
+        finished(submitted)
+    assert re.search(r"YarnScheduler: Adding task set", submitted.text)
+    assert published(session_of(spark, submitted.settings)) == expected

@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 _HERE: Final = Path(__file__).parent
 IVY_XML: Final = _HERE / "ivy.xml"
 LOCK: Final = _HERE / "jars.sha256"
-CONFIGURATIONS: Final = ("spark", "spark-s3", "s3", "rest", "kafka", "debezium", "bench")
+CONFIGURATIONS: Final = ("spark", "spark-s3", "s3", "rest", "kafka", "debezium", "yarn", "bench")
 _CLASSIFIER: Final = "{http://ant.apache.org/ivy/maven}classifier"
 Checksums = dict[str, str]
 """`<configuration>/<file>` → SHA-256 in hex; the format of `sha256sum`, so that it can be checked by hand."""

@@ -1,0 +1,66 @@
+"""Hadoop's YARN: a resource manager and a node manager in one process, from their jars."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+from sourcelab.process import Service, ServiceError
+from sourcelab.services import java
+
+_JVM = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+)
+
+
+def _jars_of_spark() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "jars"
+
+
+class Yarn(Service):
+    """Who submits to the master `yarn` finds it by `HADOOP_CONF_DIR`."""
+
+    name = "yarn"
+    url = "yarn"
+
+    def __init__(self, jars: Path, home: Path) -> None:
+        """`jars`: the folder of all the project's jars."""
+        super().__init__(home)
+        self.jars = jars.absolute() / "yarn"
+        self.conf = self.home / "conf"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"HADOOP_CONF_DIR": str(self.conf)}
+
+    @property
+    def defaults(self) -> str:
+        """Lines of spark-defaults.conf where programs are submitted.
+
+        Without them Spark copies all its jars at each start.
+        """
+        return f"spark.yarn.jars local:{_jars_of_spark()}/*\nspark.yarn.stagingDir {self.home}/data\n"
+
+    def prepare(self) -> None:
+        if not list(self.jars.glob("*.jar")):
+            raise ServiceError(f"there are no jars in {self.jars}", "run `make test`, which fetches them")
+        self.clean()
+        for folder in (self.conf, self.home / "data"):
+            folder.mkdir(exist_ok=True)
+
+    def run(self) -> None:
+        classes = f"{self.jars}/*:{_jars_of_spark()}/*"
+        source = Path(__file__).with_name("Yarn.java")
+        self.launch_until("YARN started", [java(), *_JVM, "-cp", classes, str(source), str(self.conf)])
+
+    def clean(self) -> None:
+        """`target` is where it keeps the files of its applications."""
+        for folder in ("conf", "data", "target"):
+            shutil.rmtree(self.home / folder, ignore_errors=True)
