@@ -7,6 +7,7 @@ import numpy as np
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, column, numbers, taken, valid
 from changeledger.model import change
+from changeledger.reconcile.effects import SEED
 from changeledger.reconcile.ordered import OrderedEffects
 
 UNKNOWN = np.iinfo(np.int64).min
@@ -30,6 +31,21 @@ def begin_times(sequence: OrderedEffects) -> Indices:
     latest = np.where(is_read, _of_next(of_changes, is_read, sequence), _NEVER)
     times = np.minimum(np.where(is_read, committed, begins), latest)
     return order.running_max(times, sequence.is_first)
+
+
+def outdated(sequence: OrderedEffects) -> Indices:
+    """The published rows of snapshots that may begin at another time now, for a change behind them is new.
+
+    The interval in front of one ends when it is published to begin. One that does not begin when it was read
+    does so because of its neighbours, which may be rows of snapshots, too.
+    """
+    is_shown = sequence.effects.is_a(change.SNAPSHOT)[sequence.at]
+    places = (sequence.effects.origin[sequence.at] == SEED) & is_shown & sequence.is_followed
+    if not places.any():
+        return np.flatnonzero(places)
+    published, read = (_micros(sequence, name) for name in ("valid_from", "committed_at"))
+    is_early = _of_next(published, is_shown, sequence) < published
+    return np.flatnonzero(places & ((published != read) | is_early))
 
 
 def _micros(sequence: OrderedEffects, name: str) -> Indices:

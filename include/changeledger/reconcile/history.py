@@ -138,7 +138,8 @@ def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
     that no published interval can stand on.
 
     What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
-    window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`).
+    window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`). Or a
+    snapshot's row begins at another time than it is published to begin (`begin_times`).
     """
     origin, number = ordered.effects.origin[ordered.at], ordered.key_number
     is_new = origin == CHANGED
@@ -147,7 +148,9 @@ def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
     is_late = np.isin(origin, (SEED, MARK)) & (earlier > 0)
     is_again = np.bincount(number, weights=is_late | (origin == FORCED), minlength=1) > 0
     is_effect = ~np.isin(origin, (MARK, FORCED))
-    parted = np.flatnonzero(is_effect)[_is_parted(ordered.only(is_effect))]
+    of_effects = ordered.only(is_effect)
+    places = np.concatenate((_is_parted(of_effects), begin_times.outdated(of_effects)))
+    parted = np.flatnonzero(is_effect)[places]
     is_again[number[parted]] = True
     is_new = np.isin(origin, (CHANGED, FORCED))
     is_new[parted] = True
