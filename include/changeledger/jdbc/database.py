@@ -78,7 +78,18 @@ class JdbcDatabase:
         return jdbc_times.read_back(together, held) if held else together
 
     def _frame(self, spark: SparkSession, query: Select[Any]) -> DataFrame:
-        frame: DataFrame = self._reader(spark).option("query", self.sql(query)).load()
+        reader = (
+            spark.read.format("jdbc")
+            .option("url", self._url())
+            .option("driver", self._driver)
+            .option("fetchsize", _FETCH_ROWS)
+            # SQL Server's datetime types have no zone, and get none on the way.
+            .option("preferTimestampNTZ", "true")
+            .option("query", self.sql(query))
+        )
+        if self._first:
+            reader = reader.option("sessionInitStatement", self._first)
+        frame: DataFrame = reader.options(**self._properties()).load()
         return frame
 
     def count(self, queries: Sequence[Select[Any]]) -> int:
@@ -95,19 +106,6 @@ class JdbcDatabase:
 
     def sql(self, query: Select[Any]) -> str:
         return str(query.compile(dialect=self._dialect, compile_kwargs={"literal_binds": True}))
-
-    def _reader(self, spark: SparkSession) -> Any:
-        reader = (
-            spark.read.format("jdbc")
-            .option("url", self._url())
-            .option("driver", self._driver)
-            .option("fetchsize", _FETCH_ROWS)
-            # SQL Server's datetime types have no zone, and get none on the way.
-            .option("preferTimestampNTZ", "true")
-        )
-        if self._first:
-            reader = reader.option("sessionInitStatement", self._first)
-        return reader.options(**self._properties())
 
     @property
     def _first(self) -> str:

@@ -13,6 +13,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 from changeledger.config.feed import Feed
 from changeledger.lake import catalog
 from changeledger.lake.conditions import is_equal
+from changeledger.state import lake_counts
 
 # Records that a page counts.
 MOST: Final = 200_000
@@ -68,11 +69,7 @@ def summary_of(feed: Feed, windows: Collection[str]) -> tuple[Quarantine, int]:
 
 
 def _rows(feed: Feed, most: int | None) -> pa.Table:
-    names = "table", "reason", "window_id"
-    table = catalog.found(feed.lake.quarantine)
-    if table is None:
-        return pa.schema([(name, pa.string()) for name in names]).empty_table()
-    return table.scan(selected_fields=names, limit=most).to_arrow()
+    return lake_counts.columns(feed.lake.quarantine, "table", "reason", "window_id", most=most)
 
 
 def _groups(rows: pa.Table) -> tuple[Group, ...]:
