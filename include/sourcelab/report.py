@@ -131,7 +131,7 @@ class _Reader:
         }
         for table in self.log.tables:
             tables[table.full_name].is_truth = rows[table.full_name] == self.log.final_rows(table)
-        audits = self.control.audits.of_window(self.feed.feed, self.window)
+        audits = self.control.audits.of_window(self.feed.feed, self.window.id)
         release = self.control.releases.of_window(self.feed.feed, self.window)
         assert release is not None, "looked up before"
         broken = [f"{audit.table}: {audit.rule}" for audit in audits if not audit.success]

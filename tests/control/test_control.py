@@ -209,7 +209,7 @@ class TestWindows:
         assert not again.released
 
     def test_an_unknown_window(self, store: ControlStore) -> None:
-        assert store.windows.row(FEED, hour(0)) is None
+        assert store.windows.row(FEED, hour(0).id) is None
 
     def test_opened_at_once_all_read_the_same(self, store: ControlStore) -> None:
         rows = at_once(8, lambda index: store.windows.open(FEED, hour(0), None, lsn(index)).to_position)
@@ -230,7 +230,7 @@ class TestReleases:
             False,
         )
         assert store.windows.position(FEED) == lsn(5)
-        window = store.windows.row(FEED, hour(0))
+        window = store.windows.row(FEED, hour(0).id)
         assert window is not None
         assert window.released
 
@@ -372,7 +372,9 @@ class TestMaskEvidence:
 class TestAudits:
     def test_a_new_attempt_replaces_the_old_one(self, store: ControlStore) -> None:
         def saved() -> list[tuple[str, bool, int]]:
-            return [(row.rule, row.success, row.violations) for row in store.audits.of_window(FEED, hour(0))]
+            return [
+                (row.rule, row.success, row.violations) for row in store.audits.of_window(FEED, hour(0).id)
+            ]
 
         built = BuiltSnapshots("branch", {"t": 1})
         verdicts = [AuditResult("t", "a", False, 2**40, {"rows": [1]}), AuditResult("t", "b", True, 0, {})]
@@ -387,7 +389,7 @@ class TestAudits:
         passed(store, hour(0), {"t": 1}, lsn(5))
         store.windows.begin_stage(FEED, hour(0), stage)
         assert store.windows.stage(FEED, hour(0), "audit") is None
-        assert store.audits.of_window(FEED, hour(0)) == []
+        assert store.audits.of_window(FEED, hour(0).id) == []
         with pytest.raises(StageOrderError, match="it was not run"):
             store.releases.commit(FEED, hour(0), {"t": 1}, {}, lsn(5))
 

@@ -26,7 +26,7 @@ def three(store: ControlStore) -> None:
 
 
 def statuses(store: ControlStore, *windows: Window) -> list[str]:
-    rows = [store.windows.row(FEED, window) for window in windows]
+    rows = [store.windows.row(FEED, window.id) for window in windows]
     return [row.status for row in rows if row is not None]
 
 
@@ -56,7 +56,7 @@ def test_a_window_taken_back_is_resolved_anew_and_released_again(store: ControlS
     three(store)
     store.rollbacks.commit(FEED, 1, {"t": 0}, ASKED)
     assert release(store, FEED, [], hour(2), {"t": 9}, position=lsn(7)) == 5
-    row = store.windows.row(FEED, hour(2))
+    row = store.windows.row(FEED, hour(2).id)
     assert row is not None
     assert (row.status, row.from_position, row.to_position) == ("released", lsn(1), lsn(7))
     assert standing(store.releases.of_feed(FEED)) == {1, 4, 5}

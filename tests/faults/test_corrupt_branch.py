@@ -177,7 +177,7 @@ def test_the_rules_fail(
     corrupt(session, feed, built.over, by_table)
     with pytest.raises(AuditFailed) as failed:
         audit.run(session, feed, built.over)
-    verdicts = {(row.table, row.rule): row for row in control().audits.of_window(feed.feed, built.over)}
+    verdicts = {(row.table, row.rule): row for row in control().audits.of_window(feed.feed, built.over.id)}
     page = docs_index(Settings().data_docs, feed.feed, built.over)
     results = "\n".join(file.read_text("utf-8") for file in page.parent.glob("results/**/*.json"))
     for table, rule in by_table.items():
@@ -193,7 +193,7 @@ def test_nothing_fails_without_a_fault(
     session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
     feed = feed_of(built.source, monkeypatch)
     audit.run(session, feed, built.over)
-    rows = control().audits.of_window(feed.feed, built.over)
+    rows = control().audits.of_window(feed.feed, built.over.id)
     for table in TABLES:
         assert {row.rule for row in rows if row.table == table} == set(TABLE_RULES)
     assert [row.rule for row in rows if not row.success] == ["source_is_read_on"]

@@ -240,7 +240,7 @@ def test_another_try_publishes_at_once(
     judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both find the pointer without the release, and both write it."""
-    asked = Windows.row_of_id
+    asked = Windows.row
 
     def beside(windows: Windows, *of: Any) -> Any:
         """What a try asks between looking at the pointer and writing it: meanwhile the other one writes."""

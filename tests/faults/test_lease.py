@@ -96,7 +96,7 @@ def test_one_job_takes_the_lease_once(jobs: Jobs, folder: Path) -> None:
     labels = [effect["label"] for effect in job.written() if effect["kind"] == "control"]
     assert labels[0] == "insert leases"
     assert labels.count("insert leases") == 1, labels
-    assert store(folder).windows.row(FEED, HOUR) is not None
+    assert store(folder).windows.row(FEED, HOUR.id) is not None
 
 
 def test_a_process_whose_lease_has_run_out_ends(jobs: Jobs, folder: Path) -> None:
@@ -123,7 +123,7 @@ def test_it_writes_nothing_once_another_process_has_the_lease(jobs: Jobs, folder
     job.go_on()
     assert job.wait() == exit_codes.HELD, job.printed
     assert "has lost its lease" in job.printed
-    assert other.windows.row(FEED, HOUR) is None
+    assert other.windows.row(FEED, HOUR.id) is None
     held = other.leases.of_feed(FEED)
     assert held is not None
     assert (held.holder, held.token) == (holder, token), "what the other one holds stays"

@@ -128,7 +128,10 @@ def test_a_release_that_was_not_completed(
     first = window()
     run(spark, feed, first, (*BUILD, audit))
     control = ControlStore(Settings().control_url)
-    stored, judged = control.windows.row(feed.feed, first), control.windows.stage(feed.feed, first, "audit")
+    stored, judged = (
+        control.windows.row(feed.feed, first.id),
+        control.windows.stage(feed.feed, first, "audit"),
+    )
     assert stored is not None
     assert judged is not None
     control.releases.commit(feed.feed, first, judged.tables, {}, stored.to_position)
@@ -201,7 +204,7 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     assert bytes(found["commit_lsn"]) == lsn
     control = ControlStore(Settings().control_url)
     broken = [
-        (a.table, a.rule, a.violations) for a in control.audits.of_window(feed.feed, over) if not a.success
+        (a.table, a.rule, a.violations) for a in control.audits.of_window(feed.feed, over.id) if not a.success
     ]
     # The rule beside it says that this source, of 2024, stands still.
     assert [found for found in broken if found[1] != "source_is_read_on"] == [
@@ -222,7 +225,9 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
         )
     again = window()
     run(lake, feed, again)
-    broken = {audited.rule for audited in control.audits.of_window(feed.feed, again) if not audited.success}
+    broken = {
+        audited.rule for audited in control.audits.of_window(feed.feed, again.id) if not audited.success
+    }
     assert broken <= {"source_is_read_on"}
     assert key not in {row["id"] for row in stored_rows(lake_name(feed, "dbo.customers"))}
     assert len(stored_rows(feed.lake.image_chain_breaks)) == 1

@@ -181,7 +181,7 @@ def test_the_beginning_was_removed(spark: SparkSession, kafka: KafkaBroker, topi
     run(spark, feed, over, (extract, normalize, reconcile, audit))
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 4, 4, before=2)]
     verdicts = {
-        row.rule: row for row in ControlStore(Settings().control_url).audits.of_window(feed.feed, over)
+        row.rule: row for row in ControlStore(Settings().control_url).audits.of_window(feed.feed, over.id)
     }
     assert verdicts["source_complete"].success
     late = verdicts["source_from_its_beginning"]

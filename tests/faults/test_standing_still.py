@@ -87,7 +87,7 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
     assert (state.read, state.end, state.behind, state.why) == ("1", "4", 3, OPEN_TRANSACTION)
     assert len(status.late) == 1
     assert status.late[0].startswith(f"{topic}[0]: 3 records behind the end, since ")
-    rule = {row.rule: row for row in control.audits.of_window(feed.feed, over)}["source_is_read_on"]
+    rule = {row.rule: row for row in control.audits.of_window(feed.feed, over.id)}["source_is_read_on"]
     assert (rule.success, rule.violations, rule.detail["stops"]) == (False, 1, False)
     producer.abort_transaction(_SECONDS)
     over = extracted(spark, feed)

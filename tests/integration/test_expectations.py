@@ -84,7 +84,7 @@ def judge(spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest
         except AuditFailed as failed:
             error = failed
         control = ControlStore(Settings().control_url)
-        rows = {row.rule: row for row in control.audits.of_window(feed.feed, over) if row.table == TABLE}
+        rows = {row.rule: row for row in control.audits.of_window(feed.feed, over.id) if row.table == TABLE}
         docs = docs_index(Settings().data_docs, feed.feed, over).parent
         return (
             error,

@@ -156,12 +156,12 @@ def test_what_nobody_needs_goes(
     assert runs.pop(first.id) == 1, "what may be read again"
     assert runs.keys() == {last.id}, "the newest release's"
     assert {folder.name for folder in docs.iterdir()} == {last.id}
-    assert (control.audits.of_window(feed.feed, first), control.sources.reads(feed.feed, first.id)) == (
+    assert (control.audits.of_window(feed.feed, first.id), control.sources.reads(feed.feed, first.id)) == (
         [],
         [],
     )
-    assert control.audits.of_window(feed.feed, last)
-    stored = control.windows.row(feed.feed, first)
+    assert control.audits.of_window(feed.feed, last.id)
+    stored = control.windows.row(feed.feed, first.id)
     assert stored is not None
     assert stored.released, "it is not run again"
     newest = control.releases.latest(feed.feed)

@@ -153,7 +153,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     assert extract.run(without_spark, feed, idle(dry_run=True)) is False
     over = idle()
     assert extract.run(without_spark, feed, over) is False
-    stored = control().windows.row(feed.feed, over)
+    stored = control().windows.row(feed.feed, over.id)
     assert stored is not None
     assert stored.status == "empty"
     assert control().windows.reached(feed.feed) == over.end
@@ -163,7 +163,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     trial = asked(dry_run=True, run="manual__1")
     run(lake, feed, trial, (*BUILD, audit))
-    stored = control().windows.row(feed.feed, trial)
+    stored = control().windows.row(feed.feed, trial.id)
     assert stored is not None
     assert stored.request.dry_run
     with pytest.raises(StageOrderError, match="dry run"):
@@ -197,7 +197,7 @@ def test_rules_let_pass_for_a_reason(
     assert release.counts["tolerated"] == [
         [f"feed {feed.feed}", "quarantine_limit", 1, "row 10000 is a test of theirs"]
     ]
-    stored = control().windows.row(feed.feed, excused)
+    stored = control().windows.row(feed.feed, excused.id)
     assert stored is not None
     assert stored.request.reason == "row 10000 is a test of theirs"
     # Read again: it cannot be read yet, and is still there once.

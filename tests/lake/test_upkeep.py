@@ -90,7 +90,10 @@ def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
     assert control.upkeep.violated_windows(FEED.feed) == [one.id, two.id]
     control.upkeep.forget_built(FEED.feed, [one.id])
     assert control.upkeep.branches_of(FEED.feed, [one.id, two.id]) == {f"{two.branch}_1"}
-    assert (len(control.audits.of_window(FEED.feed, one)), len(control.sources.reads(FEED.feed, one.id))) == (
+    assert (
+        len(control.audits.of_window(FEED.feed, one.id)),
+        len(control.sources.reads(FEED.feed, one.id)),
+    ) == (
         1,
         1,
     )
@@ -100,7 +103,7 @@ def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
         [],
     )
     assert control.upkeep.violated_windows(FEED.feed) == []
-    assert control.windows.row(FEED.feed, one) is not None, "that it was opened is kept"
+    assert control.windows.row(FEED.feed, one.id) is not None, "that it was opened is kept"
 
 
 def test_an_erased_release_and_its_note(control: ControlStore) -> None:

@@ -301,12 +301,12 @@ def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:
     trial = HOUR.model_copy(update={"request": asked})
     assert trial.id == HOUR.id
     control.windows.open(FEED, trial, {}, {})
-    stored = control.windows.row(FEED, HOUR)
+    stored = control.windows.row(FEED, HOUR.id)
     assert stored is not None
     assert stored.request == asked
     assert json.dumps(stored.asked) == '{"mode": "window", "dry_run": true, "run": "manual__1"}'
     control.windows.keep_request(FEED, HOUR)
-    stored = control.windows.row(FEED, HOUR)
+    stored = control.windows.row(FEED, HOUR.id)
     assert stored is not None
     assert not stored.request.dry_run
 

@@ -84,7 +84,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
 
 @router.get("/windows/{window_id}")
 def window(request: Request, feed: TheFeed, control: Control, window_id: str) -> HTMLResponse:
-    row = control.windows.row_of_id(feed.feed, window_id)
+    row = control.windows.row(feed.feed, window_id)
     failure = control.failures.of_feed(feed.feed)
     is_failure = failure is not None and failure.window_id == window_id
     if row is None and not is_failure:

@@ -37,10 +37,7 @@ class Audits(Part):
                 AuditRow(feed=feed, window_id=window.id, at=at, **verdict._asdict()) for verdict in verdicts
             )
 
-    def of_window(self, feed: str, window: Window) -> list[AuditRow]:
-        return self.of_window_id(feed, window.id)
-
-    def of_window_id(self, feed: str, window_id: str) -> list[AuditRow]:
+    def of_window(self, feed: str, window_id: str) -> list[AuditRow]:
         with self._transaction() as session:
             return audits_of(session, feed, window_id)
 

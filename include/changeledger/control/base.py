@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import func, select
+from sqlalchemy import Executable, Select, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,7 @@ _upgraded = cache(upgrade)
 _PROCESS = uuid4().hex
 # Databases take so many parameters in a statement.
 _AT_ONCE = 500
+Of = TypeVar("Of")
 
 
 class Transactions:
@@ -65,6 +66,23 @@ class Part:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transaction, self._writing = transactions.any, transactions.writing
+
+    def _get(self, table: type[Of], key: object) -> Of | None:
+        with self._transaction() as session:
+            return session.get(table, key)
+
+    def _first(self, query: Select[Of]) -> Of | None:
+        with self._transaction() as session:
+            return session.scalar(query.limit(1))
+
+    def _all(self, query: Select[Of]) -> list[Of]:
+        with self._transaction() as session:
+            return list(session.scalars(query))
+
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        """Of a query of several columns."""
+        with self._transaction() as session:
+            return session.execute(query).all()
 
 
 def lost(feed: str, held: LeaseRow | None) -> LeaseLost:

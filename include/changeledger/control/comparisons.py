@@ -82,10 +82,8 @@ class Comparisons(Part):
         query = select(of.id, of.from_lsn, of.to_lsn).where(
             *_of_pair(row.database, row.reference, row.feed), of.table == row.table, of.id != row.id
         )
-        with self._transaction() as session:
-            return [
-                id for id, *part in session.execute(query) if _is_within(part, (row.from_lsn, row.to_lsn))
-            ]
+        whole = row.from_lsn, row.to_lsn
+        return [id for id, *part in self._rows(query) if _is_within(part, whole)]
 
     def disagreements(self, database: str) -> list[ComparisonRow]:
         """Comparisons that found too much and that nobody has resolved or accepted, the oldest first."""
@@ -108,8 +106,7 @@ class Comparisons(Part):
         return self._comparisons(of.database == database, *(() if since is None else (of.at >= since,)))
 
     def of_id(self, id: str) -> ComparisonRow | None:
-        with self._transaction() as session:
-            return session.get(ComparisonRow, id)
+        return self._get(ComparisonRow, id)
 
     def last(
         self, database: str, pair: tuple[str, str] | None = None
@@ -129,11 +126,8 @@ class Comparisons(Part):
         query = select(of.reference, of.feed, of.outcome, func.max(of.at))
         query = query.where(of.id.in_(standing_comparisons(databases, *where)))
         pairs: dict[tuple[str, str], list[tuple[str, datetime]]] = {}
-        with self._transaction() as session:
-            for reference, feed, outcome, at in session.execute(
-                query.group_by(of.reference, of.feed, of.outcome)
-            ):
-                pairs.setdefault((reference, feed), []).append((outcome, at))
+        for reference, feed, outcome, at in self._rows(query.group_by(of.reference, of.feed, of.outcome)):
+            pairs.setdefault((reference, feed), []).append((outcome, at))
         return [
             PairOutcome(*pair, frozenset(outcome for outcome, _ in ends), max(at for _, at in ends))
             for pair, ends in sorted(pairs.items())
@@ -146,9 +140,8 @@ class Comparisons(Part):
         query = select(of.table, func.max(of.to_lsn), begins).where(
             *_of_pair(database, reference, feed), of.to_lsn.is_not(None)
         )
-        with self._transaction() as session:
-            rows = session.execute(query.group_by(of.table))
-            return {table: end if begin is None else begin for table, end, begin in rows}
+        rows = self._rows(query.group_by(of.table))
+        return {table: end if begin is None else begin for table, end, begin in rows}
 
     def days(
         self, database: str, pair: tuple[str, str], since: datetime, verdicts: Sequence[str]
@@ -158,12 +151,10 @@ class Comparisons(Part):
         day = cast(extract("epoch", of.at), BigInteger) // _DAY_SECONDS
         sums = [func.sum(of.counts[verdict].as_integer()) for verdict in verdicts]
         query = select(day.label("day"), *sums).where(*_of_pair(database, *pair), of.at >= since)
-        with self._transaction() as session:
-            rows = session.execute(query.group_by("day").order_by("day")).all()
         epoch = date(1970, 1, 1)
         return [
             Day(epoch + timedelta(days=int(day)), dict(zip(verdicts, map(int, counts), strict=True)))
-            for day, *counts in rows
+            for day, *counts in self._rows(query.group_by("day").order_by("day"))
         ]
 
     def table_reaches(
@@ -177,8 +168,7 @@ class Comparisons(Part):
         columns = map(func.max, (start, of.to_lsn, of.at))
         query = select(of.table, *columns, func.min(begun), func.max(until))
         query = query.where(_between(database, pair)).group_by(of.table, of.reference)
-        with self._transaction() as session:
-            return [TableReach(*row) for row in session.execute(query.order_by(func.max(of.at)))]
+        return [TableReach(*row) for row in self._rows(query.order_by(func.max(of.at)))]
 
     def table_sums(
         self, database: str, pair: tuple[str, str], moment: datetime, counted: Counted
@@ -192,20 +182,13 @@ class Comparisons(Part):
         is_accepted = (of.outcome == ACCEPTED).label("is_accepted")
         query = select(of.table, of.reference, is_accepted, func.count(), *times, *sums)
         query = query.where(_between(database, pair), _reaches(moment))
-        with self._transaction() as session:
-            rows = session.execute(query.group_by(of.table, of.reference, "is_accepted"))
-            return [
-                TableSums(
-                    row[0],
-                    row[1],
-                    bool(row[2]),
-                    row[3],
-                    row[4],
-                    row[5],
-                    dict(zip(names, map(int, row[6:]), strict=True)),
-                )
-                for row in rows
-            ]
+        return [
+            TableSums(table, reference, bool(accepted), number, since, until,
+                      dict(zip(names, map(int, counts), strict=True)))
+            for table, reference, accepted, number, since, until, *counts in self._rows(
+                query.group_by(of.table, of.reference, "is_accepted")
+            )
+        ]  # fmt: skip
 
     def notable(
         self, database: str, pair: tuple[str, str], moment: datetime, differs: str
@@ -225,15 +208,12 @@ class Comparisons(Part):
             _between(database, pair), of.from_lsn.is_not(None), of.to_lsn >= start
         )
         parts: dict[str, list[tuple[str, str]]] = {}
-        with self._transaction() as session:
-            for table, begin, end in session.execute(query):
-                parts.setdefault(table, []).append((begin or "", end or ""))
+        for table, begin, end in self._rows(query):
+            parts.setdefault(table, []).append((begin or "", end or ""))
         return parts
 
     def _comparisons(self, *where: ColumnElement[bool]) -> list[ComparisonRow]:
-        query = select(ComparisonRow).where(*where).order_by(ComparisonRow.at, ComparisonRow.id)
-        with self._transaction() as session:
-            return list(session.scalars(query))
+        return self._all(select(ComparisonRow).where(*where).order_by(ComparisonRow.at, ComparisonRow.id))
 
 
 def _of_pair(database: str, reference: str, feed: str) -> tuple[ColumnElement[bool], ...]:

@@ -19,17 +19,14 @@ from changeledger.model.window import Window
 class Contracts(Part):
     def of_table(self, feed: str, table: str) -> Contract | None:
         """The contract of a table (`schema.table`) as the newest release has it."""
-        with self._transaction() as session:
-            row = _newest_contract(session, feed, table)
-            return None if row is None else Contract.model_validate(row.body)
+        return self.of_feed(feed, [table]).get(table)
 
     def of_feed(self, feed: str, tables: Iterable[str] | None = None) -> dict[str, Contract]:
         """The contract of every table of the feed, or of these, as the newest release has it."""
         query = select(ContractRow.table, ContractRow.body).where(ContractRow.feed == feed)
         if tables is not None:
             query = query.where(ContractRow.table.in_(list(tables)))
-        with self._transaction() as session:
-            bodies = {row.table: row.body for row in session.execute(query.order_by(ContractRow.version))}
+        bodies = {row.table: row.body for row in self._rows(query.order_by(ContractRow.version))}
         return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
     def writer_schemas(self, feed: str) -> dict[str, Contract]:
@@ -39,8 +36,7 @@ class Contracts(Part):
             .where(WriterSchemaRow.feed == feed)
             .order_by(WriterSchemaRow.created_at, WriterSchemaRow.schema_id)
         )
-        with self._transaction() as session:
-            return {row.schema_id: Contract.model_validate(row.body) for row in session.scalars(query)}
+        return {row.schema_id: Contract.model_validate(row.body) for row in self._all(query)}
 
     def save_writer_schema(self, feed: str, schema_id: str, writer_schema: Contract, window_id: str) -> None:
         """Store the columns of a writer; the last ones count."""
@@ -53,8 +49,7 @@ class Contracts(Part):
     def avro_schemas(self, feed: str) -> dict[str, str]:
         """The Avro schemas that the feed's messages have named so far, by id."""
         query = select(AvroSchemaRow).where(AvroSchemaRow.feed == feed)
-        with self._transaction() as session:
-            return {row.schema_id: row.body for row in session.scalars(query)}
+        return {row.schema_id: row.body for row in self._all(query)}
 
     def save_avro_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
         """Store a schema; one that is stored already stays."""
@@ -65,8 +60,7 @@ class Contracts(Part):
     def mask_evidence(self, feed: str) -> dict[str, MaskEvidenceRow]:
         """What is known of the masks of a feed's tables, by table."""
         query = select(MaskEvidenceRow).where(MaskEvidenceRow.feed == feed).order_by(MaskEvidenceRow.table)
-        with self._transaction() as session:
-            return {row.table: row for row in session.scalars(query)}
+        return {row.table: row for row in self._all(query)}
 
     def save_mask_evidence(
         self, feed: str, table: str, window: Window, evidence: Evidence, decision: MaskDecision

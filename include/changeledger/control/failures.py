@@ -28,8 +28,7 @@ class Failures(Part):
             session.merge(FailureRow(feed=name, window_id=window_id, stage=stage, error=error, at=now()))
 
     def of_feed(self, feed: str) -> FailureRow | None:
-        with self._transaction() as session:
-            return session.get(FailureRow, feed)
+        return self._get(FailureRow, feed)
 
     def forget(self, feed: str) -> None:
         with self._transaction() as session:

@@ -17,8 +17,7 @@ class FeedTables(Part):
     def of_feed(self, feed: str) -> dict[str, FeedTableRow]:
         """All that the feed has ever listed, by name."""
         query = select(FeedTableRow).where(FeedTableRow.feed == feed).order_by(FeedTableRow.table)
-        with self._transaction() as session:
-            return {row.table: row for row in session.scalars(query)}
+        return {row.table: row for row in self._all(query)}
 
     def lacking(self, feed: str, window: Window | None = None) -> list[FeedTableRow]:
         """Tables that lack records which nobody has declined; also after the window, if one is given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -57,18 +57,19 @@ class FeedRows:
     """What the store has of a feed. Windows and releases: the last ones, the newest first."""
 
     windows: Sequence[WindowRow]
-    releases: Sequence[ReleaseFigures]
+    releases: Sequence[ReleaseFigures] = ()
     # Of the newest release, by table.
-    tables: dict[str, Any]
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    # How many rules the audits of windows have judged.
+    judged: Mapping[str, int] = field(default_factory=dict)
+    failed: Sequence[FailedRule] = ()
+    _: KW_ONLY
     states: Sequence[SourceState]
     failure: FailureRow | None
     holder: str | None
     lacking: Sequence[FeedTableRow]
-    # How many rules the audits of windows have judged.
-    judged: dict[str, int]
-    failed: Sequence[FailedRule]
     # One that waits.
-    reset: ResetRow | None = None
+    reset: ResetRow | None
 
 
 class Overview(Part):
@@ -78,51 +79,39 @@ class Overview(Part):
 
     def rows_of_feeds(self, feeds: Iterable[str], last: int) -> dict[str, FeedRows]:
         """The same of several feeds."""
-        names = list(feeds)
         with self._transaction() as session:
-            few = _few_rows(session, names)
-            return {name: _whole(session, name, last, few) for name in names}
+            few = _few_rows(session, list(feeds))
+            return {feed: _whole(session, feed, last, rows) for feed, rows in few.items()}
 
     def one_window(self, feed: str, window: WindowRow) -> FeedRows:
         """Of a feed, with this window and its newest release alone."""
-        ids = [window.window_id]
         of_window = ReleaseRow.window_id == window.window_id, ReleaseRow.rolled_back_to.is_(None)
         with self._transaction() as session:
             return replace(
-                _rows(session, feed, [window], ids, _few_rows(session, [feed])),
+                _few_rows(session, [feed])[feed],
+                windows=[window],
                 releases=_releases(session, feed, 1, *of_window),
+                **_audited(session, feed, [window.window_id]),
             )
 
     def window_of_run(self, feed: str, run: str) -> str | None:
         """The id of the window that Airflow's run has asked for, newest first."""
         of = WindowRow
         query = select(of.window_id).where(of.feed == feed, of.asked["run"].as_string() == run)
-        with self._transaction() as session:
-            return session.scalar(query.order_by(of.opened_at.desc()).limit(1))
+        return self._first(query.order_by(of.opened_at.desc()))
 
     def stage_ends(self, feed: str, windows: Iterable[str]) -> dict[str, dict[str, datetime]]:
         """By window, when each of its stages has ended, of those whose work is kept."""
         of = StageRow
         query = select(of.window_id, of.stage, of.at).where(of.feed == feed, of.window_id.in_(list(windows)))
         ends: dict[str, dict[str, datetime]] = {}
-        with self._transaction() as session:
-            for window, stage, at in session.execute(query):
-                ends.setdefault(window, {})[stage] = at
+        for window, stage, at in self._rows(query):
+            ends.setdefault(window, {})[stage] = at
         return ends
 
 
-class _FewRows(NamedTuple):
-    """By feed: what has a few rows of each, which one statement reads for all of them."""
-
-    open_windows: Mapping[str, Sequence[WindowRow]]
-    states: Mapping[str, Sequence[SourceState]]
-    failures: Mapping[str, FailureRow]
-    holders: Mapping[str, str]
-    lacking: Mapping[str, Sequence[FeedTableRow]]
-    resets: Mapping[str, ResetRow]
-
-
-def _few_rows(session: Session, feeds: Sequence[str]) -> _FewRows:
+def _few_rows(session: Session, feeds: Sequence[str]) -> dict[str, FeedRows]:
+    """By feed: what has a few rows of each, which one statement reads for all of them. Windows: open ones."""
     open_windows: dict[str, list[WindowRow]] = {}
     lacking: dict[str, list[FeedTableRow]] = {}
     window, table, reset, lease = WindowRow, FeedTableRow, ResetRow, LeaseRow
@@ -132,60 +121,52 @@ def _few_rows(session: Session, feeds: Sequence[str]) -> _FewRows:
     lacks = select(table).where(table.feed.in_(feeds), table.lacking > 0, table.declined_reason.is_(None))
     for state in session.scalars(lacks.order_by(table.table)):
         lacking.setdefault(state.feed, []).append(state)
-    failures = session.scalars(select(FailureRow).where(FailureRow.feed.in_(feeds)))
+    failed = session.scalars(select(FailureRow).where(FailureRow.feed.in_(feeds)))
+    failures = {failure.feed: failure for failure in failed}
     asked = session.scalars(select(reset).where(reset.feed.in_(feeds), reset.status == ASKED))
+    resets = {row.feed: row for row in asked}
     held = select(lease.feed, lease.holder).where(
         lease.feed.in_(feeds), lease.expires_at > database_now(session)
     )
-    return _FewRows(
-        open_windows,
-        _states(session, feeds),
-        {failure.feed: failure for failure in failures},
-        {row.feed: row.holder for row in session.execute(held)},
-        lacking,
-        {row.feed: row for row in asked},
-    )
+    holders, states = {row.feed: row.holder for row in session.execute(held)}, _states(session, feeds)
+    return {
+        feed: FeedRows(
+            open_windows.get(feed, ()),
+            states=states.get(feed, ()),
+            failure=failures.get(feed),
+            holder=holders.get(feed),
+            lacking=lacking.get(feed, ()),
+            reset=resets.get(feed),
+        )
+        for feed in feeds
+    }
 
 
-def _whole(session: Session, feed: str, last: int, few: _FewRows) -> FeedRows:
+def _whole(session: Session, feed: str, last: int, few: FeedRows) -> FeedRows:
     windows = _windows(session, feed, last, few)
     # The last audit is that of the window before, while a run works on the newest one.
     judged = [row.window_id for row in windows[:2]]
     judged += [row.window_id for row in windows[2:] if row.status == "open"]
-    rows = _rows(session, feed, windows, judged, few)
-    return replace(rows, releases=_releases(session, feed, last), tables=_newest_tables(session, feed))
+    return replace(
+        few,
+        windows=windows,
+        releases=_releases(session, feed, last),
+        tables=_newest_tables(session, feed),
+        **_audited(session, feed, judged),
+    )
 
 
-def _windows(session: Session, feed: str, last: int, few: _FewRows) -> list[WindowRow]:
+def _windows(session: Session, feed: str, last: int, few: FeedRows) -> list[WindowRow]:
     """By time, as their ids begin; with those that are open though others came later, and the one that has
     failed last, if it is stored."""
-    still_open, failure = few.open_windows.get(feed, ()), few.failures.get(feed)
     query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.window_id.desc())
     rows = {row.window_id: row for row in session.scalars(query.limit(last))}
-    earlier = [row for row in still_open if row.window_id not in rows]
+    earlier = [row for row in few.windows if row.window_id not in rows]
     rows |= {row.window_id: row for row in earlier[:last]}
-    if failure is not None and failure.window_id not in rows:
-        stored = session.get(WindowRow, (feed, failure.window_id))
+    if few.failure is not None and few.failure.window_id not in rows:
+        stored = session.get(WindowRow, (feed, few.failure.window_id))
         rows |= {} if stored is None else {stored.window_id: stored}
     return sorted(rows.values(), key=lambda row: row.window_id, reverse=True)
-
-
-def _rows(
-    session: Session, feed: str, windows: Sequence[WindowRow], judged: Sequence[str], few: _FewRows
-) -> FeedRows:
-    """All but its releases, with the audits of the windows `judged`."""
-    return FeedRows(
-        windows,
-        (),
-        {},
-        few.states.get(feed, ()),
-        few.failures.get(feed),
-        few.holders.get(feed),
-        few.lacking.get(feed, ()),
-        _judged(session, feed, judged),
-        _failed(session, feed, judged),
-        few.resets.get(feed),
-    )
 
 
 def _releases(session: Session, feed: str, last: int, *where: ColumnElement[bool]) -> list[ReleaseFigures]:
@@ -213,18 +194,15 @@ def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceStat
     return states
 
 
-def _judged(session: Session, feed: str, windows: Sequence[str]) -> dict[str, int]:
+def _audited(session: Session, feed: str, windows: Sequence[str]) -> dict[str, Any]:
+    """`FeedRows.judged` and `failed`, of the audits of these windows."""
     of = AuditRow
-    query = select(of.window_id, func.count()).where(of.feed == feed, of.window_id.in_(windows))
-    return {row[0]: row[1] for row in session.execute(query.group_by(of.window_id))}
-
-
-def _failed(session: Session, feed: str, windows: Sequence[str]) -> list[FailedRule]:
-    of = AuditRow
+    mine = of.feed == feed, of.window_id.in_(windows)
+    judged = select(of.window_id, func.count()).where(*mine).group_by(of.window_id)
     query = select(of.window_id, of.table, of.rule, of.violations, of.detail)
-    query = query.where(of.feed == feed, of.window_id.in_(windows), of.success.is_(False))
+    query = query.where(*mine, of.success.is_(False))
     rows = session.execute(query.order_by(of.window_id.desc(), of.table, of.rule))
-    return [
+    failed = [
         FailedRule(
             window,
             table,
@@ -238,3 +216,4 @@ def _failed(session: Session, feed: str, windows: Sequence[str]) -> list[FailedR
         )
         for window, table, rule, violations, detail in rows
     ]
+    return {"judged": {row[0]: row[1] for row in session.execute(judged)}, "failed": failed}

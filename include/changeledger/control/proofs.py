@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from changeledger.control.base import Part
 from changeledger.control.newest import newest_proofs
@@ -33,8 +33,7 @@ class Proofs(Part):
     def last_snapshot(self, database: str) -> SnapshotRow | None:
         """What was read of a database's source last."""
         query = select(SnapshotRow).where(SnapshotRow.database == database)
-        with self._transaction() as session:
-            return session.scalar(query.order_by(SnapshotRow.at.desc()).limit(1))
+        return self._first(query.order_by(SnapshotRow.at.desc()))
 
     def save(self, row: ProofRow) -> None:
         """Store it in place of an earlier one of the same id."""
@@ -44,8 +43,7 @@ class Proofs(Part):
     def of_database(self, database: str) -> list[ProofRow]:
         """Of a database, the oldest first."""
         query = select(ProofRow).where(ProofRow.database == database)
-        with self._transaction() as session:
-            return list(session.scalars(query.order_by(ProofRow.at, ProofRow.id)))
+        return self._all(query.order_by(ProofRow.at, ProofRow.id))
 
     def last(self, database: str, feeds: Collection[str] | None = None) -> dict[str, list[ProofRow]]:
         """The last one of each table and of what it was compared with, by feed; of all feeds, or of these."""
@@ -53,20 +51,15 @@ class Proofs(Part):
         where = () if feeds is None else (of.feed.in_(feeds),)
         query = select(of).where(of.id.in_(newest_proofs([database], *where)))
         last: dict[str, list[ProofRow]] = {}
-        with self._transaction() as session:
-            for row in session.scalars(query.order_by(of.feed, of.table, of.against)):
-                last.setdefault(row.feed, []).append(row)
+        for row in self._all(query.order_by(of.feed, of.table, of.against)):
+            last.setdefault(row.feed, []).append(row)
         return last
 
     def last_proven(self, databases: Iterable[str], feed: str = "") -> list[Proven]:
         """The last proofs of all tables, or those of a feed, without what a page of feeds does not show."""
         of = ProofRow
         where = (of.feed == feed,) if feed else ()
-        rows = of.counts["rows"].as_integer()
+        rows = func.coalesce(of.counts["rows"].as_integer(), 0)
         query = select(of.feed, of.table, of.against, of.outcome, of.at, of.until, rows)
-        with self._transaction() as session:
-            proofs = session.execute(query.where(of.id.in_(newest_proofs(databases, *where))))
-            return [
-                Proven(feed, table, against, outcome, at, until, int(count or 0))
-                for feed, table, against, outcome, at, until, count in proofs
-            ]
+        proofs = self._rows(query.where(of.id.in_(newest_proofs(databases, *where))))
+        return [Proven(*proof) for proof in proofs]

@@ -70,7 +70,7 @@ class Releases(Part):
                 )
                 session.add(release)
                 _take(session, release, reset)
-                _mark_released(session, feed, window.id)
+                session.get_one(WindowRow, (feed, window.id)).status = "released"
                 return release.id
             known = _release(session, feed, window.id)
             assert known is not None, "the window is released"
@@ -87,8 +87,7 @@ class Releases(Part):
     def incomplete(self, feed: str) -> list[ReleaseRow]:
         """Committed, but a crash came before all tables were moved; the oldest first."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "committed")
-        with self._transaction() as session:
-            return list(session.scalars(query.order_by(ReleaseRow.id)))
+        return self._all(query.order_by(ReleaseRow.id))
 
     def of_window(self, feed: str, window: Window) -> ReleaseRow | None:
         with self._transaction() as session:
@@ -102,8 +101,7 @@ class Releases(Part):
     def latest_completed(self, feed: str) -> ReleaseRow | None:
         """The last one whose tables are all moved and tagged."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "completed")
-        with self._transaction() as session:
-            return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1))
+        return self._first(query.order_by(ReleaseRow.id.desc()))
 
     def after(self, feed: str, release_id: int) -> list[ReleaseRow]:
         """Completed ones of runs that were committed later than that one and stand; the oldest first."""
@@ -122,37 +120,31 @@ class Releases(Part):
         of = ReleaseRow
         columns = of.created_at, of.completed_at, of.changes, cast(of.committed, Text)
         query = select(*columns).where(of.feed == feed, of.created_at >= moment, of.rolled_back_to.is_(None))
-        with self._transaction() as session:
-            return [ReleaseSummary(*row) for row in session.execute(query.order_by(of.id))]
+        return [ReleaseSummary(*row) for row in self._rows(query.order_by(of.id))]
 
     def by_window(self, feed: str) -> dict[str, int]:
         """The newest release of each window."""
         query = select(ReleaseRow.window_id, func.max(ReleaseRow.id)).where(
             ReleaseRow.feed == feed, ReleaseRow.rolled_back_to.is_(None)
         )
-        with self._transaction() as session:
-            return {row[0]: row[1] for row in session.execute(query.group_by(ReleaseRow.window_id))}
+        return dict(map(tuple, self._rows(query.group_by(ReleaseRow.window_id))))
 
     def heads(self, feed: str) -> list[ReleaseHead]:
         """The oldest first: all that there were, for a feed has thousands after a year."""
         of = ReleaseRow
         columns = of.id, of.window_id, of.status, of.created_at, of.rolled_back_to, of.reason, of.by
         query = select(*columns).where(of.feed == feed).order_by(of.id)
-        with self._transaction() as session:
-            return [ReleaseHead(*row) for row in session.execute(query)]
+        return [ReleaseHead(*row) for row in self._rows(query)]
 
     def counts(self, feed: str, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
         """What these releases have published, by their ids."""
         of = ReleaseRow
         query = select(of.id, of.counts).where(of.feed == feed, of.id.in_(list(ids)))
-        with self._transaction() as session:
-            return {row.id: row.counts for row in session.execute(query)}
+        return {row.id: row.counts for row in self._rows(query)}
 
     def before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""
-        query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id)
-        with self._transaction() as session:
-            return [row for row in list(session.scalars(query))[:-1] if row.created_at < moment]
+        return [row for row in self.of_feed(feed)[:-1] if row.created_at < moment]
 
 
 def releases_of(session: Session, feed: str) -> list[ReleaseRow]:
@@ -230,7 +222,3 @@ def built_on_another(feed: str, window_id: str) -> tuple[str, str]:
         "maintained: what it has built would undo that",
         "run it again from normalize: in Airflow clear normalize with what follows it",
     )
-
-
-def _mark_released(session: Session, feed: str, window_id: str) -> None:
-    session.get_one(WindowRow, (feed, window_id)).status = "released"

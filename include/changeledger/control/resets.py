@@ -60,8 +60,7 @@ class Resets(Part):
     def of_feed(self, feed: str) -> list[ResetRow]:
         """The oldest first."""
         query = select(ResetRow).where(ResetRow.feed == feed).order_by(ResetRow.id)
-        with self._transaction() as session:
-            return list(session.scalars(query))
+        return self._all(query)
 
     def replaced_releases(self, feed: str) -> set[int]:
         """The releases whose tables a reset has replaced: of each the last one."""

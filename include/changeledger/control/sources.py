@@ -47,8 +47,7 @@ class Sources(Part):
         of = ReadRow
         columns = of.source, of.asked, of.received, of.before, of.problem
         query = select(*columns).where(of.feed == feed, of.window_id == window_id)
-        with self._transaction() as session:
-            return [SourceRead(*row) for row in session.execute(query.order_by(of.source))]
+        return [SourceRead(*row) for row in self._rows(query.order_by(of.source))]
 
     def reads_since(self, feed: str, moment: datetime) -> ReadsInAll:
         """Of the windows that were opened at that moment or later, and are not taken back."""
@@ -67,11 +66,10 @@ class Sources(Part):
     def states(self, feed: str) -> dict[str, SourceState]:
         """What extract has last seen of each source, by name."""
         query = select(SourceStateRow).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
-        with self._transaction() as session:
-            return {
-                row.source: SourceState(**{name: getattr(row, name) for name in _STATE})
-                for row in session.scalars(query)
-            }
+        return {
+            row.source: SourceState(**{name: getattr(row, name) for name in _STATE})
+            for row in self._all(query)
+        }
 
     def save_states(self, feed: str, states: Iterable[SourceState]) -> None:
         with self._writing(feed) as session:
@@ -79,9 +77,8 @@ class Sources(Part):
                 session.merge(SourceStateRow(feed=feed, **asdict(state)))
 
     def marks(self, feed: str) -> dict[str, SourceMark]:
-        with self._transaction() as session:
-            rows = session.scalars(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
-            return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
+        rows = self._all(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
+        return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
 
     def save_marks(self, feed: str, marks: dict[str, SourceMark]) -> None:
         """The furthest place of each source is kept: a window of the past knows less."""

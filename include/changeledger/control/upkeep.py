@@ -29,15 +29,12 @@ class Upkeep(Part):
     def windows_before(self, feed: str, moment: datetime) -> list[WindowRow]:
         """Opened before that moment, whatever became of them; the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.opened_at < moment)
-        with self._transaction() as session:
-            return list(session.scalars(query.order_by(WindowRow.opened_at)))
+        return self._all(query.order_by(WindowRow.opened_at))
 
     def branches_of(self, feed: str, windows: Iterable[str]) -> set[str]:
         """The branches that the stages of these windows have left their work on."""
-        query = select(StageRow).where(StageRow.feed == feed)
-        with self._transaction() as session:
-            wanted = set(windows)
-            return {row.branch for row in session.scalars(query) if row.window_id in wanted}
+        wanted, query = set(windows), select(StageRow).where(StageRow.feed == feed)
+        return {row.branch for row in self._all(query) if row.window_id in wanted}
 
     def forget_built(self, feed: str, windows: Iterable[str]) -> None:
         """What these windows have built is gone: it cannot be published. Their verdicts stay."""
@@ -56,8 +53,7 @@ class Upkeep(Part):
     def violated_windows(self, feed: str) -> list[str]:
         """The windows whose audit has found rows that fail a rule."""
         query = select(AuditRow.window_id).where(AuditRow.feed == feed, AuditRow.success.is_(False))
-        with self._transaction() as session:
-            return sorted(set(session.scalars(query)))
+        return sorted(set(self._all(query)))
 
     def move_release(self, feed: str, release_id: int, tables: dict[str, int]) -> None:
         """The release has these snapshots now: rows were erased from those that it had."""

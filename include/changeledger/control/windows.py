@@ -91,8 +91,7 @@ class Windows(Part):
 
     def stage(self, feed: str, window: Window, stage: str) -> StageRow | None:
         """What a stage of the window has built; None if it is not done."""
-        with self._transaction() as session:
-            return session.get(StageRow, (feed, window.id, stage))
+        return self._get(StageRow, (feed, window.id, stage))
 
     def pin_replay(self, feed: str, window: Window, snapshot: int | None) -> None:
         """The window reads the replay list as this snapshot of it has it."""
@@ -111,18 +110,13 @@ class Windows(Part):
             advance(session, feed, window.id, position)
             session.get_one(WindowRow, (feed, window.id)).status = "empty"
 
-    def row(self, feed: str, window: Window) -> WindowRow | None:
-        return self.row_of_id(feed, window.id)
-
-    def row_of_id(self, feed: str, window_id: str) -> WindowRow | None:
-        with self._transaction() as session:
-            return session.get(WindowRow, (feed, window_id))
+    def row(self, feed: str, window_id: str) -> WindowRow | None:
+        return self._get(WindowRow, (feed, window_id))
 
     def all_open(self, feed: str) -> list[WindowRow]:
         """Extracted, and neither released nor empty nor taken back; the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
-        with self._transaction() as session:
-            return list(session.scalars(query.order_by(WindowRow.opened_at)))
+        return self._all(query.order_by(WindowRow.opened_at))
 
     def reached(self, feed: str) -> datetime | None:
         """The latest end of a window that is done; those that read again do not count."""
@@ -133,15 +127,14 @@ class Windows(Part):
 
     def last(self, feed: str) -> WindowRow | None:
         """The one opened last."""
-        query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.opened_at.desc()).limit(1)
-        with self._transaction() as session:
-            return session.scalar(query)
+        return self._first(
+            select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.opened_at.desc())
+        )
 
     def position(self, feed: str) -> Position | None:
         """How far the feed's releases reach; None before the first one."""
-        with self._transaction() as session:
-            row = session.get(PositionRow, feed)
-            return None if row is None else row.position
+        row = self._get(PositionRow, feed)
+        return None if row is None else row.position
 
 
 def add_stage(session: Session, feed: str, window: Window, stage: str, built: BuiltSnapshots) -> StageRow:

@@ -167,7 +167,7 @@ def _point_to(session: Callable[[], SparkSession], control: ControlStore, releas
     is_own = is_equal("release", release.id)
     if pointer_of(session, release.feed).scan(is_own, ("release",)).count():
         return
-    window = control.windows.row_of_id(release.feed, release.window_id)
+    window = control.windows.row(release.feed, release.window_id)
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     cells = [[cell] for cell in row]
@@ -179,7 +179,7 @@ def _take_off_replay_list(
     session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow
 ) -> None:
     """The records that the run has read again; what was asked for since stays on the list."""
-    window = control.windows.row_of_id(release.feed, release.window_id)
+    window = control.windows.row(release.feed, release.window_id)
     if window is None or window.replay_snapshot is None:
         return
     listed = FeedTables.of(release.feed).replay_requests

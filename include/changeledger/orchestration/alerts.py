@@ -258,5 +258,5 @@ def _settle(feed: Feed, window: Window, stage: str) -> list[AuditRow]:
 
 def _audits(feed: Feed, window: Window) -> list[AuditRow]:
     with _as_far_as_known():
-        return _control().audits.of_window(feed.feed, window)
+        return _control().audits.of_window(feed.feed, window.id)
     return []

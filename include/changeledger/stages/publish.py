@@ -78,7 +78,9 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
 
     table = ctx.lake.dispositions
     left = scans.rows_of_run(table, at[table], ctx.id, ("disposition", "reason"))
-    tolerated = [a for a in ctx.control.audits.of_window(ctx.feed.feed, ctx.window) if a.detail["tolerated"]]
+    tolerated = [
+        a for a in ctx.control.audits.of_window(ctx.feed.feed, ctx.window.id) if a.detail["tolerated"]
+    ]
     return {
         "tables": {table: count(table) for table in ctx.contracts()},
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],

@@ -124,7 +124,7 @@ def _failed_audits(
         else:
             is_over = reached is not None and window.end <= reached
         rules = _violated(
-            a for a in control.audits.of_window_id(window.feed, window.window_id) if a.detail["stops"]
+            a for a in control.audits.of_window(window.feed, window.window_id) if a.detail["stops"]
         )
         if rules and not is_over:
             failed_audits.append((window.window_id, rules))
@@ -174,7 +174,7 @@ def _removed(control: ControlStore, feed: Feed) -> tuple[str, ...]:
 
 
 def _failed_rules(control: ControlStore, window: WindowRow | None) -> tuple[str, ...]:
-    audits = [] if window is None else control.audits.of_window_id(window.feed, window.window_id)
+    audits = [] if window is None else control.audits.of_window(window.feed, window.window_id)
     return _violated(audit for audit in audits if not audit.success)
 
 

@@ -65,7 +65,7 @@ def take_lease(feed: Feed, window: Window) -> HeldLease | None:
 
 
 def _is_done(control: ControlStore, feed: Feed, window: Window) -> bool:
-    stored = control.windows.row(feed.feed, window)
+    stored = control.windows.row(feed.feed, window.id)
     if stored is None or not stored.done:
         return False
     log.info("%s: the window %s is %s already: nothing to do", feed.feed, window.id, stored.status)
@@ -173,7 +173,7 @@ class StageContext:
 
         What later stages have built of it is forgotten: they read what is extracted now.
         """
-        feed, stored = self.feed.feed, self.control.windows.row(self.feed.feed, self.window)
+        feed, stored = self.feed.feed, self.control.windows.row(self.feed.feed, self.window.id)
         if stored is None or stored.taken_back:
             stored = self.control.windows.open(feed, self.window, *resolve())
         self.control.windows.begin_stage(feed, self.window, "extract")
@@ -182,7 +182,7 @@ class StageContext:
 
     def opened(self, stage: str) -> WindowRow:
         """The window as extract stored it. Raises StageOrderError when it has not."""
-        stored = self.control.windows.row(self.feed.feed, self.window)
+        stored = self.control.windows.row(self.feed.feed, self.window.id)
         if stored is None or stored.taken_back:
             since = "" if stored is None else " since it was taken back"
             raise StageOrderError(
