@@ -1,6 +1,5 @@
 """Prove the window's branch, rule by rule."""
 
-from changeledger.jobs.audit import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.audit", run_name="__main__")

@@ -1,6 +1,5 @@
 """Compare the feeds of one database, change by change, and write the report."""
 
-from changeledger.jobs.compare import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.compare", run_name="__main__")

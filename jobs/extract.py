@@ -1,6 +1,5 @@
 """Read the window's records from the source into the raw tables."""
 
-from changeledger.jobs.extract import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.extract", run_name="__main__")

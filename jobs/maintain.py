@@ -1,6 +1,5 @@
 """Compact the tables of a feed, and drop what nobody can ask for any more."""
 
-from changeledger.jobs.maintain import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.maintain", run_name="__main__")

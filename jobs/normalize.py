@@ -1,6 +1,5 @@
 """Turn the window's raw records into canonical changes and dispositions."""
 
-from changeledger.jobs.normalize import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.normalize", run_name="__main__")

@@ -1,6 +1,5 @@
 """Make the window's tables visible: all of them, or none."""
 
-from changeledger.jobs.publish import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.publish", run_name="__main__")

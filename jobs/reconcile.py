@@ -1,6 +1,5 @@
 """Order the window's changes and build current and history rows on its branch."""
 
-from changeledger.jobs.reconcile import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.reconcile", run_name="__main__")

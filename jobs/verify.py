@@ -1,6 +1,5 @@
 """Compare what the feeds of one database have published with their source, and write the page."""
 
-from changeledger.jobs.verify import job
+from runpy import run_module
 
-if __name__ == "__main__":
-    job()
+run_module("changeledger.jobs.verify", run_name="__main__")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as of_hypothesis
 
-from changeledger.config.loopback import reach_directly
 from changeledger.config.settings import Settings
+from changeledger.console.process import reach_directly
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.standalone import python_of_workers
 

@@ -18,13 +18,10 @@ from changeledger import exit_codes
 from changeledger.config.database import Database, named_database
 from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed, readable_feeds
-from changeledger.config.loopback import reach_directly
 from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
-from changeledger.console.encoding import escape_unknown
-from changeledger.console.garbage import collect_rarely
-from changeledger.console.leaving import leave
+from changeledger.console.process import collect_rarely, escape_unknown, leave, reach_directly
 from changeledger.console.terminal import Lines
 from changeledger.model.errors import ChangeledgerError, ConfigError, LeaseLost, SparkNeeded, SparkUnavailable
 from changeledger.model.window import Request, Window
@@ -186,7 +183,7 @@ def _end(work: Callable[[], int], argv: list[str] | None) -> NoReturn:
     try:
         code = work()
     except Exception as error:
-        ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
+        ours = failures.known(error)
         if ours is None:
             raise
         log.error("%s: %s", type(ours).__name__, ours)
@@ -239,7 +236,7 @@ def _failure_saved(feed: Feed, window: Window, stage: str) -> Iterator[None]:
         # Not a failure; or another run has the feed, and says how it stands.
         raise
     except Exception as error:
-        ours = error if isinstance(error, ChangeledgerError) else failures.known(error) or error
+        ours = failures.known(error) or error
         with suppress(ChangeledgerError):
             control_store(Settings()).failures.save(
                 feed.feed, window, stage, f"{type(ours).__name__}: {ours}"

@@ -19,7 +19,7 @@ from changeledger.config.database import named_database
 from changeledger.config.feed import Feed
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import Settings
-from changeledger.console.encoding import escape_unknown
+from changeledger.console.process import escape_unknown
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.window import Window
 from sourcelab import report, shop_values

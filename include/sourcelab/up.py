@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from changeledger.cli.shell import FILE
 from changeledger.config.settings import Settings
-from changeledger.console.encoding import escape_unknown
+from changeledger.console.process import escape_unknown
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.children import Child, ChildFailed
 from sourcelab.lab import Progress, SourceLost, Sources, open_lake, own_folder

@@ -9,7 +9,7 @@ import sys
 
 PROGRAM = """
 import json
-from changeledger.console.encoding import escape_unknown
+from changeledger.console.process import escape_unknown
 from changeledger.console.terminal import print_json, print_table
 escape_unknown()
 print_table(["name"], [["é → 漢 \\U0001f600"]])

@@ -8,7 +8,7 @@ import sys
 _PROCESS = """
 import atexit, logging, sys
 from logging.handlers import MemoryHandler
-from changeledger.console.leaving import leave
+from changeledger.console.process import leave
 
 class Taken:
     def __del__(self):

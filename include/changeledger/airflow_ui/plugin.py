@@ -1,19 +1,45 @@
 """Airflow's plugin: pyproject.toml names it as an entry point."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from changeledger.airflow_ui import data_docs
 from changeledger.airflow_ui.app import PREFIX, app
-from changeledger.airflow_ui.last_slash import LastSlash
 
 # Airflow may be served below a path. Not its whole address: the browser may know it by another name.
 _ROOT = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
 _ICONS = {"icon": f"{_ROOT}/icon.svg?light", "icon_dark_mode": f"{_ROOT}/icon.svg?dark"}
 _DATA_DOCS = "/data-docs"
 _DAG = f"{_ROOT}/dags/{{DAG_ID}}"
+
+
+class LastSlash:
+    """Middleware of Airflow's API server: leads from each prefix (`/changeledger`) to the app below it.
+
+    Airflow mounts an app at `<prefix>/`. It takes `<prefix>`, as people type it, for one of its own pages,
+    and answers that there is none, in the frame of `/plugin/ledger/changeledger`, too.
+    """
+
+    def __init__(self, app: ASGIApp, prefixes: Collection[str]) -> None:
+        self._app, self._prefixes = app, prefixes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app
+        if scope["type"] == "http":
+            # Airflow may be served below a path, and a proxy may have taken it off.
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            if path in self._prefixes:
+                query = scope["query_string"].decode("latin-1")
+                # Relative to where the browser is.
+                app = RedirectResponse(f"{path.rpartition('/')[2]}/{'?' if query else ''}{query}")
+        await app(scope, receive, send)
 
 
 class ChangeledgerPlugin(AirflowPlugin):
@@ -31,27 +57,11 @@ class ChangeledgerPlugin(AirflowPlugin):
     ]
     # Each needs a route of its own. What is in braces Airflow fills in.
     external_views = [  # noqa: RUF012
-        {
-            "name": "Ledger",
-            "href": f"{_ROOT}/",
-            "destination": "nav",
-            "nav_top_level": True,
-            "url_route": "ledger",
-            **_ICONS,
-        },
-        {"name": "Ledger", "href": _DAG, "destination": "dag", "url_route": "ledger_dag", **_ICONS},
-        {
-            "name": "Ledger",
-            "href": f"{_DAG}/runs/{{RUN_ID}}",
-            "destination": "dag_run",
-            "url_route": "ledger_run",
-            **_ICONS,
-        },
-        {
-            "name": "Ledger",
-            "href": f"{_DAG}/runs/{{RUN_ID}}/tasks/{{TASK_ID}}",
-            "destination": "task_instance",
-            "url_route": "ledger_task",
-            **_ICONS,
-        },
+        {"name": "Ledger", "href": href, "destination": destination, "url_route": route, **more, **_ICONS}
+        for destination, route, href, more in (
+            ("nav", "ledger", f"{_ROOT}/", {"nav_top_level": True}),
+            ("dag", "ledger_dag", _DAG, {}),
+            ("dag_run", "ledger_run", f"{_DAG}/runs/{{RUN_ID}}", {}),
+            ("task_instance", "ledger_task", f"{_DAG}/runs/{{RUN_ID}}/tasks/{{TASK_ID}}", {}),
+        )
     ]

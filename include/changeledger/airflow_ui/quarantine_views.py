@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from airflow.api_fastapi.logging.decorators import action_logging
@@ -19,8 +21,13 @@ from changeledger.airflow_ui.access import (
     UserName,
 )
 from changeledger.airflow_ui.actions import Triggering
-from changeledger.airflow_ui.quarantined import shown
 from changeledger.airflow_ui.rendering import render, root_of
+from changeledger.audit.narrow_rows import position_text
+from changeledger.config.feed import Feed
+from changeledger.console import terminal
+from changeledger.control import ControlStore
+from changeledger.model import change
+from changeledger.model.errors import ChangeledgerError
 from changeledger.state import quarantine
 from changeledger.state.reasons import REASONS
 from changeledger.state.windows import failed_of, last_stored, window_states
@@ -30,6 +37,9 @@ router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 LOGGED = action_logging("changeledger_replay")
 
 _ON_A_PAGE = 20
+# Characters of a record that a page shows.
+_MOST = 4_000
+_MOST_OF_A_DETAIL = 120
 
 
 @router.get("/quarantine")
@@ -52,7 +62,7 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
         feed=feed,
         chosen=chosen,
         quarantine=quarantine.summary(feed, quarantine.MOST),
-        records=shown(feed, control, rows),
+        records=_shown(feed, control, rows),
         reasons=REASONS,
         latest=latest,
         failed=failed_of(of_last, latest),
@@ -75,3 +85,88 @@ def replay(
     run = trigger(feed.feed, {"mode": "replay", "tables": tables}, user)
     root = root_of(request)
     return RedirectResponse(f"{root}/dags/{feed.feed}/runs/{quote(run, safe='')}", 303)
+
+
+@dataclass(frozen=True)
+class ShownRecord:
+    """`place`: where it stands in its source. `now`: how it would be read now, None if that is not known."""
+
+    window_id: str
+    table: str | None
+    reason: str
+    detail: str | None
+    place: str
+    key: str | None
+    value: str | None
+    now: str | None
+    readable: bool = False
+
+
+def _shown(feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]) -> list[ShownRecord]:
+    return [
+        ShownRecord(
+            row["window_id"],
+            row["table"],
+            row["reason"],
+            row["detail"],
+            "" if row["source_position"] is None else position_text(row["source_position"]),
+            _text(row["raw_key"]),
+            _text(row["raw_value"]),
+            now,
+            is_readable,
+        )
+        for row, (now, is_readable) in zip(rows, _read_now(feed, control, rows), strict=True)
+    ]
+
+
+def _text(raw: bytes | None) -> str | None:
+    text = terminal.text(raw)
+    return text if text is None or len(text) <= _MOST else f"{text[:_MOST]} ... ({len(raw or b''):,} bytes)"
+
+
+def _read_now(
+    feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]
+) -> list[tuple[str | None, bool]]:
+    """Each record, read alone: would a replay succeed? Rows of change tables need others to be read."""
+    if not rows or any(row["source_position"] is None or row["source_position"]["row"] for row in rows):
+        return [(None, False)] * len(rows)
+    # Dialects: not for pages without such records.
+    from changeledger.cli.decode.reader import results  # noqa: PLC0415
+    from changeledger.cli.decode.records import Message  # noqa: PLC0415
+
+    messages = [
+        Message(
+            row["source_position"]["source"], row["source_position"]["partition"],
+            row["source_position"]["offset"], None, row["raw_key"], row["raw_value"],
+            [(header["key"], header["value"]) for header in row["raw_headers"] or ()],
+        )
+        for row in rows
+    ]  # fmt: skip
+    stored = control.contracts.avro_schemas(feed.feed)
+    known = {row["table"]: None for row in rows if row["table"]}
+    contracts = control.contracts.of_feed(feed.feed, known)
+    try:
+        outcomes = results(
+            feed,
+            messages,
+            contracts,
+            lambda ids: {schema_id: stored[schema_id] for schema_id in ids if schema_id in stored},
+        )
+        by_record = {outcome["record"]: outcome for outcome in outcomes}
+    except ChangeledgerError as error:
+        return [(error.message, False)] * len(rows)
+    return [_outcome(by_record.get(number)) for number in range(1, len(rows) + 1)]
+
+
+def _outcome(outcome: Mapping[str, Any] | None) -> tuple[str | None, bool]:
+    if outcome is None:
+        return None, False
+    disposition = outcome["disposition"]
+    if disposition == change.QUARANTINED:
+        detail = outcome.get("detail") or ""
+        # Some details are the record, which is shown beside it.
+        said = f": {detail}" if detail and len(detail) <= _MOST_OF_A_DETAIL else ""
+        return f"{outcome.get('reason')}{said}", False
+    if disposition == change.CHANGE:
+        return f"{outcome.get('operation')} of {outcome.get('table')}", True
+    return f"{disposition} {outcome.get('reason') or ''}".strip(), True

@@ -20,9 +20,8 @@ def plain(cell: Any) -> object:
     if isinstance(cell, datetime):
         return cell if cell.tzinfo is None else cell.astimezone(UTC)
     if isinstance(cell, dict):
-        return {_key(key): plain(member) for key, member in cell.items()}
+        return {
+            key if isinstance(key, str) else terminal.shown(plain(key)): plain(member)
+            for key, member in cell.items()
+        }
     return [plain(member) for member in cell] if isinstance(cell, list | tuple) else cell
-
-
-def _key(key: Any) -> str:
-    return key if isinstance(key, str) else terminal.shown(plain(key))

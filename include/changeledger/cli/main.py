@@ -26,11 +26,7 @@ from changeledger.cli.commands import (
     tables,
 )
 from changeledger.cli.lake import say
-from changeledger.config.loopback import reach_directly
-from changeledger.console.encoding import escape_unknown
-from changeledger.console.garbage import collect_rarely
-from changeledger.console.leaving import leave
-from changeledger.model.errors import ChangeledgerError
+from changeledger.console.process import collect_rarely, escape_unknown, leave, reach_directly
 from changeledger.spark import failures
 
 _CODES = """Exit codes:
@@ -53,23 +49,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In the order of `--help`.
-app.command("init", epilog=_CODES)(init.init)
-app.command("jars", epilog=_CODES)(jars.jars)
-app.command("check", epilog=_CODES)(check.check)
-app.command("query", epilog=_CODES)(query.query)
-app.command("decode", epilog=_CODES)(decode.decode)
-app.command("status", epilog=_CODES)(status.status)
-app.command("tables", epilog=_CODES)(tables.tables)
-app.command("compare", epilog=_CODES)(databases.compare)
-app.command("verify", epilog=_CODES)(databases.verify)
-app.command("cutover", epilog=_CODES)(cutover.cutover)
-app.add_typer(quarantine.app, epilog=_CODES)
-app.add_typer(release.app, epilog=_CODES)
-app.command("releases", epilog=_CODES)(releases.releases)
-app.command("rollback", epilog=_CODES)(releases.rollback)
-app.command("reset", epilog=_CODES)(resets.reset)
-app.command("erase", epilog=_CODES)(erase.erase)
+# In the order of `--help`, where groups come last.
+for command in (
+    init.init, jars.jars, check.check, query.query, decode.decode, status.status, tables.tables,
+    databases.compare, databases.verify, cutover.cutover, releases.releases, releases.rollback,
+    resets.reset, erase.erase,
+):  # fmt: skip
+    app.command(epilog=_CODES)(command)
+for group in (quarantine.app, release.app):
+    app.add_typer(group, epilog=_CODES)
 
 
 def _print_version(asked: bool) -> None:
@@ -99,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
         if ended.code:
             raise
     except Exception as error:
-        ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
+        ours = failures.known(error)
         if ours is None:
             raise
         say(f"{ours}{shell.note(ours)}")

@@ -7,15 +7,6 @@ from typing import Any, ClassVar
 
 from changeledger import exit_codes
 
-_CODES = "exit codes:\n"
-
-
-class _Help(argparse.HelpFormatter):
-    """Wraps what is text, and keeps the lines of the list of codes."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if text.startswith(_CODES) else super()._fill_text(text, width, indent)
-
 
 class JobParser(argparse.ArgumentParser):
     """For the scripts in `jobs/`: Airflow's task acts on the exit code."""
@@ -33,4 +24,5 @@ class JobParser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         lines = "".join(f"  {code:<4}{meaning}\n" for code, meaning in self.codes.items())
-        super().__init__(epilog=_CODES + lines, formatter_class=_Help, **settings)
+        keeps_lines = argparse.RawDescriptionHelpFormatter
+        super().__init__(epilog=f"exit codes:\n{lines}", formatter_class=keeps_lines, **settings)

@@ -52,9 +52,7 @@ def print_table(columns: Iterable[str], answer: Iterable[Iterable[object]]) -> N
     out = console()
     out.print(grid, markup=False)
     count = counted(min(len(rows), MOST_ROWS), "row")
-    out.print(
-        f"more than {MOST_ROWS} rows; the first {count}" if len(rows) > MOST_ROWS else count, highlight=False
-    )
+    out.print(f"more than {MOST_ROWS} rows; the first {count}" if len(rows) > MOST_ROWS else count)
 
 
 def print_json(answer: Iterable[Mapping[str, Any]]) -> None:

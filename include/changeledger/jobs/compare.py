@@ -4,11 +4,6 @@ from changeledger.config.database import Database
 from changeledger.job import Choice, main_of_database
 from changeledger.reports.comparison import compare_and_report
 
-
-def job() -> None:
+if __name__ == "__main__":
     # Full: all there is.
     main_of_database(compare_and_report, Choice("full", {"false": False, "true": True}), Database.report)
-
-
-if __name__ == "__main__":
-    job()

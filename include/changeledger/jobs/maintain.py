@@ -3,10 +3,5 @@
 from changeledger.job import main_of_feed
 from changeledger.stages.maintain import run
 
-
-def job() -> None:
-    main_of_feed(run)
-
-
 if __name__ == "__main__":
-    job()
+    main_of_feed(run)

@@ -3,10 +3,5 @@
 from changeledger.job import main
 from changeledger.stages.normalize import run
 
-
-def job() -> None:
-    main(run)
-
-
 if __name__ == "__main__":
-    job()
+    main(run)

@@ -3,10 +3,5 @@
 from changeledger.job import main
 from changeledger.stages.publish import run
 
-
-def job() -> None:
-    main(run)
-
-
 if __name__ == "__main__":
-    job()
+    main(run)

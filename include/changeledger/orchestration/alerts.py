@@ -7,10 +7,9 @@ where to look: `link`, Airflow's page of the task or run, and `page`, the ledger
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed
@@ -37,6 +36,7 @@ _OF_ERRORS: Final[Mapping[str, Event]] = {
 }  # fmt: skip
 # The audit's rule that counts quarantined records, and shows the first ones.
 _QUARANTINED: Final = "no_quarantined_records"
+Known = TypeVar("Known")
 
 
 def on_failure(feed: Feed) -> Callable[[Context], None]:
@@ -47,7 +47,10 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
         error = str(context.get("exception") or "")
         audits: list[AuditRow] = []
         if window is not None:
-            audits = _settle(feed, window, ti.task_id)
+            holder = window.holder
+            # Nobody will continue with the run: the feed's other runs may.
+            _as_far_as_known(lambda: _control().leases.release(feed.feed, holder))
+            audits = _audits(feed, window) if ti.task_id == "audit" else []
             _save_failure(feed, window, ti, error)
         stopping = [a for a in audits if a.detail["stops"]]
         told = {
@@ -58,7 +61,6 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
             "rules": [f"{a.table}: {a.rule} ({a.violations})" for a in stopping],
             "first": _first(stopping),
             "error": error,
-            "link": getattr(ti, "log_url", None),
         }
         alert(feed.notify, "failed", feed.feed, told, context)
         if window is not None and ti.task_id == "audit":
@@ -79,11 +81,11 @@ def on_job_failure(
     """
 
     def failed(context: Context) -> None:
-        error, link = str(context.get("exception") or ""), getattr(context["ti"], "log_url", None)
+        error = str(context.get("exception") or "")
         if page is not None:
             _note(page(Settings()), getattr(context["ti"], "start_date", None), error)
         event, subject = _OF_ERRORS.get(error.partition(":")[0], "failed"), _subject(job, whose)
-        told = {**whose, "stage": job, "since": _since(subject, event), "error": error, "link": link}
+        told = {**whose, "stage": job, "since": _since(subject, event), "error": error}
         alert(notify, event, subject, told, context)
 
     return failed
@@ -115,9 +117,7 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
     run = context.get("dag_run") or {}
     if run.get("run_type") == "backfill":
         return
-    notify: Sequence[Notify] = ()
-    with _as_far_as_known():
-        notify = named_feed(Settings().feeds, feed).notify
+    notify = _as_far_as_known(lambda: named_feed(Settings().feeds, feed).notify) or ()
     told = {
         "feed": feed,
         "run": run.get("dag_run_id"),
@@ -139,10 +139,8 @@ def ended(feed: Feed, window: Window, stage: str, context: Mapping[str, Any], *,
 
 def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> None:
     """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
-    waiting = []
-    with _as_far_as_known():
-        states = _control().sources.states(feed.feed).values()
-        waiting = [state for state in states if state.is_late(state.at, feed.deadline)]
+    states = _as_far_as_known(lambda: _control().sources.states(feed.feed)) or {}
+    waiting = [state for state in states.values() if state.is_late(state.at, feed.deadline)]
     if waiting:
         since = min(state.since for state in waiting if state.since)
         told = {
@@ -150,7 +148,6 @@ def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> Non
             "window": window.id,
             "since": since,
             "waiting": [s.text() for s in waiting],
-            "link": getattr(context.get("ti"), "log_url", None),
         }
         alert(feed.notify, "late", feed.feed, told, context)
 
@@ -169,7 +166,6 @@ def _quarantined(feed: Feed, window: Window, audits: Sequence[AuditRow], context
         "records": count,
         "first": _first(rules),
         "look": f"changeledger quarantine list {feed.feed}",
-        "link": getattr(context.get("ti"), "log_url", None),
     }
     alert(notify, "quarantined", feed.feed, told, context)
 
@@ -178,12 +174,9 @@ def recovered(
     notify: Sequence[Notify], subject: str, told: Mapping[str, Any], context: Mapping[str, Any]
 ) -> None:
     """Once after a failure that was told."""
-    since = None
-    with _as_far_as_known():
-        since = _control().notices.recovered(subject)
+    since = _as_far_as_known(lambda: _control().notices.recovered(subject))
     if since is not None:
-        link = getattr(context.get("ti"), "log_url", None)
-        alert(notify, "recovered", subject, {**told, "since": since, "link": link}, context)
+        alert(notify, "recovered", subject, {**told, "since": since}, context)
 
 
 def alert(
@@ -193,8 +186,9 @@ def alert(
     what: Mapping[str, Any],
     context: Mapping[str, Any],
 ) -> None:
-    """To the log, and to the notifiers that tell such an event."""
-    told = {"event": event, **what, "page": ledger_page(event, what)}
+    """To the log, and to the notifiers that tell such an event. `link`: the task's log if `what` has none."""
+    link = what.get("link", getattr(context.get("ti"), "log_url", None))
+    told = {"event": event, **what, "link": link, "page": ledger_page(event, what)}
     # On one line: an error's remedy is on one of its own.
     line = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in told.items() if value)
     log.log(logging.INFO if event == "recovered" else logging.ERROR, "%s", line)
@@ -203,13 +197,13 @@ def alert(
             notifiers.tell(notifier, {**told, "subject": subject}, context)
 
 
-@contextmanager
-def _as_far_as_known() -> Iterator[None]:
-    """Logs what stores and settings say against it: people are told what is known without."""
+def _as_far_as_known(ask: Callable[[], Known]) -> Known | None:
+    """None where stores and settings say something against it: people are told what is known without."""
     try:
-        yield
+        return ask()
     except ChangeledgerError as error:
         log.warning("%s", error)
+        return None
 
 
 def _control() -> ControlStore:
@@ -221,9 +215,7 @@ def _control() -> ControlStore:
 
 def _since(subject: str, event: Event) -> datetime | None:
     """Since when the subject fails, of which people are told now."""
-    with _as_far_as_known():
-        return _control().notices.note(subject, event)
-    return None
+    return _as_far_as_known(lambda: _control().notices.note(subject, event))
 
 
 def _first(audits: Sequence[AuditRow]) -> str | None:
@@ -241,22 +233,15 @@ def _window(feed: Feed, context: Context) -> Window | None:
 
 def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
     """For `status`, where the job itself has not said why: it was killed, or never begun."""
-    with _as_far_as_known():
-        control = _control()
-        began = getattr(ti, "start_date", None) or datetime.now(UTC)
-        if not control.failures.failed_since(feed.feed, ti.task_id, began):
-            control.failures.save(feed.feed, window, ti.task_id, error or "it was ended from outside")
+    began = getattr(ti, "start_date", None) or datetime.now(UTC)
 
+    def save() -> None:
+        failures = _control().failures
+        if not failures.failed_since(feed.feed, ti.task_id, began):
+            failures.save(feed.feed, window, ti.task_id, error or "it was ended from outside")
 
-def _settle(feed: Feed, window: Window, stage: str) -> list[AuditRow]:
-    """The verdicts of an audit. Nobody will continue with the run: the feed's other runs may."""
-    with _as_far_as_known():
-        _control().leases.release(feed.feed, window.holder)
-        return _audits(feed, window) if stage == "audit" else []
-    return []
+    _as_far_as_known(save)
 
 
 def _audits(feed: Feed, window: Window) -> list[AuditRow]:
-    with _as_far_as_known():
-        return _control().audits.of_window(feed.feed, window.id)
-    return []
+    return _as_far_as_known(lambda: _control().audits.of_window(feed.feed, window.id)) or []

@@ -3,9 +3,9 @@
 from changeledger.config.feed import Feed
 
 _TEXT = """\
-### {feed}: {dialect} of `{database}`
+### {feed.feed}: {feed.dialect} of `{feed.database}`
 
-Publishes the changes of these tables to the lake, namespace `{namespace}`:
+Publishes the changes of these tables to the lake, namespace `{feed.namespace}`:
 
 {tables}
 
@@ -53,7 +53,7 @@ import error, which names file and setting (shown above the list of DAGs).
 | to publish in spite of a failed rule | mode `window` over the same times, `tolerate` and a reason |
 | many hours | a backfill, or one wide `window`, which is quicker |
 
-Source: connection `{connection}` · Spark: connection `{spark_connection}` · owner: {owner}
+Source: connection `{feed.connection}` · Spark: connection `{feed.spark_connection}` · owner: {feed.owner}
 """
 
 
@@ -62,13 +62,4 @@ def doc_md(feed: Feed) -> str:
     tables = "\n".join(
         f"- `{t.table}`" + (f" (key {', '.join(t.key)})" if t.key else "") for t in feed.tables
     )
-    return _TEXT.format(
-        feed=feed.feed,
-        dialect=feed.dialect,
-        database=feed.database,
-        namespace=feed.namespace,
-        connection=feed.connection,
-        spark_connection=feed.spark_connection,
-        owner=feed.owner,
-        tables=tables,
-    )
+    return _TEXT.format(feed=feed, tables=tables)

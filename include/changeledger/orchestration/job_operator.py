@@ -84,10 +84,12 @@ class JobOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         try:
             self._run(context)
-        except Failed as error:
+        except (ConfigError, Failed) as error:
             for line in str(error).splitlines():
                 self.log.error("%s", line)
-            raise
+            if isinstance(error, Failed):
+                raise
+            raise Failed(str(error)) from None
 
     def _run(self, context: Context) -> None:
         self._refuse_unknown(context["dag_run"].conf or {})
@@ -104,9 +106,9 @@ class JobOperator(SparkSubmitOperator):
             if not self.asks_first or self._run_attached(environment, "--no-spark") == exit_codes.NEEDS_SPARK:
                 self._submit(context, spark, environment)
         else:
-            raise Failed(
-                f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}\n"
-                "  Remedy: make it `spark` or `spark_connect`",
+            raise ConfigError(
+                f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}",
+                "make it `spark` or `spark_connect`",
             )
 
     def _refuse_unknown(self, conf: Iterable[str]) -> None:
@@ -116,33 +118,29 @@ class JobOperator(SparkSubmitOperator):
         if wrong:
             near = meant(wrong[0], known)
             remedy = f"did you mean `{near}`?" if near else f"there are {', '.join(known) or 'no members'}"
-            raise Failed(
-                f"the conf of this run has a member `{wrong[0]}`, which its DAG does not know\n"
-                f"  Remedy: {remedy} Trigger the DAG again",
+            raise ConfigError(
+                f"the conf of this run has a member `{wrong[0]}`, which its DAG does not know",
+                f"{remedy} Trigger the DAG again",
             )
 
     def _require_client(self, spark: Connection) -> None:
         if spark.extra_dejson.get("deploy-mode") == "cluster":
             # The driver would run elsewhere, and its secrets would have to be on the command line.
-            raise Failed(
-                f"the connection {self.spark_connection!r} asks for deploy-mode cluster\n"
-                "  Remedy: set it to client",
+            raise ConfigError(
+                f"the connection {self.spark_connection!r} asks for deploy-mode cluster", "set it to client"
             )
         if (spark.host or "").startswith("k8s://") and find_spec("airflow.providers.cncf") is None:
             # The Spark provider's own complaint would be a NameError.
-            raise Failed(
+            raise ConfigError(
                 f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
-                "submits to with apache-airflow-providers-cncf-kubernetes\n"
-                "  Remedy: install that beside the lock",
+                "submits to with apache-airflow-providers-cncf-kubernetes",
+                "install that beside the lock",
             )
 
     def _submit(self, context: Context, spark: Connection, environment: dict[str, str]) -> None:
         lake = environment.get("CHANGELEDGER_CATALOG")
         settings = Settings(catalog=json.loads(lake)) if lake else Settings()
-        try:
-            self.jars = ",".join(jars(settings))
-        except ConfigError as error:
-            raise Failed(str(error)) from None
+        self.jars = ",".join(jars(settings))
         if (spark.host or "").startswith("local"):
             self.conf = {k: v for k, v in local_conf(settings).items() if k != "spark.jars"}
         hook = self._hook = self._get_hook()
@@ -161,8 +159,8 @@ class JobOperator(SparkSubmitOperator):
                 raise
             raise self._end_by(hook._submit_sp.returncode) from error
         except FileNotFoundError as error:
-            raise Failed(
-                f"{error.filename} is not on the PATH\n  Remedy: install the locked requirements.txt"
+            raise ConfigError(
+                f"{error.filename} is not on the PATH", "install the locked requirements.txt"
             ) from None
         self._log_kept()
 
@@ -239,9 +237,9 @@ def _connection(conn_id: str, what: str) -> Connection:
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        raise Failed(
-            f"the Airflow connection {conn_id!r} does not exist\n"
-            f"  Remedy: create it under Admin > Connections or with `airflow connections add`, {what}; "
+        raise ConfigError(
+            f"the Airflow connection {conn_id!r} does not exist",
+            f"create it under Admin > Connections or with `airflow connections add`, {what}; "
             "or name another one in the feed's YAML. Then clear the failed task",
         ) from None
 

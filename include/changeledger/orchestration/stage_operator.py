@@ -8,10 +8,8 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.model.errors import ConfigError
 from changeledger.model.window import STAGES, Window
 from changeledger.orchestration import alerts, lineage
-from changeledger.orchestration.ending import Failed
 from changeledger.orchestration.job_operator import JobOperator
 from changeledger.orchestration.links import DataDocsLink
 from changeledger.orchestration.windows import resolve_window
@@ -43,11 +41,8 @@ class StageOperator(JobOperator):
         self.feed = feed
 
     def _run(self, context: Context) -> None:
-        try:
-            # From what the run has stored, so that a retry or a cleared task has the same window.
-            self.window = resolve_window(self.feed, context["params"], context["dag_run"])
-        except ConfigError as error:
-            raise Failed(str(error)) from None
+        # From what the run has stored, so that a retry or a cleared task has the same window.
+        self.window = resolve_window(self.feed, context["params"], context["dag_run"])
         self.application_args = [
             "--feed", self.feed.feed,
             "--start", self.window.start.isoformat(), "--end", self.window.end.isoformat(),

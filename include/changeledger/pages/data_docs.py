@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from html import escape
 from urllib.parse import quote
 
 from changeledger.config.object_path import ObjectPath, PagePath
+from changeledger.model.window import times_of
 from changeledger.pages.style import stylesheet
 
 # The page of a comparison or a proof, and the one of an audit in its window's folder.
 INDEX, AUDIT = "index.html", "audit.html"
 _MOST = 50
 _FEW = 3
-# A window's id: `model.window.Window.id`.
-_WINDOW = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d*Z_(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d*Z(_.*)?")
 _META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
 _NONE = "Nothing has written a page yet."
 
@@ -57,11 +55,11 @@ def _audited(folder: PagePath) -> list[str]:
 
 def _window(name: str) -> str:
     """A window's id as people read it."""
-    match = _WINDOW.fullmatch(name)
-    if match is None:
+    times = times_of(name)
+    if times is None:
         return name
-    since, until = ("{}-{}-{} {}:{}".format(*match.groups()[at : at + 5]) for at in (0, 5))
-    return f"{since} to {until} UTC{', read again' if match[11] else ''}"
+    since, until = (f"{at:%Y-%m-%d %H:%M}" for at in times)
+    return f"{since} to {until} UTC{', read again' if name.count('_') > 1 else ''}"
 
 
 def _listed(links: list[tuple[str, str]]) -> str:

@@ -25,14 +25,11 @@ def redacted_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """`images`: of the changes of the row, whose cells keep their names."""
     kept = {name: value if name in _KEPT or value is None else REDACTED for name, value in row.items()}
     if "images" in row:
+        hidden = {"before": REDACTED, "after": REDACTED}
         kept["images"] = [
-            {**image, "cells": list(map(_redacted_cell, image["cells"]))} for image in row["images"]
+            {**image, "cells": [{**cell, **hidden} for cell in image["cells"]]} for image in row["images"]
         ]
     return kept
-
-
-def _redacted_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
-    return {**cell, "before": REDACTED, "after": REDACTED}
 
 
 def redacted(_value: Any) -> str:

@@ -156,7 +156,9 @@ _OF_OTHERS = (
 
 
 def known(error: BaseException, connection: str = "") -> ChangeledgerError | None:
-    """What the error of another system is; None if nobody knows. `connection`: the source's."""
+    """What an error is, ours or of another system; None if nobody knows. `connection`: the source's."""
+    if isinstance(error, ChangeledgerError):
+        return error
     text = _text(error)
     ours = _OF_WORKER.search(text)
     if ours is not None:
@@ -182,11 +184,9 @@ def named(connection: str = "") -> Iterator[None]:
     """Raises the errors of other systems as ours, each with its remedy, where they are known."""
     try:
         yield
-    except ChangeledgerError:
-        raise
     except Exception as error:
         ours = known(error, connection)
-        if ours is None:
+        if ours is None or ours is error:
             raise
         raise ours from error
 

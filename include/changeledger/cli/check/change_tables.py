@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 from sqlalchemy import literal, select
 
 from changeledger.cli.check import retention
-from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described
-from changeledger.cli.check.records import judged
+from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described, judged
 from changeledger.cli.decode import reader as decoding
 from changeledger.cli.decode.records import Row
 from changeledger.config.connection import Connection
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.interface import ChangeTable, TableDialect, TableReader
+from changeledger.dialects.interface import TableDialect, TableReader
 from changeledger.dialects.registry import DIALECTS
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.model.contract import Contract
@@ -80,7 +78,8 @@ def _rows(feed: Feed, config: TableConfig, reader: TableReader, database: JdbcDa
     for state in reader.source_states({}, now):
         if state.is_odd or state.is_late(now, feed.deadline):
             yield Check("capture", WARNING, state.text(), "look at the capture job, or at the Qlik task")
-    return [_row(newest, row) for row in cells]
+    # Cells as the records of `decode` have them.
+    return [Row(newest.table, {name: _text(value) for name, value in row.items()}) for row in cells]
 
 
 def _retention(feed: Feed, reader: TableReader) -> Checks[None]:
@@ -98,11 +97,6 @@ def _retention(feed: Feed, reader: TableReader) -> Checks[None]:
             "retention", WARNING, text,
             "if the capture is not new, raise the retention of its clean-up: what is removed unread is lost",
         )  # fmt: skip
-
-
-def _row(of_table: ChangeTable, cells: Mapping[str, Any]) -> Row:
-    """Cells as the records of `decode` have them."""
-    return Row(of_table.table, {name: _text(value) for name, value in cells.items()})
 
 
 def _text(value: Any) -> str | None:

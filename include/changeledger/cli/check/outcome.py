@@ -1,14 +1,17 @@
-"""What a check has shown."""
+"""What a check has shown, and what became of the records that were looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from changeledger.config.feed import Feed
+from changeledger.model import change
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ChangeledgerError
-from changeledger.model.wording import listed
+from changeledger.model.wording import counted, listed
 from changeledger.spark import failures
 
 OK: Final = "ok"
@@ -16,6 +19,9 @@ WARNING: Final = "warning"
 FAILED: Final = "failed"
 
 _MOST_COLUMNS = 12
+_SHOWN = 3
+_WAITS = "widen `topics:` if what they wait for is on another topic; in a run it may be in an earlier window"
+_CORRECT = "see docs/feeds.md, 'Messages of another form'; `changeledger decode` shows how a record is read"
 
 Result = TypeVar("Result")
 
@@ -47,7 +53,7 @@ def caught(check: str, steps: Checks[Result]) -> Checks[Result | None]:
     try:
         return (yield from steps)
     except Exception as error:
-        ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
+        ours = failures.known(error)
         if ours is None:
             raise
         yield failed(check, ours)
@@ -65,3 +71,32 @@ def described(contract: Contract, where: str = "") -> Check:
     key = ", ".join(f"{column.name} {column.type}" for column in contract.key)
     others = [f"{shown([c.name])} {c.type}" for c in contract.columns if not c.key_position]
     return Check(check, OK, f"{where}key {key}; columns {listed(others, _MOST_COLUMNS) or 'none beside'}")
+
+
+def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
+    """`results`: as `decode` gives them."""
+    dispositions = Counter(result["disposition"] for result in results)
+    changes = [result for result in results if result["disposition"] == change.CHANGE]
+    said = ", ".join(f"{number} {disposition}" for disposition, number in dispositions.most_common())
+    text = f"{counted(len(results), 'record')} looked at: {said or 'none'}"
+    if changes:
+        yield Check("records", OK, text, records=changes[-_SHOWN:])
+    else:
+        yield Check("records", WARNING, text, "change a row in the source, and check again")
+    share = dispositions[change.QUARANTINED] / max(len(results), 1)
+    stops = share > feed.quarantine_limit
+    for reason, number, detail in _reasons(results, change.QUARANTINED):
+        text = f"{number} of {len(results)} cannot be read, {reason}: {detail}"
+        yield Check("records", FAILED if stops else WARNING, text, _CORRECT)
+    for reason, number, detail in _reasons(results, change.PENDING):
+        yield Check("records", WARNING, f"{number} of {len(results)} wait, {reason}: {detail}", _WAITS)
+
+
+def _reasons(results: Sequence[dict[str, Any]], disposition: str) -> Iterator[tuple[str, int, str]]:
+    """Each reason with how many records have it, and the detail of the first."""
+    of_reason: dict[str, list[str]] = {}
+    for result in results:
+        if result["disposition"] == disposition:
+            of_reason.setdefault(result.get("reason", "unknown"), []).append(result.get("detail", ""))
+    for reason, details in of_reason.items():
+        yield reason, len(details), details[0]

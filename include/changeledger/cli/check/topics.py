@@ -9,8 +9,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from changeledger.cli.check import retention
-from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described
-from changeledger.cli.check.records import judged
+from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described, judged
 from changeledger.cli.decode import reader
 from changeledger.cli.decode.results import of_input
 from changeledger.config.connection import Connection

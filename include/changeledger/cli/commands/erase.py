@@ -21,8 +21,8 @@ def erase(
     cells: Annotated[
         list[str], typer.Argument(metavar="COLUMN=VALUE...", help="Each column of the key, once.")
     ],
-    by: Annotated[str, typer.Option(metavar="NAME", help="Who asks; your login's name by default.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    by: arguments.By = "",
+    yes: arguments.Yes = False,
 ) -> None:
     """Erase the rows of one key from everything that the lake has of them.
 

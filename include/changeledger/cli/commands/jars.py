@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 
 from changeledger.cli.lake import say
@@ -31,18 +31,11 @@ def jars() -> None:
         )
     configurations = [_NAME, *([f"{_NAME}-s3"] if is_on_s3(settings.catalog) else [])]
     target = settings.jars.parent
+    # To import pyspark, which ships it, takes longer than to find it.
+    (ivy,) = Path(str(distribution("pyspark").locate_file("pyspark/jars"))).glob("ivy-*.jar")
     try:
-        ensure(configurations, target, _ivy(), java(), target / "ivy.log", say)
+        ensure(configurations, target, ivy, java(), target / "ivy.log", say)
     except SetupError as error:
         what, remedy = error.parts
         raise ConfigError(what, remedy or "run it again") from None
     say(f"the jars are in {', '.join(str(target / name) for name in configurations)}")
-
-
-def _ivy() -> Path:
-    """pyspark ships it; to import pyspark takes longer than to find it."""
-    pyspark = find_spec("pyspark")
-    assert pyspark is not None, "pyspark is installed with this package"
-    assert pyspark.origin is not None, "pyspark is a package of files"
-    (ivy,) = Path(pyspark.origin).parent.glob("jars/ivy-*.jar")
-    return ivy

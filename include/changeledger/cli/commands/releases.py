@@ -41,7 +41,7 @@ def rollback(
             help="The next run does not read again what the releases that are taken back have read.",
         ),
     ] = False,
-    by: Annotated[str, typer.Option(metavar="NAME", help="Who asks; your login's name by default.")] = "",
+    by: arguments.By = "",
 ) -> None:
     """Take releases back: main of all tables of the feed becomes what an earlier release published.
 
@@ -60,6 +60,5 @@ def rollback(
         done = roll_back(session, feed, release, asked)
     terminal.console().print(
         f"{feed.feed}: main is release {release} again, by release {done.id}; the next run "
-        + ("reads on where the last one ended" if keep_position else "reads again from there"),
-        highlight=False,
+        + ("reads on where the last one ended" if keep_position else "reads again from there")
     )

@@ -9,7 +9,6 @@ import typer
 
 from changeledger.cli.commands import arguments
 from changeledger.cli.lake import confirm, openable
-from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
@@ -28,8 +27,8 @@ def reset(  # noqa: PLR0913, PLR0917 - the options of a command
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; `status` and `releases` show it.")],
     accept_gap: Annotated[bool, typer.Option("--accept-gap", help=_GAP)] = False,
     withdraw: Annotated[bool, typer.Option("--withdraw", help=_WITHDRAW)] = False,
-    by: Annotated[str, typer.Option(metavar="NAME", help="Who asks; your login's name by default.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    by: arguments.By = "",
+    yes: arguments.Yes = False,
 ) -> None:
     """Load a feed again from its source's beginning; the published tables stay until the new ones are proven.
 
@@ -40,31 +39,21 @@ def reset(  # noqa: PLR0913, PLR0917 - the options of a command
     feed = named_feed(Settings().feeds, feed_name)
     if not reason.strip():
         raise ConfigError("--reason is empty: `changeledger releases` shows it", "say why")
-    who = by or getpass.getuser()
-    if withdraw:
-        _withdraw(feed, who, reason.strip())
-        return
     # Seconds to import: `--help` answers at once.
     from changeledger.control import AskedReset  # noqa: PLC0415
-    from changeledger.stages.maintenance.resetting import ask  # noqa: PLC0415
+    from changeledger.stages.maintenance import resetting  # noqa: PLC0415
 
+    asked = AskedReset(reason.strip(), by or getpass.getuser(), accept_gap)
     with openable("reset") as session:
-        if not yes:
-            confirm(_QUESTION.format(feed=feed.feed), feed.feed, "reset")
-        row = ask(session, feed, AskedReset(reason.strip(), who, accept_gap))
-    _say(
-        f"{feed.feed}: reset {row.id}: the next run reads from the source's beginning; until its release the "
-        "published tables stay as they are"
-    )
-
-
-def _withdraw(feed: Feed, by: str, reason: str) -> None:
-    from changeledger.stages.maintenance.resetting import withdraw  # noqa: PLC0415 - as in `reset`
-
-    with openable("reset"):
-        row = withdraw(feed, by, reason)
-    _say(f"{feed.feed}: reset {row.id} is withdrawn; the next run goes on from what is published")
-
-
-def _say(text: str) -> None:
-    terminal.console().print(text, highlight=False)
+        if withdraw:
+            row = resetting.withdraw(feed, asked.by, asked.reason)
+            said = "is withdrawn; the next run goes on from what is published"
+        else:
+            if not yes:
+                confirm(_QUESTION.format(feed=feed.feed), feed.feed, "reset")
+            row = resetting.ask(session, feed, asked)
+            said = (
+                "the next run reads from the source's beginning; until its release the published tables stay "
+                "as they are"
+            )
+    terminal.console().print(f"{feed.feed}: reset {row.id}{' ' if withdraw else ': '}{said}")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from changeledger.config.loopback import reach_directly
+from changeledger.console.process import reach_directly
 
 
 @pytest.mark.parametrize(
