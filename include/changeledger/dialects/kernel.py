@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.plan import TablePlan
 from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract
 
@@ -101,6 +102,12 @@ class Segments:
     number: int
 
 
+def _table_plan(
+    _discovery: Any, _number: int, feed: Feed, resolved: ResolvedSchema, contract: Contract, window_id: str
+) -> TablePlan:
+    return TablePlan(feed, resolved.writer_schema, contract, window_id, resolved.masks_unreadable)
+
+
 def _no_warnings(_discovery: Any) -> Sequence[str]:
     return ()
 
@@ -122,12 +129,12 @@ class MessageKernel:
     discover: Callable[[pa.RecordBatch, Feed, EarlierWindows], Any]
     # int32: of each message the number of its `TableRecords`; NULL for those of no table.
     routes: Callable[[pa.RecordBatch, Any], pa.Int32Array]
-    # For one of the discovery's tables, by its number, how it is written, its contract, and the window's id.
-    plan: Callable[[Any, int, Feed, ResolvedSchema, Contract, str], Any]
     # One row per message of that table, in their order (`messages.decoded_schema`).
     decode: Callable[[pa.RecordBatch, Any], pa.RecordBatch]
     # One row per message of no table (`messages.UNCHANGED`).
     decode_other: Callable[[pa.RecordBatch, Feed, Any], pa.RecordBatch]
+    # For one of the discovery's tables, by its number, how it is written, its contract, and the window's id.
+    plan: Callable[[Any, int, Feed, ResolvedSchema, Contract, str], Any] = _table_plan
     # The Avro schemas that messages of the window bring along, by name.
     schemas_in: Callable[[pa.RecordBatch], Mapping[str, str]] = _no_schemas
     segments: Segments | None = None

@@ -21,3 +21,5 @@ class TablePlan:
     window_id: str
     # Why the masks must not be read: changes with a mask are quarantined for it. None: they may be read.
     masks_unreadable: str | None = None
+    # Of messages of Qlik: the Avro schemas that they name, by name.
+    avro_schemas: tuple[tuple[str, str], ...] = ()

@@ -12,6 +12,7 @@ from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.discovery import SEGMENT, Discovery, discover, facts, merged, routes
 from changeledger.dialects.ces.other_messages import decode_other
 from changeledger.dialects.ces.split import joined
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.plan import TablePlan
 from changeledger.model.contract import Contract
 
@@ -22,7 +23,7 @@ def decoded(
     """All records of a window. `stated`: the contract of its table."""
     segments = pc.equal(routes(raw, Discovery([])), SEGMENT)
     events, left = joined(raw.filter(pc.fill_null(segments, False)))
-    plan = discover(merged([facts(raw), facts(events)]), feed, known)
+    plan = discover(merged([facts(raw), facts(events)]), feed, EarlierWindows(known, {}, {}))
     found = [left]
     for batch in (raw.filter(pc.invert(pc.fill_null(segments, False))), events):
         route = routes(batch, plan)

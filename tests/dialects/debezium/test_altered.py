@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium import altered
-from changeledger.dialects.debezium.framed import AvroSchema, described
+from changeledger.dialects.debezium import warnings
+from changeledger.dialects.debezium.avro import AvroSchema, described
 from changeledger.dialects.debezium.schema_block import described_in_json, of_tables
 from changeledger.dialects.messages.samples import Sample
 
@@ -73,7 +73,7 @@ def sample(fields: list[dict[str, Any]], table: str = "t") -> Sample:
 )  # fmt: skip
 def test_a_block_says_what_becomes_of_values(field: dict[str, Any], said: str | None) -> None:
     samples = [sample([{"field": "c", **field}]), sample([{"field": "c", **field}], "other")]
-    assert altered.warnings(described_in_json(of_tables(samples, FEED))) == (
+    assert warnings.of_altered(described_in_json(of_tables(samples, FEED))) == (
         [] if said is None else [f"{BEGINS}c {said}"]
     )
 
@@ -85,4 +85,4 @@ def test_a_writers_schema_says_it_too() -> None:
     read = {("s", "1"): AvroSchema("dbo.t", "dbo.t"), ("s", "2"): AvroSchema()}
     schemas = {"1": json.dumps(schema), "2": json.dumps(schema)}
     samples = {place: [Sample("s", None, b"broken")] for place in read}
-    assert altered.warnings(described(samples, read, schemas)) == [f"{BEGINS}c is masked (column.mask.*)"]
+    assert warnings.of_altered(described(samples, read, schemas)) == [f"{BEGINS}c is masked (column.mask.*)"]

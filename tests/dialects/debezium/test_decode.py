@@ -15,7 +15,7 @@ from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import discover, facts
 from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.plan import TablePlan, table_plan
-from changeledger.dialects.kernel import ResolvedSchema
+from changeledger.dialects.kernel import EarlierWindows, ResolvedSchema
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.message_rows import decoded_schema
 from tests.dialects.debezium.test_cases import ALL, decoded
@@ -61,7 +61,7 @@ def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
     case = next(case for case in ALL if case.folder.name == name)
     assert case.stated is not None
     known = {case.stated.table: case.stated}
-    found = discover(facts(case.messages, case.schemas), case.feed, known, case.schemas)
+    found = discover(facts(case.messages, case.schemas), case.feed, EarlierWindows(known, {}, case.schemas))
     plan = table_plan(
         found,
         0,

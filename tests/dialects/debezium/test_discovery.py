@@ -11,6 +11,7 @@ import pytest
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import Discovery, discover, facts
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
 from changeledger.kernels.arrow import MESSAGE
 from tests.dialects.reading import read, records_of
@@ -53,7 +54,7 @@ def topic(middle: list[Any], around: dict[str, Any], space: str = "") -> pa.Reco
 def discovered(messages: pa.RecordBatch) -> Discovery:
     """In parts, as partitions of Spark have them."""
     parts = [facts(messages.slice(at, 7), {}) for at in range(0, messages.num_rows, 7)]
-    return discover(samples.merged(parts), FEED, {}, {})
+    return discover(samples.merged(parts), FEED, EarlierWindows({}, {}, {}))
 
 
 def columns(messages: pa.RecordBatch, table: str = "dbo.t") -> list[tuple[str, str]]:

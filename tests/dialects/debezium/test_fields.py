@@ -66,7 +66,7 @@ def plan(kind: str, **source: str) -> TablePlan:
         }
     )  # fmt: skip
     contract = Contract(table="dbo.t", columns=columns)
-    return TablePlan(feed, contract, contract, "d", "window")
+    return TablePlan(feed, contract, contract, "window", database="d")
 
 
 def block(said: Mapping[str, Any]) -> dict[str, Any]:

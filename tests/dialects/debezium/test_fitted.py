@@ -35,7 +35,7 @@ def read(contract: Contract) -> pa.RecordBatch:
     place = {"topic": "t", "partition": 0, "timestamp": None, "key": None, "headers": []}
     rows = [{**place, "offset": at, "value": one.encode()} for at, one in enumerate(messages)]
     return decode(
-        pa.RecordBatch.from_pylist(rows, MESSAGE), TablePlan(FEED, CONTRACT, contract, "d", "window")
+        pa.RecordBatch.from_pylist(rows, MESSAGE), TablePlan(FEED, CONTRACT, contract, "window", database="d")
     )
 
 

@@ -55,7 +55,7 @@ def members(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    plan = TablePlan(FEED, CONTRACT, CONTRACT, "d", "window")
+    plan = TablePlan(FEED, CONTRACT, CONTRACT, "window", database="d")
     sent = [
         {
             name: b64encode(value).decode() if isinstance(value, bytes) else value

@@ -49,7 +49,7 @@ def result(value: bytes | str) -> dict[str, Any]:
         "value": raw,
         "headers": [],
     }
-    plan = TablePlan(FEED, CONTRACT, CONTRACT, "d", "window")
+    plan = TablePlan(FEED, CONTRACT, CONTRACT, "window", database="d")
     found: dict[str, Any] = decode(pa.RecordBatch.from_pylist([row], MESSAGE), plan).to_pylist()[0]
     return found
 

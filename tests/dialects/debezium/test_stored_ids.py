@@ -49,7 +49,7 @@ def test_ids_are_those_that_are_stored(contract: Contract) -> None:
     writer = contract.model_copy(
         update={"columns": tuple(c for c in contract.columns if c.name not in lacking)}
     )
-    found = decode(raw, TablePlan(feed, writer, contract, "sales", "window"))
+    found = decode(raw, TablePlan(feed, writer, contract, "window", database="sales"))
     assert found.column("disposition").unique().to_pylist() == ["change"]
     assert found.column("change_id").to_pylist() == [one["change_id"] for one in stored]
 

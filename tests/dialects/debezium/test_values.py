@@ -82,7 +82,7 @@ def plan(**source: Any) -> TablePlan:
         }
     )  # fmt: skip
     assert isinstance(feed.source, DebeziumSource)
-    return TablePlan(feed, CONTRACT, CONTRACT, "d", "window")
+    return TablePlan(feed, CONTRACT, CONTRACT, "window", database="d")
 
 
 def message(row: dict[str, Any]) -> bytes:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import EarlierWindows
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages.avro import schemas_in
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.discovery import discover, facts, merged, routes
 from changeledger.dialects.qlik_messages.other_messages import decode_other
-from changeledger.dialects.qlik_messages.plan import TablePlan
 from changeledger.model.contract import Contract
 
 
@@ -26,7 +27,7 @@ def decoded(
 ) -> list[pa.RecordBatch]:
     """All records of a window. `stated`: the contract of its table; `registry`: Avro schemas by their ids."""
     schemas = {**schemas_in(raw.column("value").to_pylist()), **registry}
-    plan = discover(merged([facts(raw, schemas)]), feed, known, {}, schemas)
+    plan = discover(merged([facts(raw, schemas)]), feed, EarlierWindows(known, {}, schemas))
     route = routes(raw, plan)
     found = [decode_other(raw.filter(route.is_null()), feed, plan)]
     for number, one in enumerate(plan.tables):

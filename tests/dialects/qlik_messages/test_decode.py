@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import addresses, discovery, typed
 from changeledger.dialects.qlik_messages.avro import schemas_in
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.discovery import facts, merged
-from changeledger.dialects.qlik_messages.plan import TablePlan
 from tests.dialects.golden import Case
 from tests.dialects.qlik_messages.decoding import decoded
 from tests.dialects.qlik_messages.test_cases import ALL

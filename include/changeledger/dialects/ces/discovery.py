@@ -21,6 +21,7 @@ from changeledger.config.sources import CesSource
 from changeledger.dialects.ces import avro, envelope, event, typed
 from changeledger.dialects.ces.columns import Variant, writer_schemas
 from changeledger.dialects.ces.envelope import Tombstone
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels.json_text import UNREADABLE
@@ -112,7 +113,7 @@ class Discovery:
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
 
 
-def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
+def facts(raw: pa.RecordBatch, _avro_schemas: object = None) -> pa.RecordBatch:
     """The ways in which the messages of a batch write their tables (`FACTS`)."""
     written: dict[Way, Written] = {}
     segments = 0
@@ -155,8 +156,9 @@ def has_segments(window_facts: pa.RecordBatch) -> bool:
     return any(window_facts.column("segments").to_pylist())
 
 
-def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
-    """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
+def discover(window_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Discovery:
+    """What the merged facts of a window say."""
+    contracts = known.contracts
     of_feed = [row for row in window_facts.to_pylist() if feed.table(row["table"] or "")]
     ways_of_feed = [(_way(row), row["first"]) for row in of_feed]
     database = _database(feed, contracts, of_feed)
@@ -164,11 +166,9 @@ def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, C
     tables_written: dict[str, dict[str, dict[Variant, list[Way]]]] = {}
     for way, first in ways_of_feed:
         config = feed.table(way.table)
-        if config is None or way in missing:
-            continue
-        way_variant = Variant(first or "", way.cols, way.key)
-        of_name = tables_written.setdefault(config.table, {}).setdefault(way.table, {})
-        of_name.setdefault(way_variant, []).append(way)
+        if config is not None and way not in missing:
+            of_name = tables_written.setdefault(config.table, {}).setdefault(way.table, {})
+            of_name.setdefault(Variant(first or "", way.cols, way.key), []).append(way)
     tables: list[TableRecords] = []
     for table, by_name in tables_written.items():
         contract, config = contracts.get(table), feed.table(table)

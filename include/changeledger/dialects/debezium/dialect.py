@@ -4,22 +4,49 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import discovery
 from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.discovery import Discovery, is_framed
 from changeledger.dialects.debezium.other_messages import decode_other
+from changeledger.dialects.debezium.plain import table_in
 from changeledger.dialects.debezium.plan import table_plan
-from changeledger.dialects.debezium.routing import routes
 from changeledger.dialects.debezium.schema_block import named_columns
 from changeledger.dialects.interface import MessageDialect
-from changeledger.dialects.kernel import EarlierWindows, MessageKernel
+from changeledger.dialects.kernel import MessageKernel
 from changeledger.dialects.messages import samples
+from changeledger.kernels import avro
 
 
-def _discover(window_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
-    return discovery.discover(window_facts, feed, known.contracts, known.avro_schemas)
+def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
+    """For each message the number of its `TableRecords`; NULL for those of no table."""
+    in_json = [(at, records) for at, records in enumerate(plan.tables) if records.schema_id is None]
+    in_avro = [(at, records) for at, records in enumerate(plan.tables) if records.schema_id is not None]
+    alone = {records.topic: at for at, records in in_json if records.is_only_table}
+    alone |= {records.topic: at for at, records in in_avro if records.unframed}
+    shared = {
+        (records.topic, records.source_table): at for at, records in in_json if not records.is_only_table
+    }
+    framed = {(records.topic, records.schema_id): at for at, records in in_avro}
+    topics, values = raw.column("topic"), raw.column("value")
+    numbers = pa.array(list(alone.values()), pa.int32())
+    table_numbers = numbers.take(pc.index_in(topics, value_set=pa.array(list(alone), pa.string())))
+    has_frame = is_framed(values)
+    looked_at = pc.or_(has_frame, pc.is_in(topics, pa.array([topic for topic, _ in shared], pa.string())))
+    if not pc.any(looked_at).as_py():
+        return table_numbers
+    places = table_numbers.to_pylist()
+    for at in np.flatnonzero(looked_at.to_numpy(zero_copy_only=False)):
+        topic, value = topics[int(at)].as_py(), values[int(at)].as_py()
+        if has_frame[int(at)].as_py():
+            places[at] = framed.get((topic, avro.schema_id(value)))
+        else:
+            table = table_in(value)
+            places[at] = None if table is None else shared.get((topic, table))
+    return pa.array(places, pa.int32())
 
 
 DEBEZIUM = MessageDialect(
@@ -28,11 +55,11 @@ DEBEZIUM = MessageDialect(
         samples.FACTS,
         discovery.facts,
         samples.merged,
-        _discover,
+        discovery.discover,
         routes,
-        table_plan,
         decode,
         decode_other,
+        table_plan,
         warnings=attrgetter("warnings"),
     ),
     named_columns=named_columns,

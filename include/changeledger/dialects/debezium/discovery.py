@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium import altered, defaults, keys
+from changeledger.dialects.debezium import keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
-from changeledger.dialects.debezium.framed import AvroSchema, avro_schema, by_schema, described
-from changeledger.dialects.debezium.named_table import table_in
+from changeledger.dialects.debezium.avro import AvroSchema, avro_schema, by_schema, described
 from changeledger.dialects.debezium.names import names_of, of_feed, own_database, table_called
+from changeledger.dialects.debezium.plain import table_in
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     TableMessage,
@@ -29,6 +29,8 @@ from changeledger.dialects.debezium.schema_block import (
     table_facts,
     union_topics,
 )
+from changeledger.dialects.debezium.warnings import of_altered, of_defaults
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.frames import with_id_header
 from changeledger.dialects.messages.message_rows import Outcome
@@ -146,13 +148,9 @@ def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
     return name
 
 
-def discover(
-    messages: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract], schemas: Mapping[str, str]
-) -> Discovery:
-    """What the facts of all of a window's messages say.
-
-    `contracts`: those of earlier windows, by table. `schemas`: those of a schema registry, by id.
-    """
+def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Discovery:
+    """What the facts of all of a window's messages say."""
+    contracts, schemas = known.contracts, known.avro_schemas
     messages = keys.readable(messages, schemas)
     plain = messages.filter(pc.invert(messages.column("framed")))
     chosen, topics = _chosen(plain, feed)
@@ -196,12 +194,7 @@ def _warnings(
 ) -> list[str]:
     """Of each table whose values may not be as in the source."""
     plain, framed = described_in_json(in_json), list(described(in_avro, read, schemas))
-    return [
-        *altered.warnings(plain),
-        *altered.warnings(framed),
-        *defaults.warnings(plain, defaults.JSON_SETTING),
-        *defaults.warnings(framed, defaults.AVRO_SETTING),
-    ]
+    return [*of_altered(plain), *of_altered(framed), *of_defaults(plain), *of_defaults(framed, in_avro=True)]
 
 
 def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
-from changeledger.dialects.debezium.framed import AvroSchema
+from changeledger.dialects.debezium.avro import AvroSchema
 from changeledger.dialects.debezium.schema_block import TableFacts, TableMessage
 from changeledger.model.contract import Contract
 from changeledger.model.source_names import database_meant, meant

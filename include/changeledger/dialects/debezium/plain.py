@@ -6,7 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from changeledger.kernels import json_text
+from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.column_names import unlike
 
 # What ByLogicalTableRouter adds to keys: the table, which is no column.
@@ -57,3 +60,36 @@ def places(names: Sequence[str], columns: Sequence[str]) -> dict[str, int]:
     if lacking(names, columns):
         return {}
     return {name.lower(): at for at, name in enumerate(unlike(names), 1)}
+
+
+class _Source(msgspec.Struct, gc=False):
+    schema: str | None = None
+    table: str | None = None
+
+
+class _Payload(msgspec.Struct, gc=False):
+    source: _Source | None = None
+
+
+class _Routed(msgspec.Struct, gc=False):
+    """No more of a message than names its table."""
+
+    payload: _Payload | None = None
+    source: _Source | None = None
+
+
+_ROUTED = msgspec.json.Decoder(_Routed)
+
+
+def table_in(value: bytes | None) -> str | None:
+    """`schema.table`, as `source` has it; None if it does not."""
+    if value is None:
+        return None
+    try:
+        message = _ROUTED.decode(value)
+    except UNREADABLE:
+        return None
+    source = (message.payload and message.payload.source) or message.source
+    if source is None or source.schema is None or source.table is None:
+        return None
+    return f"{source.schema}.{source.table}"

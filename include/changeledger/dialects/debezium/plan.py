@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
+from changeledger.dialects import plan
 from changeledger.dialects.debezium import avro as avro_tables
 from changeledger.dialects.debezium.discovery import Discovery
 from changeledger.dialects.debezium.fields import Field, Fields
@@ -17,17 +18,11 @@ from changeledger.model.contract import Column, Contract
 
 
 @dataclass(frozen=True)
-class TablePlan:
+class TablePlan(plan.TablePlan):
     """How the messages of one table, which share one writer schema, are decoded."""
 
-    feed: Feed
-    # The columns as the messages write them.
-    writer_schema: Contract
-    # The table's contract in the lake; it has all columns of the writer schema, in the same or wider types.
-    contract: Contract
     # The database that all messages are of; None if none says which, or several do.
-    database: str | None
-    window_id: str
+    database: str | None = None
     # Are the messages Avro's own JSON, whose values are wrapped in the names of their types?
     unions: bool = False
     # The Avro schema of the writer, as JSON; None: the messages are JSON.

@@ -11,11 +11,11 @@ import pyarrow as pa
 from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, misfits, no_columns
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
 from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
 from changeledger.dialects.qlik_messages.masks import Masks
-from changeledger.dialects.qlik_messages.plan import TablePlan
 from changeledger.dialects.qlik_messages.positions import Positions
 from changeledger.dialects.qlik_messages.sides import Side, absent_columns, side, with_gaps
 from changeledger.dialects.qlik_messages.values import EXACT_DIGITS

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import MessageDialect
-from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema
+from changeledger.dialects.kernel import MessageKernel, ResolvedSchema
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import discovery
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.other_messages import decode_other
-from changeledger.dialects.qlik_messages.plan import TablePlan
 from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract
 
@@ -19,10 +17,6 @@ def mask_rules(writer_schema: Contract) -> MaskRules:
     """Large objects are never in a mask, whatever the lake holds them as."""
     named = zip(writer_schema.names, writer_schema.large, strict=True)
     return MaskRules("key", excluded=frozenset(name for name, is_large in named if is_large))
-
-
-def _discover(merged_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
-    return discovery.discover(merged_facts, feed, known.contracts, known.writer_schemas, known.avro_schemas)
 
 
 def _plan(
@@ -43,11 +37,11 @@ QLIK_MESSAGES = MessageDialect(
         discovery.FACTS,
         discovery.facts,
         discovery.merged,
-        _discover,
+        discovery.discover,
         discovery.routes,
-        _plan,
         decode,
         decode_other,
+        _plan,
         schemas_in=discovery.schemas_in,
         mask_rules=mask_rules,
     )

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.qlik_messages import addresses, avro
 from changeledger.dialects.qlik_messages.addresses import address
 from changeledger.dialects.qlik_messages.avro import Schemas
@@ -128,18 +129,9 @@ def _written_at(raw: pa.RecordBatch) -> pa.Int64Array:
     return raw.column("timestamp").cast(pa.timestamp("us", "UTC")).view(pa.int64())
 
 
-def discover(
-    merged_facts: pa.RecordBatch,
-    feed: Feed,
-    contracts: Mapping[str, Contract],
-    known: Mapping[str, Contract],
-    avro_schemas: Schemas,
-) -> Discovery:
-    """What the merged facts of a window say.
-
-    `contracts`: those of earlier windows, by table; `known`: writer schemas that earlier windows have found.
-    """
-    schemas = WriterSchemas(feed, contracts, known)
+def discover(merged_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Discovery:
+    """What the merged facts of a window say."""
+    schemas = WriterSchemas(feed, known.contracts, known.writer_schemas)
     rows, said = merged_facts.to_pylist(), {}
     for row in rows:
         if row["metadata"] is not None:
@@ -160,12 +152,9 @@ def discover(
         label: Route([number[version.writer_schema] for version in versions.versions], versions)
         for label, versions in routed.items()
     }
-    records, topics, new = (
-        [TableRecords(schema) for schema in tables],
-        _topics(of_label, routes),
-        schemas.new_writer_schemas,
-    )
-    return Discovery(records, routes, topics, reasons, said, new, avro_schemas)
+    records, topics = [TableRecords(schema) for schema in tables], _topics(of_label, routes)
+    new = schemas.new_writer_schemas
+    return Discovery(records, routes, topics, reasons, said, new, known.avro_schemas)
 
 
 def _topics(labels: Iterable[Label], routes: Mapping[Label, Route]) -> dict[str, int]:

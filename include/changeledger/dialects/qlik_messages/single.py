@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, no_value_of
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import message
 from changeledger.dialects.qlik_messages.events import (  # fmt: skip
     DELETE,
@@ -24,7 +25,6 @@ from changeledger.dialects.qlik_messages.events import (  # fmt: skip
     misfits,
 )
 from changeledger.dialects.qlik_messages.message import Message
-from changeledger.dialects.qlik_messages.plan import TablePlan
 from changeledger.kernels.json_text import Members, text
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract

@@ -1,0 +1,105 @@
+"""What people should know of messages that can all be read: their values may not be as in the source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from changeledger.dialects.debezium.field_types import source_type
+from changeledger.dialects.debezium.fields import Field, read_field, row_fields
+from changeledger.dialects.debezium.schema_block import BROKEN, Described
+from changeledger.model.column_names import shown
+from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import SqlType
+
+_DOUBLES = {"double", "float64"}
+# How many digits of a second a count has, by its unit.
+_UNITS = {3: "milliseconds", 6: "microseconds"}
+# Of the converters to JSON and to Avro, what has NULL written.
+_JSON_SETTING = "replace.null.with.default=false"
+_AVRO_SETTING = "ignore.default.for.nullables=true"
+_MOST_SHOWN, _LONGEST_DEFAULT = 5, 40
+
+
+def of_altered(messages: Iterable[Described]) -> list[str]:
+    """One for each table with columns whose values a connector is set to alter.
+
+    The lake has such values as they are sent, but for keys. Sources: Debezium's `MaskStrings` and
+    `TruncateColumn` (parameters `masked` and `truncateLength`), and its page on SQL Server: with
+    `decimal.handling.mode: double` and with times of fewer digits than the column has, values may lose
+    digits, which the source's type shows (`column.propagate.source.type`).
+    """
+    seen: dict[str, dict[str, str]] = {}
+    for table, block, _ in messages:
+        try:
+            altered = {str(f["field"]): how for f in row_fields(block) if (how := _altered(f)) is not None}
+        except BROKEN:
+            continue
+        if altered:
+            seen.setdefault(table, {}).update(altered)
+    return [
+        f"{table}: values are not as in the source, as the connector is set to alter them: "
+        + ", ".join(f"{shown([name])} {how}" for name, how in altered.items())
+        for table, altered in seen.items()
+    ]
+
+
+def _altered(field: Mapping[str, Any]) -> str | None:
+    """What the connector does with the values of a column; None: nothing that the block says."""
+    written = read_field(field)
+    return written.altered or _lost_digits(written, field.get("parameters") or {})
+
+
+def _lost_digits(written: Field, parameters: Mapping[str, Any]) -> str | None:
+    try:
+        source = SqlType.parse(source_type(parameters) or "")
+    except ContractError:
+        return None
+    if source.spark.startswith("decimal") and written.kind in _DOUBLES:
+        return "keeps 15 digits of a decimal (decimal.handling.mode)"
+    unit = written.meaning and written.meaning[1]
+    is_shorter = source.base in {"time", "datetime2"} and unit in _UNITS and source.fraction_digits > unit
+    return f"is counted in {_UNITS[unit or 0]} (time.precision.mode)" if is_shorter else None
+
+
+def of_defaults(messages: Iterable[Described], *, in_avro: bool = False) -> list[str]:
+    """One for each table with columns whose NULL may have become their DEFAULT before it was written.
+
+    The block has such a column as optional, with a default, and Connect's converters write the default for
+    NULL unless they are told not to (KAFKA-8713, confluentinc/schema-registry#2314). A NULL that stands in a
+    message is a NULL, and shows that its converter writes it.
+    """
+    setting = _AVRO_SETTING if in_avro else _JSON_SETTING
+    # By table: the defaults of its columns, and the rows of messages that have them.
+    seen: dict[str, tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
+    for table, block, payload in messages:
+        try:
+            in_block = {str(f["field"]): f["default"] for f in row_fields(block) if _can_hide_null(f)}
+        except BROKEN:
+            continue
+        if in_block:
+            defaults, rows = seen.setdefault(table, ({}, []))
+            defaults |= in_block
+            rows += [row for side in ("before", "after") if isinstance(row := payload.get(side), dict)]
+    return [
+        f"{table}: a NULL in {_shown(defaults)} may come as the column's DEFAULT, which the converter writes "
+        f"for NULL unless the connector has value.converter.{setting}"
+        for table, (defaults, rows) in seen.items()
+        if not any(name in row and row[name] is None for row in rows for name in defaults)
+    ]
+
+
+def _can_hide_null(field: Mapping[str, Any]) -> bool:
+    return bool(field.get("optional")) and field.get("default") is not None
+
+
+def _shown(defaults: Mapping[str, Any]) -> str:
+    some = [f"{shown([name])} ({_text(value)})" for name, value in list(defaults.items())[:_MOST_SHOWN]]
+    rest = len(defaults) - len(some)
+    return f"{', '.join(some)}{f' and {rest} more columns' if rest else ''}"
+
+
+def _text(default: Any) -> str:
+    text = json.dumps(default, ensure_ascii=False, default=repr)
+    return text if len(text) <= _LONGEST_DEFAULT else f"{text[:_LONGEST_DEFAULT]}..."
