@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from changeledger.model import change
-from changeledger.model.comments import OF_CHANGES, OF_ROWS, comments
+from changeledger.model.change import LEDGER_COMMENTS, ROW_COMMENTS
+from changeledger.model.comments import comments
 from changeledger.model.publishing import PublishRule
 from tests.model.test_publishing import PEOPLE
 
@@ -28,8 +29,8 @@ def test_every_column_says_where_it_comes_from() -> None:
     assert (
         {path[0] for path in changes}
         == {name for name, _ in change.ledger_columns(published)}
-        == set(OF_CHANGES)
+        == set(LEDGER_COMMENTS)
     )
     assert changes["after", "mail"] == changes["before", "mail"] == current.columns["mail",]
     assert changes["key", "id"] == changes["previous_key", "id"] == current.columns["id",]
-    assert set(OF_ROWS) < {path[0] for path in history}
+    assert set(ROW_COMMENTS) < {path[0] for path in history}

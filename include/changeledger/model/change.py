@@ -58,31 +58,36 @@ INCOMPATIBLE_SHAPE: Final = "incompatible_shape"
 # all but the first are numbered, in `offset`.
 RECORD_TYPE: Final = "struct<source:string,partition:int,offset:bigint,row:binary>"
 
-LEDGER_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
-    ("change_id", "string"),
-    ("operation", "string"),
-    ("key", "<key>"),
-    ("previous_key", "<key>"),
-    ("before", "<image>"),
-    ("after", "<image>"),
-    ("before_unknown_columns", "map<string,string>"),
-    ("after_unknown_columns", "map<string,string>"),
-    ("changed", "array<string>"),
-    ("mask", "string"),
-    ("commit_lsn", "binary"),
-    ("change_lsn", "binary"),
-    ("event_serial_no", "bigint"),
-    ("sort_key", "binary"),
-    ("committed_at", "timestamp"),
-    ("transaction_id", "string"),
-    ("flags", "array<string>"),
-    ("feed", "string"),
-    ("dialect", "string"),
-    ("source_position", RECORD_TYPE),
-    ("paired_source_position", RECORD_TYPE),
-    ("paired_change_id", "string"),
-    ("window_id", "string"),
+_MAP: Final = "map<string,string>"
+
+# Columns of the ledger: name, type, and what the catalog says of it.
+_LEDGER: Final = (
+    ("change_id", "string", "Stable id: the same change of the feed always has it"),
+    ("operation", "string", "insert, update, delete, snapshot or truncate"),
+    ("key", "<key>", "The row's key after the change; NULL for a truncate"),
+    ("previous_key", "<key>", "The key before, where the change moved the row"),
+    ("before", "<image>", "The row before the change"),
+    ("after", "<image>", "The row after the change"),
+    ("before_unknown_columns", _MAP, "Columns of before that the source did not send, each with why"),
+    ("after_unknown_columns", _MAP, "Columns of after that the source did not send, each with why"),
+    ("changed", "array<string>", "Columns that the change gave another value; NULL: not known"),
+    ("mask", "string", "The change mask as received, hex"),
+    ("commit_lsn", "binary", "LSN of the commit; NULL where the source does not send it"),
+    ("change_lsn", "binary", "LSN of the change itself; NULL where the source does not send it"),
+    ("event_serial_no", "bigint", "The change's number in its transaction, where the source has one"),
+    ("sort_key", "binary", "The change's place in the total order of the feed"),
+    ("committed_at", "timestamp", "When the change was committed, UTC"),
+    ("transaction_id", "string", "The transaction, as the source names it"),
+    ("flags", "array<string>", "Warnings, such as order_ambiguous or clock_suspect"),
+    ("feed", "string", "The feed that read the change"),
+    ("dialect", "string", "What wrote the record"),
+    ("source_position", RECORD_TYPE, "Where the record stands in its source"),
+    ("paired_source_position", RECORD_TYPE, "Where the record of the update's old row stands"),
+    ("paired_change_id", "string", "The other half of an update of a key"),
+    ("window_id", "string", "The run that wrote the change"),
 )
+LEDGER_COLUMNS: Final = tuple((name, kind) for name, kind, _ in _LEDGER)
+LEDGER_COMMENTS: Final = {name: text for name, _, text in _LEDGER}
 
 # Control: a change of a table that the feed does not list, or that the run was not asked for. The detail is
 # the table, as the record names it.
@@ -180,6 +185,30 @@ REPLAY_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+# Columns that the ledger adds to current rows: name, type, and what the catalog says of it.
+_CURRENT: Final = (
+    ("_change_id", "string", "The change that made the row what it is"),
+    ("_operation", "string", "What that change did: insert, update, delete, snapshot or truncate"),
+    ("_sort_key", "binary", "That change's place in the total order of the feed"),
+    ("_commit_lsn", "binary", "LSN of that change's commit; NULL where the source does not send it"),
+    ("_committed_at", "timestamp", "When that change was committed, UTC"),
+    # Cells that were never known, or not since the row appeared: the cell itself is NULL.
+    ("_unknown_columns", _MAP, "Columns whose value the source did not send, each with why; NULL in the row"),
+    ("_window_id", "string", "The run that wrote the row"),
+)
+# Those of intervals, after them.
+_INTERVAL: Final = (
+    ("_valid_from", "timestamp", "When the version begins, UTC, inclusive"),
+    ("_valid_to", "timestamp", "When the version ends, UTC, exclusive; NULL: it lasts"),
+    ("_next_sort_key", "binary", "The place in order of the change that ends the version"),
+    ("_is_deleted", "boolean", "True: the row does not exist in this interval"),
+    ("_previous_key", "<key>", "The key from which the row was moved to this one"),
+    # NULL if the change found the row as the change before had left it.
+    ("_break", BREAK_TYPE, "How the change contradicts the version before it; NULL: it does not"),
+)
+ROW_COMMENTS: Final = {name: text for name, _, text in (*_CURRENT, *_INTERVAL)}
+
+
 def quoted(name: str) -> str:
     """A name as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
@@ -206,16 +235,7 @@ def ledger_columns(contract: Contract) -> list[tuple[str, str]]:
 
 def current_columns(contract: Contract) -> list[tuple[str, str]]:
     """The current rows: one per key that is alive."""
-    return [(c.name, c.spark_type) for c in contract.columns] + [
-        ("_change_id", "string"),
-        ("_operation", "string"),
-        ("_sort_key", "binary"),
-        ("_commit_lsn", "binary"),
-        ("_committed_at", "timestamp"),
-        # Cells that were never known, or not since the row appeared: the cell itself is NULL.
-        ("_unknown_columns", "map<string,string>"),
-        ("_window_id", "string"),
-    ]
+    return [(c.name, c.spark_type) for c in contract.columns] + [(name, kind) for name, kind, _ in _CURRENT]
 
 
 # Open intervals lie apart from closed ones: the one bucket has all but NULL. See ADR 0023.
@@ -228,13 +248,5 @@ def history_columns(contract: Contract) -> list[tuple[str, str]]:
     A deleted key has an open interval with `_is_deleted`: it says which change deleted the row, and remembers
     the position, so that a late older change does not bring the row back.
     """
-    return [
-        *current_columns(contract),
-        ("_valid_from", "timestamp"),
-        ("_valid_to", "timestamp"),
-        ("_next_sort_key", "binary"),
-        ("_is_deleted", "boolean"),
-        ("_previous_key", key_type(contract)),
-        # NULL if the change found the row as the change before had left it.
-        ("_break", BREAK_TYPE),
-    ]
+    shapes = {"<key>": key_type(contract)}
+    return [*current_columns(contract), *((name, shapes.get(kind, kind)) for name, kind, _ in _INTERVAL)]

@@ -105,11 +105,10 @@ def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
     doubtful |= read.is_of_other_key | read.lacks.any(axis=1)
     for cells in read.key:
         doubtful |= ~valid(cells)
-    outcomes = {}
-    for number in np.flatnonzero(doubtful).tolist():
-        problem = _problem(read, number, plan, no_place=bool(no_place[number]))
-        outcomes[number] = problem.outcome
-    return outcomes
+    return {
+        number: _problem(read, number, plan, no_place=bool(no_place[number])).outcome
+        for number in np.flatnonzero(doubtful).tolist()
+    }
 
 
 def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Problem:

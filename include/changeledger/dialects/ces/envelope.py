@@ -148,7 +148,8 @@ def _members(value: bytes) -> Texts:
         text = value.decode()
     except UnicodeDecodeError:
         raise Problem("not_utf8", "the message is not UTF-8") from None
-    return texts_of(members_of(text, "unparseable_json"))
+    members = members_of(text, "unparseable_json")
+    return {name.lower(): json_text.text(token) for name, token in members.items()}
 
 
 def members_of(text: str, reason: str, detail: str | None = None) -> dict[str, Token]:
@@ -164,11 +165,6 @@ def members_of(text: str, reason: str, detail: str | None = None) -> dict[str, T
         # In a member that was passed over.
         raise Problem(*LONE_SURROGATE)
     return members
-
-
-def texts_of(members: Mapping[str, Token]) -> dict[str, str | None]:
-    """Members by their names in lower case, as text."""
-    return {name.lower(): json_text.text(token) for name, token in members.items()}
 
 
 def _place(members: Texts) -> Place:

@@ -35,16 +35,11 @@ def contradicted(events: Sequence[Event], before: Side, after: Side, plan: Table
         return contradicts
     beside = side([event.key_beside for event in events], plan)
     contradicts |= beside.image.present
-    for image in (before, after):
-        contradicts &= ~_has_key(image, plan) | _differs(beside, image)
-    return contradicts
-
-
-def _has_key(image: Side, plan: TablePlan) -> Bools:
-    """Which rows have a column of the key in the image."""
     is_key = [column.key_position > 0 for column in plan.writer_schema.columns]
-    has_key: Bools = image.image.present & (image.states[:, is_key] == KNOWN).any(axis=1)
-    return has_key
+    for image in (before, after):
+        has_key = image.image.present & (image.states[:, is_key] == KNOWN).any(axis=1)
+        contradicts &= ~has_key | _differs(beside, image)
+    return contradicts
 
 
 def _differs(beside: Side, image: Side) -> Bools:

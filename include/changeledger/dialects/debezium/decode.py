@@ -152,7 +152,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     moved &= is_update & before.present
     before, after, key = images.all_fitted(before, after, key, written, plan.contract)
     return Changes(
-        operation=_operations(op),
+        operation=pa.array(list(OPERATIONS.values())).take(pc.index_in(op, pa.array(list(OPERATIONS)))),
         before=before,
         after=after,
         key=key,
@@ -183,11 +183,6 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
     is_other = pc.fill_null(pc.not_equal(read.column("connector"), "sqlserver"), fill_value=False)
     own = pc.if_else(is_other, read.column("transaction"), pa.scalar(None, pa.string()))
     return pc.coalesce(own, lsn.to_text(commit))
-
-
-def _operations(op: pa.StringArray) -> pa.StringArray:
-    names = pa.array(list(OPERATIONS.values()), pa.string())
-    return names.take(pc.index_in(op, value_set=pa.array(list(OPERATIONS), pa.string())))
 
 
 def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:

@@ -7,7 +7,7 @@ what routes and decodes the window's messages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -163,7 +163,8 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     faults: dict[tuple[str, str], Outcome] = {}
     for topic, table, name, facts_of in own:
         columns = facts_of.read_by(contracts.get(table))
-        fault = keys.fault(columns, _of_table(chosen, topic, name, feed), schemas)
+        of_table = (s for s in chosen if s.topic == topic and name in table_facts([s], feed).get(topic, ()))
+        fault = keys.fault(columns, of_table, schemas)
         if fault is None:
             tables.append(TableRecords(topic, table, name, columns, with_table[topic] == 1, topic in unions))
         else:
@@ -208,10 +209,6 @@ def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, 
         return chosen, topics
     chosen += _of_each_table(plain, shared)
     return chosen, table_facts(chosen, feed)
-
-
-def _of_table(chosen: Sequence[Sample], topic: str, table: str, feed: Feed) -> Iterator[Sample]:
-    return (s for s in chosen if s.topic == topic and table in table_facts([s], feed).get(topic, ()))
 
 
 def _sample(row: Mapping[str, Any]) -> Sample:

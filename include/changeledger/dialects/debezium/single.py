@@ -119,13 +119,12 @@ def _envelope(message: Members, value: bytes, plan: TablePlan) -> Envelope:
         outer |= {name: inside(payload, name) for name in ("before", "after", "source", "transaction")}
         message = payload
     source, transaction = outer["source"], outer["transaction"] or {}
-    plain = unions.branch if plan.unions else _as_it_is
     before, after = (outer[side] for side in ("before", "after"))
     rows = (unions.row(before), unions.row(after)) if plan.unions else (None, None)
     return Envelope(
         json_text.text(message.get("op")),
-        plain(json_text.text(message.get("ts_ms"))),
-        None if source is None else {name: plain(json_text.text(token)) for name, token in source.items()},
+        _plain(message.get("ts_ms"), plan),
+        None if source is None else {name: _plain(token, plan) for name, token in source.items()},
         json_text.text(transaction.get("id")),
         before if rows[0] is None else rows[0],
         after if rows[1] is None else rows[1],
@@ -133,8 +132,9 @@ def _envelope(message: Members, value: bytes, plan: TablePlan) -> Envelope:
     )
 
 
-def _as_it_is(text: str | None) -> str | None:
-    return text
+def _plain(token: Token | None, plan: TablePlan) -> str | None:
+    text = json_text.text(token)
+    return unions.branch(text) if plan.unions else text
 
 
 def event_of(envelope: Envelope, plan: TablePlan) -> Event:
@@ -167,17 +167,14 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
     _check_table(source.get("schema"), source.get("table"), plan)
     # Tables of two databases can share their names, and even positions.
     database = source.get("db")
-    if database is not None and (plan.is_of_several or not _is_of(database, plan)):
+    is_own = plan.database is None or same_database(database or "", plan.database)
+    if database is not None and (plan.is_of_several or not is_own):
         raise Problem(DATABASE_MISMATCH, not_of_database(database, plan.database))
     if op != "d" and envelope.after is None:
         raise Problem("no_after_image", f"op is {op}")
     if op == "d" and envelope.before is None:
         raise Problem("no_before_image", "a delete without `before`")
     return op, source
-
-
-def _is_of(database: str, plan: TablePlan) -> bool:
-    return plan.database is None or same_database(database, plan.database)
 
 
 def _check_table(schema: str | None, name: str | None, plan: TablePlan) -> None:

@@ -47,7 +47,14 @@ def typed(plan: TablePlan) -> Typed:
     rename = json_text.renamed(column.name for column in columns)
     row = msgspec.defstruct(
         "Row",
-        [(field, _optional(cell), UNSET) for field, cell in zip(rename, cells, strict=True)],
+        [
+            (
+                field,
+                cell.wire | UnsetType if cell.wire is msgspec.Raw else cell.wire | None | UnsetType,
+                UNSET,
+            )
+            for field, cell in zip(rename, cells, strict=True)
+        ],
         rename=rename,
         forbid_unknown_fields=True,
         gc=False,
@@ -65,10 +72,6 @@ def typed(plan: TablePlan) -> Typed:
     keys = [at for at, column in enumerate(columns) if column.key_position]
     kinds = [arrow_type(column.spark_type) for column in columns]
     return Typed(msgspec.json.Decoder(message), cells, kinds, keys)
-
-
-def _optional(cell: Cell) -> Any:
-    return cell.wire | UnsetType if cell.wire is msgspec.Raw else cell.wire | None | UnsetType
 
 
 def _source(plan: TablePlan) -> Any:

@@ -75,7 +75,11 @@ def of_defaults(messages: Iterable[Described], *, in_avro: bool = False) -> list
     seen: dict[str, tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
     for table, block, payload in messages:
         try:
-            in_block = {str(f["field"]): f["default"] for f in row_fields(block) if _can_hide_null(f)}
+            in_block = {
+                str(f["field"]): f["default"]
+                for f in row_fields(block)
+                if f.get("optional") and f.get("default") is not None
+            }
         except BROKEN:
             continue
         if in_block:
@@ -88,10 +92,6 @@ def of_defaults(messages: Iterable[Described], *, in_avro: bool = False) -> list
         for table, (defaults, rows) in seen.items()
         if not any(name in row and row[name] is None for row in rows for name in defaults)
     ]
-
-
-def _can_hide_null(field: Mapping[str, Any]) -> bool:
-    return bool(field.get("optional")) and field.get("default") is not None
 
 
 def _shown(defaults: Mapping[str, Any]) -> str:

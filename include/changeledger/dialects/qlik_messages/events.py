@@ -105,13 +105,9 @@ def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
     return [
         column
         for column in writer_schema.columns
-        if image is not None and column.name in image and _is_misfit(image[column.name], column)
-    ]
-
-
-def _is_misfit(token: Token, column: Column) -> bool:
-    is_bare = column.spark_type == "binary" and json_text.is_unquoted(token)
-    return is_bare or json_text.is_nested(token)
+        if image is not None and (token := image.get(column.name)) is not None
+        and (json_text.is_nested(token) or (column.spark_type == "binary" and json_text.is_unquoted(token)))
+    ]  # fmt: skip
 
 
 def is_unsaid(before: Any, rows: ImageLayout) -> bool:

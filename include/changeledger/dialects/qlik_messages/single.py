@@ -89,13 +89,9 @@ def _images(
     old, new = data_message.before_data, data_message.data
     if operation != DELETE:
         return old if operation == UPDATE else None, new
-    if not _is_filled(old):
+    if all(text(token) is None for token in (old or {}).values()):
         return new, None
     keys = ((text((old or {}).get(name)), text((new or {}).get(name))) for name in key)
     if any(None not in pair and pair[0] != pair[1] for pair in keys):
         raise Problem("ambiguous_row", "a delete has rows of two keys, in `data` and in `beforeData`")
     return old, None
-
-
-def _is_filled(image: Members | None) -> bool:
-    return any(text(token) is not None for token in (image or {}).values())

@@ -40,7 +40,11 @@ def cell_of(column: Column) -> Cell:
     from_texts = text_cells.from_texts(sql, reader(sql))
     kind = arrow_type(sql.spark)
     if sql.spark.startswith("decimal"):
-        return Cell(msgspec.Raw | UnsetType, lambda values: from_texts(_texts(_of_raw(values))), is_raw=True)
+
+        def of_tokens(tokens: Sequence[msgspec.Raw | None]) -> Cells:
+            return from_texts(_texts([None if token is None else text_of(token) for token in tokens]))
+
+        return Cell(msgspec.Raw | UnsetType, of_tokens, is_raw=True)
     if sql.spark in {"smallint", "int", "bigint"}:
         narrow = pa.uint8() if sql.base == "tinyint" else kind
 
@@ -49,15 +53,13 @@ def cell_of(column: Column) -> Cell:
             return whole_numbers if narrow == kind else pc.cast(whole_numbers, kind)
 
         return Cell(int | str | None | UnsetType, _native(whole, from_texts), is_raw=False)
+    native = _native(lambda values: pa.array(values, kind), from_texts)
     if sql.base == "bit":
-        boolean = _native(lambda values: pa.array(values, kind), from_texts)
-        return Cell(bool | int | str | None | UnsetType, boolean, is_raw=False)
-    if sql.base == "float":
-        double = _native(lambda values: pa.array(values, kind), from_texts)
+        return Cell(bool | int | str | None | UnsetType, native, is_raw=False)
+    if sql.base in {"float", "real"}:
         # Arrow refuses a whole number of more digits than it keeps.
-        return Cell(int | float | str | None | UnsetType, double, is_raw=False)
-    if sql.base == "real":
-        return Cell(int | float | str | None | UnsetType, _reals(from_texts), is_raw=False)
+        numbers = native if sql.base == "float" else _reals(from_texts)
+        return Cell(int | float | str | None | UnsetType, numbers, is_raw=False)
     return Cell(str | None | UnsetType, lambda values: from_texts(_texts(values)), is_raw=False)
 
 
@@ -93,10 +95,6 @@ def _text(value: Any) -> str:
 
 def _texts(values: Sequence[str | None]) -> pa.StringArray:
     return pa.array(values, pa.string())
-
-
-def _of_raw(values: Sequence[msgspec.Raw | None]) -> list[str | None]:
-    return [None if token is None else text_of(token) for token in values]
 
 
 def is_null(value: Any) -> bool:

@@ -31,8 +31,7 @@ COMMIT_TIME = "__$commit_time"
 # In which pass of an hour that the server's clock shows twice that was: 0 or 1 (`clock.FallBack`).
 COMMIT_FOLD = "__$commit_fold"
 # 10 bytes in base64, as exports write binary columns.
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
-_BASE64_LENGTH = 16
+_BASE64 = re.compile(r"(?=.{16}\Z)[A-Za-z0-9+/]+={0,2}\Z")
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,9 @@ def _of_texts(texts: pa.StringArray) -> pa.BinaryArray:
         return lsns.array()
     values = lsns.array().to_pylist()
     for row in rest:
-        values[row] = _of_base64(texts[int(row)].as_py())
+        text = texts[int(row)].as_py()
+        values[row] = b64decode(text) if _BASE64.match(text) else None
     return pa.array(values, pa.binary())
-
-
-def _of_base64(text: str) -> bytes | None:
-    if len(text) != _BASE64_LENGTH or not _BASE64.match(text):
-        return None
-    return b64decode(text)
 
 
 def _mask(column: Read) -> pa.BinaryArray:

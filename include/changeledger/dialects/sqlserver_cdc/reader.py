@@ -23,7 +23,6 @@ from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePo
 from changeledger.dialects.sqlserver_cdc import catalog as sql
 from changeledger.dialects.sqlserver_cdc.clock import (
     FallBack,
-    RepeatedHour,
     fall_back,
     moment,
     repeated_hours,
@@ -163,7 +162,8 @@ class CaptureTables:
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
         instance, begin, end = self._parts[table.instance]
-        low = _highest(begin, None if after is None else bytes.fromhex(after))
+        starts = (begin, None if after is None else bytes.fromhex(after))
+        low = max((at for at in starts if at is not None), default=None)
         high = bytes.fromhex(to) if to else bytes(WIDTH)
         self._read = max(self._read, high)
         high = high if end is None else min(high, end)
@@ -230,17 +230,17 @@ class CaptureTables:
         (span,) = self._database.rows(self._mapping.span())
         if span["first"] is None:
             return []
-        hours = repeated_hours(zone, _local(span["first"]), _local(span["last"]))
-        return [fall_back(hour, self._around(hour), marked=True) for hour in hours]
-
-    def _around(self, hour: RepeatedHour) -> list[tuple[bytes, datetime]]:
-        rows = self._database.rows(self._mapping.around(hour))
-        return [(bytes(row["lsn"]), _local(row["minute"])) for row in rows]
+        falls_back = []
+        for hour in repeated_hours(zone, _local(span["first"]), _local(span["last"])):
+            rows = self._database.rows(self._mapping.around(hour))
+            commits = [(bytes(row["lsn"]), _local(row["minute"])) for row in rows]
+            falls_back.append(fall_back(hour, commits, marked=True))
+        return falls_back
 
     def _cuts(self, instance: CaptureInstance, low: bytes | None, high: bytes) -> list[bytes]:
         """LSNs that cut a large read into ranges of about as many transactions."""
-        rows = self._database.rows(self._catalog.row_count(instance, low, high))
-        parts = ceil(int(_only(rows)["rows"]) / self._partition_rows)
+        (count,) = self._database.rows(self._catalog.row_count(instance, low, high))
+        parts = ceil(int(count["rows"]) / self._partition_rows)
         if parts <= 1:
             return []
         transactions = self._database.rows(self._mapping.transactions(low, high))
@@ -259,18 +259,9 @@ def _of_hour(known: Sequence[FallBack], local: datetime) -> FallBack | None:
     return next((transition for transition in known if transition.hour.has(local)), None)
 
 
-def _only(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    (row,) = rows
-    return row
-
-
 def _shown(instance: CaptureInstance) -> str:
     return "no LSN yet" if instance.start_lsn is None else instance.start_lsn.hex()
 
 
 def _text(at: bytes) -> str:
     return at.hex().upper()
-
-
-def _highest(lsn: bytes | None, other: bytes | None) -> bytes | None:
-    return max((at for at in (lsn, other) if at is not None), default=None)
