@@ -167,9 +167,10 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
     _check_table(source.get("schema"), source.get("table"), plan)
     # Tables of two databases can share their names, and even positions.
     database = source.get("db")
-    is_own = plan.database is None or same_database(database or "", plan.database)
-    if database is not None and (plan.is_of_several or not is_own):
-        raise Problem(DATABASE_MISMATCH, not_of_database(database, plan.database))
+    if database is not None:
+        is_own = plan.database is None or same_database(database, plan.database)
+        if plan.is_of_several or not is_own:
+            raise Problem(DATABASE_MISMATCH, not_of_database(database, plan.database))
     if op != "d" and envelope.after is None:
         raise Problem("no_after_image", f"op is {op}")
     if op == "d" and envelope.before is None:

@@ -45,16 +45,10 @@ def typed(plan: TablePlan) -> Typed:
     columns = plan.writer_schema.columns
     cells = [cell_of(column, plan.source, field) for column, field in plan.written_columns]
     rename = json_text.renamed(column.name for column in columns)
+    wires = (cell.wire if cell.wire is msgspec.Raw else cell.wire | None for cell in cells)
     row = msgspec.defstruct(
         "Row",
-        [
-            (
-                field,
-                cell.wire | UnsetType if cell.wire is msgspec.Raw else cell.wire | None | UnsetType,
-                UNSET,
-            )
-            for field, cell in zip(rename, cells, strict=True)
-        ],
+        [(field, wire | UnsetType, UNSET) for field, wire in zip(rename, wires, strict=True)],
         rename=rename,
         forbid_unknown_fields=True,
         gc=False,
