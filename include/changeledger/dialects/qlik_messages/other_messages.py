@@ -37,10 +37,8 @@ def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Di
         return Outcome(change.CONTROL, reason)
     problem = broken or _problem(value or b"")
     # Its metadata may still come, and say how to read it; of another table nobody has to.
-    is_unread = broken is not None and broken.outcome.reason == frames.UNKNOWN_SCHEMA
-    if problem is not None and not (
-        value is not None and is_unread and reason in {schemas.UNKNOWN, schemas.NOT_IN_FEED}
-    ):
+    is_unread = broken is not None and broken.outcome.reason == frames.UNKNOWN_SCHEMA and value is not None
+    if problem is not None and not (is_unread and reason in {schemas.UNKNOWN, schemas.NOT_IN_FEED}):
         outcome = problem.outcome
         return outcome if metadata is None or detail is None else outcome._replace(detail=detail)
     if reason == schemas.NOT_IN_FEED:
