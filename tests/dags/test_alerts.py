@@ -27,7 +27,9 @@ from changeledger.config.notify import Notify
 from changeledger.config.settings import Settings
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore
 from changeledger.model.source_state import SourceState
-from changeledger.orchestration import alerts, resolve_window, with_notifiers
+from changeledger.orchestration import alerts
+from changeledger.orchestration.notifiers import with_notifiers
+from changeledger.orchestration.windows import resolve_window
 from sourcelab.smtp import SmtpServer
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]

@@ -13,7 +13,8 @@ from changeledger.config.files import load_feeds
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
 from changeledger.model.window import Request, Window
-from changeledger.orchestration import form, resolve_window
+from changeledger.orchestration import form
+from changeledger.orchestration.windows import resolve_window
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

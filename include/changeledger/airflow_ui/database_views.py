@@ -11,17 +11,7 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from changeledger.airflow_ui import charts, row_links
-from changeledger.airflow_ui.access import (
-    FROM_THIS_PAGE,
-    MAY_SEE,
-    MAY_TRIGGER,
-    Control,
-    MayTriggerFeed,
-    TheFeed,
-    UserName,
-    VisibleFeeds,
-)
+from changeledger.airflow_ui import access, charts, row_links
 from changeledger.airflow_ui.cutover_links import links_of
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.compare import verdicts
@@ -53,7 +43,7 @@ _LEAST = {_UNEXPLAINED: 3.0}
 Days = Annotated[int, Query(ge=1, le=3650)]
 
 
-def _database(name: str, visible: VisibleFeeds) -> tuple[Database, list[str]]:
+def _database(name: str, visible: access.VisibleFeeds) -> tuple[Database, list[str]]:
     """With those of its feeds that the user may see; 404 if there is none."""
     names = sorted(feed for feed, known in visible.items() if known.database == name)
     if not names:
@@ -64,7 +54,7 @@ def _database(name: str, visible: VisibleFeeds) -> tuple[Database, list[str]]:
 
 @router.get("/agreement", response_model=None)
 @router.get("/cutover", response_model=None)
-def databases(request: Request, visible: VisibleFeeds) -> Response:
+def databases(request: Request, visible: access.VisibleFeeds) -> Response:
     """The databases of feeds; where there is one, its view."""
     section = request.url.path.rpartition("/")[2]
     names = sorted({feed.database for feed in visible.values()})
@@ -77,9 +67,9 @@ def databases(request: Request, visible: VisibleFeeds) -> Response:
 def agreement(  # noqa: PLR0913, PLR0917 - what an address says
     request: Request,
     database: str,
-    control: Control,
-    visible: VisibleFeeds,
-    may_trigger: MayTriggerFeed,
+    control: access.Control,
+    visible: access.VisibleFeeds,
+    may_trigger: access.MayTriggerFeed,
     reference: str = "",
     feed: str = "",
     comparison: str = "",
@@ -116,12 +106,15 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
     )
 
 
-@router.post("/feeds/{dag_id}/accept", dependencies=[MAY_SEE, FROM_THIS_PAGE, MAY_TRIGGER, Depends(LOGGED)])
+@router.post(
+    "/feeds/{dag_id}/accept",
+    dependencies=[access.MAY_SEE, access.FROM_THIS_PAGE, access.MAY_TRIGGER, Depends(LOGGED)],
+)
 def accept(  # noqa: PLR0913, PLR0917 - what the form has
     request: Request,
-    feed: TheFeed,
-    control: Control,
-    user: UserName,
+    feed: access.TheFeed,
+    control: access.Control,
+    user: access.UserName,
     reference: Annotated[str, Form()] = "",
     table: Annotated[str, Form()] = "",
     reason: Annotated[str, Form()] = "",
@@ -173,8 +166,8 @@ def _sum(counts: Mapping[str, int], names: Collection[str]) -> int:
 def cutover(  # noqa: PLR0913, PLR0917 - what an address says
     request: Request,
     database: str,
-    control: Control,
-    visible: VisibleFeeds,
+    control: access.Control,
+    visible: access.VisibleFeeds,
     old: str = "",
     new: str = "",
     days: float = 7,

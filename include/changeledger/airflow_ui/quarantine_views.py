@@ -11,15 +11,7 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from changeledger.airflow_ui.access import (
-    FROM_THIS_PAGE,
-    MAY_SEE,
-    MAY_TRIGGER,
-    Control,
-    MayTrigger,
-    TheFeed,
-    UserName,
-)
+from changeledger.airflow_ui import access
 from changeledger.airflow_ui.actions import Triggering
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.audit.narrow_rows import position_text
@@ -32,7 +24,7 @@ from changeledger.state import quarantine
 from changeledger.state.reasons import REASONS
 from changeledger.state.windows import failed_of, last_stored, window_states
 
-router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
+router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[access.MAY_SEE])
 # In Airflow's audit log.
 LOGGED = action_logging("changeledger_replay")
 
@@ -45,9 +37,9 @@ _MOST_OF_A_DETAIL = 120
 @router.get("/quarantine")
 def records(  # noqa: PLR0913, PLR0917 - what the address has
     request: Request,
-    feed: TheFeed,
-    control: Control,
-    may_trigger: MayTrigger,
+    feed: access.TheFeed,
+    control: access.Control,
+    may_trigger: access.MayTrigger,
     table: str | None = None,
     reason: str | None = None,
     run: str | None = None,
@@ -72,11 +64,11 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
     )
 
 
-@router.post("/replay", dependencies=[FROM_THIS_PAGE, MAY_TRIGGER, Depends(LOGGED)])
+@router.post("/replay", dependencies=[access.FROM_THIS_PAGE, access.MAY_TRIGGER, Depends(LOGGED)])
 def replay(
     request: Request,
-    feed: TheFeed,
-    user: UserName,
+    feed: access.TheFeed,
+    user: access.UserName,
     trigger: Triggering,
     table: Annotated[list[str] | None, Form()] = None,
 ) -> RedirectResponse:

@@ -8,22 +8,14 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from changeledger.airflow_ui.access import (
-    FROM_THIS_PAGE,
-    MAY_SEE,
-    MAY_TRIGGER,
-    Control,
-    MayTrigger,
-    TheFeed,
-    UserName,
-)
+from changeledger.airflow_ui import access
 from changeledger.airflow_ui.actions import RollingBack
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.control.tables.feeds import WITHDRAWN
 from changeledger.state.releases import release_states
 from changeledger.state.resets import reset_state
 
-router = APIRouter(prefix="/feeds/{dag_id}/releases", dependencies=[MAY_SEE])
+router = APIRouter(prefix="/feeds/{dag_id}/releases", dependencies=[access.MAY_SEE])
 # In Airflow's audit log.
 LOGGED = action_logging("changeledger_rollback")
 
@@ -32,7 +24,11 @@ _ON_A_PAGE = 20
 
 @router.get("")
 def releases(
-    request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, before: int | None = None
+    request: Request,
+    feed: access.TheFeed,
+    control: access.Control,
+    may_trigger: access.MayTrigger,
+    before: int | None = None,
 ) -> HTMLResponse:
     rows, resets = control.overview.rows_of(feed.feed, 1), control.resets.of_feed(feed.feed)
     states, older = release_states(control, feed.feed, before, _ON_A_PAGE, resets)
@@ -49,12 +45,12 @@ def releases(
     )
 
 
-@router.post("/{release}/main", dependencies=[FROM_THIS_PAGE, MAY_TRIGGER, Depends(LOGGED)])
+@router.post("/{release}/main", dependencies=[access.FROM_THIS_PAGE, access.MAY_TRIGGER, Depends(LOGGED)])
 def take_back(  # noqa: PLR0913, PLR0917 - what the form has
     request: Request,
-    feed: TheFeed,
+    feed: access.TheFeed,
     release: int,
-    user: UserName,
+    user: access.UserName,
     roll_back: RollingBack,
     reason: Annotated[str, Form()] = "",
     reads_again: Annotated[str, Form()] = "",

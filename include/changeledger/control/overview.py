@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part, database_now
+from changeledger.control.sources import STATE_COLUMNS
 from changeledger.control.tables.base import LeaseRow
 from changeledger.control.tables.feeds import ASKED, FailureRow, FeedTableRow, ResetRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
@@ -187,10 +188,10 @@ def _newest_tables(session: Session, feed: str) -> dict[str, Any]:
 
 def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceState]]:
     of = SourceStateRow
-    columns = of.feed, of.source, of.read, of.end, of.at, of.behind, of.since, of.newest, of.why
     states: dict[str, list[SourceState]] = {}
-    for row in session.execute(select(*columns).where(of.feed.in_(feeds)).order_by(of.source)):
-        states.setdefault(row[0], []).append(SourceState(*row[1:]))
+    query = select(of.feed, *STATE_COLUMNS).where(of.feed.in_(feeds)).order_by(of.source)
+    for feed, *state in session.execute(query):
+        states.setdefault(feed, []).append(SourceState(*state))
     return states
 
 

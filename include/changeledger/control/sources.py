@@ -15,7 +15,8 @@ from changeledger.control.tables.windows import TAKEN_BACK, WindowRow
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead, Window
 
-_STATE: Final = tuple(field.name for field in fields(SourceState))
+# The columns of a `SourceState`, in the order of its fields.
+STATE_COLUMNS: Final = tuple(getattr(SourceStateRow, field.name) for field in fields(SourceState))
 
 
 class SourceMark(NamedTuple):
@@ -65,11 +66,8 @@ class Sources(Part):
 
     def states(self, feed: str) -> dict[str, SourceState]:
         """What extract has last seen of each source, by name."""
-        query = select(SourceStateRow).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
-        return {
-            row.source: SourceState(**{name: getattr(row, name) for name in _STATE})
-            for row in self._all(query)
-        }
+        query = select(*STATE_COLUMNS).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
+        return {row.source: SourceState(*row) for row in self._rows(query)}
 
     def save_states(self, feed: str, states: Iterable[SourceState]) -> None:
         with self._writing(feed) as session:

@@ -20,7 +20,7 @@ from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError, FeedsDisagree, PublishedDrifts
 from changeledger.model.window import Window
 from changeledger.orchestration import notifiers
-from changeledger.orchestration.addresses import ledger_page, run_page
+from changeledger.orchestration.links import ledger_page, run_page
 from changeledger.orchestration.windows import resolve_window
 
 if TYPE_CHECKING:

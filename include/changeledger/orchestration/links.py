@@ -1,8 +1,13 @@
-"""Links from tasks to their pages, which `airflow_ui` serves behind Airflow's login."""
+"""Addresses of Airflow's pages and of the ledger's that `airflow_ui` serves in it, for tasks and messages.
+
+Those for messages are None where Airflow does not know its own address.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
@@ -37,8 +42,8 @@ class ReportLink(BaseOperatorLink):
 
 def data_docs() -> str:
     """The address of all Data Docs; empty if Airflow does not know its own."""
-    base: str = conf.get("api", "base_url", fallback="")
-    return base.rstrip("/") + DATA_DOCS if base else ""
+    base = _base()
+    return base + DATA_DOCS if base else ""
 
 
 def report(dag_id: str) -> str:
@@ -48,3 +53,39 @@ def report(dag_id: str) -> str:
 
 def _page(*place: str) -> str:
     return "/".join([data_docs() or DATA_DOCS, *place])
+
+
+def ledger_page(event: str, told: Mapping[str, Any]) -> str | None:
+    """Where people see cause and remedy of what a message tells: of a window, a feed or a database.
+
+    `told`: see `alerts`.
+    """
+    feed, window, database = (told.get(name) for name in ("feed", "window", "database"))
+    if feed and window and event == "quarantined":
+        return _in_ledger(f"feeds/{_part(feed)}/quarantine?run={_part(window)}")
+    if feed and window and event == "failed":
+        return _in_ledger(f"feeds/{_part(feed)}/windows/{_part(window)}")
+    if feed:
+        return _in_ledger(f"feeds/{_part(feed)}")
+    return _in_ledger(f"agreement/{_part(database)}") if database else None
+
+
+def run_page(feed: str, run: str | None) -> str | None:
+    """Of a run of the feed's DAG."""
+    base = _base()
+    return f"{base}/dags/{_part(feed)}/runs/{_part(run)}" if base and run else None
+
+
+def _in_ledger(path: str) -> str | None:
+    """Airflow's navigation has the address of the frame below its own one for the view."""
+    base = _base()
+    return f"{base}/plugin/ledger{urlsplit(base).path}/changeledger/{path}" if base else None
+
+
+def _base() -> str:
+    """Airflow's own address; empty if it does not know it (`[api] base_url`)."""
+    return (conf.get("api", "base_url", fallback="") or "").rstrip("/")
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

@@ -7,6 +7,7 @@ record taken here must have no problem that `single` would find.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -51,13 +52,8 @@ class _Gathered:
         said["op"] += [message.op for message in messages]
         said["sent_ms"] += [message.ts_ms for message in messages]
         said["transaction"] += [message.transaction and message.transaction.id for message in messages]
-        said["connector"] += [source.connector for source in sources]
-        said["snapshot"] += [source.snapshot for source in sources]
-        said["ts_ms"] += [source.ts_ms for source in sources]
-        said["commit_lsn"] += [source.commit_lsn for source in sources]
-        said["change_lsn"] += [source.change_lsn for source in sources]
-        said["lsn"] += [source.lsn for source in sources]
-        said["event_serial_no"] += [source.event_serial_no for source in sources]
+        for name in _OF_SOURCE:
+            said[name] += map(attrgetter(name), sources)
         for side, images in enumerate(
             ([message.before for message in messages], [message.after for message in messages])
         ):

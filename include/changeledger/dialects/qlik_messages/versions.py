@@ -12,11 +12,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from changeledger.dialects.qlik_messages import instants, mask_fit
+from changeledger.dialects.qlik_messages import instants, masks
 from changeledger.dialects.qlik_messages.addresses import Contents
-from changeledger.model.contract import Contract
+from changeledger.dialects.qlik_messages.events import DELETE, INSERT, UPDATE
+from changeledger.dialects.qlik_messages.values import is_null
+from changeledger.model.contract import ByteOrder, Contract
 
 Place = tuple[str, int, int]
 
@@ -98,7 +100,7 @@ class Versions:
         fitting = exact or [at for at in every if self.versions[at].columns >= columns] or every
         if len(fitting) == 1:
             return fitting
-        return [at for at in fitting if mask_fit.fits(contents, self.versions[at].writer_schema)] or fitting
+        return [at for at in fitting if _masks_fit(contents, self.versions[at].writer_schema)] or fitting
 
     def in_force(self, message: DataMessage) -> int:
         """The newest version before a message in its partition, else when it was committed.
@@ -186,3 +188,50 @@ def telling(metadata: Mapping[Mark, Contract]) -> Iterator[Mark]:
         if before is None or metadata[before] != metadata[mark]
     }
     return (mark for mark in metadata if mark in telling_marks)
+
+
+def _masks_fit(contents: Contents, writer_schema: Contract) -> bool:
+    """Do the masks of a message name the columns that its images say, in one version of its table?
+
+    The rules are those of `findings`, on one message before it is decoded; either byte order will do.
+    """
+    return any(_fits(contents, writer_schema, order) for order in get_args(ByteOrder))
+
+
+def _fits(contents: Contents, writer_schema: Contract, order: ByteOrder) -> bool:
+    named, present = (_named(text, order) for text in (contents.change_mask, contents.column_mask))
+    highest = max(column.ordinal for column in writer_schema.columns)
+    if any(mask is not None and mask >> highest for mask in (named, present)):
+        return False
+    after = contents.data or {}
+    if present is not None and contents.operation != DELETE:
+        absent = [c.name for c in writer_schema.columns if not present >> (c.ordinal - 1) & 1]
+        if any(not is_null(after.get(name)) for name in absent):
+            return False
+    return named is None or all(
+        expected is None or expected == bool(named >> (column.ordinal - 1) & 1)
+        for column, expected in zip(writer_schema.columns, _expected(contents, writer_schema), strict=True)
+    )
+
+
+def _named(text: str | None, order: ByteOrder) -> int | None:
+    mask = masks.parse(text) if text else None
+    return None if mask is None else int.from_bytes(mask, order)
+
+
+def _expected(contents: Contents, writer_schema: Contract) -> list[bool | None]:
+    """For each column whether its bit is set in the mask of changes; None: either."""
+    before, after = contents.before_data, contents.data
+    if contents.operation == DELETE:
+        return [bool(column.key_position) for column in writer_schema.columns]
+    if contents.operation == INSERT and after is not None:
+        return [
+            False if is_large else None if is_null(after.get(name)) else True
+            for name, is_large in zip(writer_schema.names, writer_schema.large, strict=True)
+        ]
+    if contents.operation == UPDATE and after is not None and before is not None:
+        return [
+            not is_large and after.get(name) != before.get(name)
+            for name, is_large in zip(writer_schema.names, writer_schema.large, strict=True)
+        ]
+    return [None] * len(writer_schema.columns)

@@ -15,7 +15,7 @@ from changeledger.dialects.messages.problems import no_value_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.rows import OWN, RawRows
 from changeledger.kernels import changes, json_rows
-from changeledger.kernels.arrow import RECORD, Bools, Bytes, as_schema, places, valid
+from changeledger.kernels.arrow import RECORD, Bools, Bytes, places, valid
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -32,11 +32,6 @@ PAIR = (("part", pa.string()), ("pair_key", pa.binary()))
 def decoded_schema(contract: Contract) -> pa.Schema:
     """Decoded rows: one per raw row, in the order of the raw batch."""
     return pa.schema([*message_rows.decoded_schema(contract), *PAIR])
-
-
-def as_decoded(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """The batch as `decoded_schema`, however it names the parts of its lists."""
-    return as_schema(batch, decoded_schema(contract))
 
 
 class Problems:
@@ -78,7 +73,10 @@ def decoded_rows(
     raw: pa.RecordBatch, decoded: Decoded, problems: Problems, plan: TablePlan
 ) -> pa.RecordBatch:
     """`decoded_schema` of the rows: whole changes are complete, halves of updates await `pairs.joined`."""
-    close_masks(decoded.changes, problems, plan)
+    if plan.masks_unreadable is not None:
+        # What the changes changed is not known.
+        assert decoded.changes.mask is not None, "both dialects of change tables have masks"
+        problems.add(valid(decoded.changes.mask), "mask_order_contradicted", plan.masks_unreadable)
     rows = RawRows.of(raw)
     good = np.flatnonzero(~problems.bad)
     is_half = (decoded.is_before | decoded.is_after) & ~problems.bad
@@ -157,10 +155,3 @@ def refused(raw: pa.RecordBatch, why: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [raw.column("source_position"), *outcome], schema=message_rows.UNCHANGED
     )
-
-
-def close_masks(canonical: Changes, problems: Problems, plan: TablePlan) -> None:
-    """Changes whose masks must not be read are quarantined: what they changed is not known."""
-    if plan.masks_unreadable is not None:
-        assert canonical.mask is not None, "both dialects of change tables have masks"
-        problems.add(valid(canonical.mask), "mask_order_contradicted", plan.masks_unreadable)

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.plan import TablePlan
-from changeledger.dialects.tables.outcomes import BEFORE, as_decoded, decoded_schema
+from changeledger.dialects.tables.outcomes import BEFORE, decoded_schema
 from changeledger.kernels import changes, images, ledger, masks
-from changeledger.kernels.arrow import Bools, Indices, flags_of, named_where, valid
+from changeledger.kernels.arrow import Bools, Indices, as_schema, flags_of, named_where, valid
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -51,7 +51,8 @@ def joined(decoded: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     came again is a duplicate of the first; where halves of one kind differ, which of them belong together is
     not known: all are quarantined.
     """
-    decoded = as_decoded(decoded, plan.contract)
+    # However it names the parts of its lists.
+    decoded = as_schema(decoded, decoded_schema(plan.contract))
     is_half = valid(decoded.column("pair_key"))
     at = np.flatnonzero(is_half)
     if not len(at):
