@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
+
+from changeledger.jars import fetching
 
 PROJECT = Path(__file__).resolve().parent.parent
-_CLASSIFIER = "{http://ant.apache.org/ivy/maven}classifier"
 _LOCKED = re.compile(r"^([\w.\-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 # A jar's name where nothing in it says more: the version begins at the first digit after a dash.
@@ -62,19 +61,14 @@ def packages(lock: Path = PROJECT / "requirements.txt") -> list[Component]:
     ]
 
 
-def own_jars(folder: Path = PROJECT / "include" / "changeledger" / "jars") -> list[Component]:
+def own_jars() -> list[Component]:
     """Those of ivy.xml, with the checksums that they are compared with when they are fetched."""
-    lines = (line.split() for line in (folder / "jars.sha256").read_text("utf-8").splitlines() if line)
-    checksums = {file: digest for digest, file in lines}
-    jars = []
-    for element in ElementTree.parse(folder / "ivy.xml").iter("dependency"):  # noqa: S314 - our own file
-        name, version = element.attrib["name"], element.attrib["rev"]
-        origin = element.attrib["conf"].partition("->")[0]
-        # As Ivy calls it in the file's name: of one module there may be several jars.
-        classifiers = [artifact.attrib[_CLASSIFIER] for artifact in element.iter("artifact")]
-        digest = checksums[f"{origin}/{'-'.join([name, version, *classifiers])}.jar"]
-        jars.append(Component("maven", element.attrib["org"], name, version, (digest,), origin))
-    return jars
+    checksums = fetching.checksums()
+    return [
+        Component("maven", e.attrib["org"], e.attrib["name"], e.attrib["rev"], (checksums[file],), conf)
+        for file, e in fetching.modules().items()
+        for conf in [file.partition("/")[0]]
+    ]
 
 
 def pyspark_jars(folder: Path | None = None) -> list[Component]:
@@ -85,8 +79,7 @@ def pyspark_jars(folder: Path | None = None) -> list[Component]:
 
 
 def _described(jar: Path) -> Component:
-    with jar.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    digest = fetching.sha256(jar)
     named = _JAR.match(jar.name)
     name, version = (named["name"], named["version"]) if named else (jar.stem, "")
     # A jar of several modules has the properties of all: its own are those that its name is made of.

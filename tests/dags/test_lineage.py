@@ -10,7 +10,7 @@ from airflow.dag_processing.dagbag import DagBag
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.table_names import TableNames
-from changeledger.orchestration.lineage import Place, place
+from changeledger.orchestration.stage_operator import Place, place
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from fastapi import APIRouter, HTTPException, Request
@@ -10,14 +12,18 @@ from fastapi.responses import HTMLResponse
 
 from changeledger.airflow_ui import charts, filters
 from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
-from changeledger.airflow_ui.offending import offending
 from changeledger.airflow_ui.rendering import render, root_of
+from changeledger.airflow_ui.row_links import RowPage, by_key
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
 from changeledger.model import change
+from changeledger.model.contract import Contract
 from changeledger.model.window import STAGES, times_of
 from changeledger.state import overview, quarantine
-from changeledger.state.audit_rows import has_data_docs
+from changeledger.state.audit_rows import Row, has_data_docs, offending_rows
+from changeledger.state.cells import key_texts_of_json
+from changeledger.state.reasons import REASONS
 from changeledger.state.tables import columns_of, table_states
 from changeledger.state.windows import (
     RELEASED,
@@ -37,6 +43,8 @@ _DISPOSITIONS = {
     change.CHANGE: "c1", change.PAIRED: "c2", change.DUPLICATE: "c3", change.PENDING: "c4",
     change.CONTROL: "c5", change.TOMBSTONE: "c7", change.QUARANTINED: "c6",
 }  # fmt: skip
+# What the audit's own rules call the key of a change, as JSON.
+_KEY = "key"
 _STAGES = dict(zip(STAGES, ("c1", "c2", "c3", "c4", "c5"), strict=True))
 
 
@@ -70,7 +78,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
         ),
         latest=latest,
         failed=sorted(failed, key=lambda rule: not rule.stops),
-        offending={} if latest is None else offending(control, root, feed.feed, latest.id),
+        offending={} if latest is None else _offending(control, root, feed.feed, latest.id),
         has_docs=latest is not None and has_data_docs(settings, feed.feed, latest.id),
         quarantine=quarantine.summary(feed, quarantine.MOST),
         tables=states,
@@ -108,7 +116,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
         failed=sorted(() if state is None else state.failed, key=lambda rule: not rule.stops),
         judged=0 if state is None else state.judged.get(window_id, 0),
         dispositions=() if state is None or not state.releases else state.releases[0].dispositions or (),
-        offending={} if shown is None else offending(control, root_of(request), feed.feed, window_id),
+        offending={} if shown is None else _offending(control, root_of(request), feed.feed, window_id),
         has_docs=shown is not None and has_data_docs(settings, feed.feed, window_id),
         shades=_DISPOSITIONS,
     )
@@ -170,3 +178,49 @@ def _settings(feed: Feed) -> dict[str, str]:
     stated = feed.model_fields_set
     order = sorted(everything, key=lambda name: name not in stated and not name.startswith("source."))
     return {name: str(everything[name]) for name in order}
+
+
+@dataclass(frozen=True)
+class _Offending:
+    """Rows of a rule. `columns`: of all of them; `rows`: each with the address of its row, if it has a key;
+    `reasons`: why records of it are quarantined, with what to do."""
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[Row, str | None]]
+    reasons: Mapping[str, str]
+
+
+def _offending(
+    control: ControlStore, root: str, feed: str, window_id: str
+) -> dict[tuple[str, str], _Offending]:
+    """By table and rule. Where values are hidden no row has an address."""
+    settings = Settings()
+    rows_of_rules = offending_rows(settings, feed, window_id)
+    tables = {table for table, _ in rows_of_rules}
+    contracts = {} if settings.redact_values else control.contracts.of_feed(feed, tables)
+    return {
+        (table, rule): _linked(rows, contracts.get(table), RowPage(root, feed, table))
+        for (table, rule), rows in rows_of_rules.items()
+    }
+
+
+def _linked(rows: Sequence[Row], contract: Contract | None, page: RowPage) -> _Offending:
+    linked = []
+    for row in rows:
+        key = None if contract is None else _key_of(row, contract)
+        linked.append((row, None if key is None else by_key(page, key)))
+    columns = dict.fromkeys(name for row in rows for name in row)
+    words = dict.fromkeys(word for row in rows for word in re.findall(r"[a-z0-9_]+", row.get("why", "")))
+    return _Offending(tuple(columns), linked, {word: REASONS[word] for word in words if word in REASONS})
+
+
+def _key_of(row: Row, contract: Contract) -> Mapping[str, str] | None:
+    """Of a change, or of a row that an expectation of a user has found."""
+    if _KEY in row:
+        try:
+            return key_texts_of_json(row[_KEY], contract)
+        except ValueError:
+            # Cut off, or hidden when the audit ran.
+            return None
+    key = {column.name: row.get(column.name, "") for column in contract.key}
+    return key if key and all(key.values()) else None

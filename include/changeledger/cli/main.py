@@ -19,11 +19,8 @@ from changeledger.cli.commands import (
     jars,
     quarantine,
     query,
-    release,
     releases,
-    resets,
     status,
-    tables,
 )
 from changeledger.cli.lake import say
 from changeledger.console.process import collect_rarely, escape_unknown, leave, reach_directly
@@ -51,12 +48,12 @@ app = typer.Typer(
 )
 # In the order of `--help`, where groups come last.
 for command in (
-    init.init, jars.jars, check.check, query.query, decode.decode, status.status, tables.tables,
+    init.init, jars.jars, check.check, query.query, decode.decode, status.status, status.tables,
     databases.compare, databases.verify, cutover.cutover, releases.releases, releases.rollback,
-    resets.reset, erase.erase,
+    releases.reset, erase.erase,
 ):  # fmt: skip
     app.command(epilog=_CODES)(command)
-for group in (quarantine.app, release.app):
+for group in (quarantine.app, releases.app):
     app.add_typer(group, epilog=_CODES)
 
 

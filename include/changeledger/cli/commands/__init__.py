@@ -1,1 +1,1 @@
-"""One module a command: its arguments, and what it does."""
+"""The commands: their arguments, and what they do."""
