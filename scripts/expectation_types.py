@@ -12,7 +12,7 @@ import sys
 from great_expectations.expectations import core
 from great_expectations.expectations.expectation import BatchExpectation, Expectation
 
-from changeledger.config.expectation_types import FILE
+from changeledger.config.expectations import FILE
 
 # What this program sets itself; conditions are SQL that nobody checks.
 _OURS = {*BatchExpectation.__fields__, "row_condition", "condition_parser", "library_metadata"}

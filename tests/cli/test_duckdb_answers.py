@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyspark.sql import SparkSession
 
 from changeledger.cli import spark_sql
-from changeledger.cli.duckdb_sql import engine, shows
+from changeledger.cli.duckdb_sql import engine
 from changeledger.cli.duckdb_sql.addresses import METADATA
 from changeledger.model.errors import ConfigError
 from changeledger.read_only_sql.check import checked
@@ -198,17 +198,17 @@ def test_only_the_columns_of_the_query_are_read(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("lake")
 def test_the_lake_is_shown() -> None:
-    shown = shows.answer("show tables in lake.DUCKDB ;")
+    shown = engine._shown("show tables in lake.DUCKDB ;")
     assert shown is not None
     assert (shown.columns, [*shown.rows]) == (
         ["namespace", "tableName", "isTemporary"], [("duckdb", "rows", False)]
     )  # fmt: skip
-    shown = shows.answer("SHOW NAMESPACES IN lake")
+    shown = engine._shown("SHOW NAMESPACES IN lake")
     assert shown is not None
     assert ("duckdb",) in [*shown.rows]
-    assert shows.answer("SHOW CREATE TABLE lake.duckdb.rows") is None
+    assert engine._shown("SHOW CREATE TABLE lake.duckdb.rows") is None
     with pytest.raises(ConfigError, match=r"nothing is published yet of lake.duckd\n.* mean `lake.duckdb`"):
-        shows.answer("SHOW TABLES IN lake.duckd")
+        engine._shown("SHOW TABLES IN lake.duckd")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from changeledger.config.expectation_types import FILE, known
-from changeledger.config.expectations import ExpectationConfig
+from changeledger.config.expectations import FILE, ExpectationConfig, known
 from changeledger.config.files import load_feed
 from changeledger.config.settings import PROJECT
 from changeledger.model.errors import ConfigError

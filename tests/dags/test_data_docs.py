@@ -20,9 +20,8 @@ from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
 from changeledger.model.window import Window
 from changeledger.orchestration import job_operator
-from changeledger.orchestration.compare_dag import compare_dag
+from changeledger.orchestration.database_dags import compare_dag, verify_dag
 from changeledger.orchestration.links import DATA_DOCS, DataDocsLink, ReportLink
-from changeledger.orchestration.verify_dag import verify_dag
 from tests.dags.test_stage_operator import ARGUMENTS, operator
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from changeledger.config import expectation_types
 from changeledger.model.base_model import Strict
 from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
 
 _NAME = r"^([a-z][a-z0-9_]{0,62})?$"
 _TABLES = ("current", "history", "changes")
+# Great Expectations' types that users can name, with their arguments; `scripts/expectation_types.py` writes
+# them, for to import Great Expectations takes seconds.
+FILE: Final = Path(__file__).with_name("expectation_types.json")
+_COLUMNS = {"column", "column_A", "column_B", "column_list"}
 
 
 class ExpectationConfig(Strict):
@@ -53,7 +60,7 @@ class ExpectationConfig(Strict):
         if bool(self.expect) == bool(self.sql):
             raise ValueError("an expectation has either one type of Great Expectations, or `sql`")
         for kind, arguments in self.expect.items():
-            expectation_types.require(kind, arguments)
+            _require(kind, arguments)
         if self.sql:
             if not self.name:
                 raise ValueError("`sql` needs a `name`")
@@ -78,7 +85,7 @@ class ExpectationConfig(Strict):
 
     @property
     def columns(self) -> list[str]:
-        return expectation_types.columns(self.arguments)
+        return _columns_of(self.arguments)
 
 
 class ExpectationsFile(Strict):
@@ -97,3 +104,37 @@ def with_tables(sql: str, tables: Mapping[str, str]) -> str:
 
     views = ", ".join(f"{name} AS ({query})" for name, query in tables.items())
     return checked(f"WITH {views} SELECT * FROM (\n{sql}\n)").text  # noqa: S608 - it is checked
+
+
+@cache
+def known() -> dict[str, dict[str, bool]]:
+    """By type, its arguments and whether each is required."""
+    types: dict[str, dict[str, bool]] = json.loads(FILE.read_text("utf-8"))
+    return types
+
+
+def _require(kind: str, arguments: Mapping[str, Any]) -> None:
+    """Raises ValueError for an unknown type or argument, and for a required one that is missing."""
+    if kind not in known():
+        raise ValueError(f"unknown expectation {kind!r}{_guess(kind, known())}")
+    parameters = known()[kind]
+    for name in arguments:
+        if name not in parameters:
+            raise ValueError(f"{kind} has no argument {name!r}{_guess(name, parameters)}")
+    missing = [name for name, is_required in parameters.items() if is_required and name not in arguments]
+    if missing:
+        raise ValueError(f"{kind} needs {', '.join(missing)}")
+
+
+def _columns_of(arguments: Mapping[str, Any]) -> list[str]:
+    """The columns that an expectation is about."""
+    names: list[str] = []
+    for name in sorted(_COLUMNS & arguments.keys()):
+        value = arguments[name]
+        names += value if isinstance(value, list) else [value]
+    return names
+
+
+def _guess(name: str, names: Mapping[str, Any]) -> str:
+    near = meant(name, names)
+    return f", did you mean `{near}`?" if near else f": choose from {', '.join(names)}"

@@ -31,8 +31,7 @@ from changeledger.jobs import script
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 from changeledger.orchestration import links
-from changeledger.orchestration.ending import Failed, UnlessFinal
-from changeledger.orchestration.job_lines import JobLines
+from changeledger.orchestration.ending import Failed, JobLines, UnlessFinal
 from changeledger.spark.session import jars, local_conf
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from changeledger.config.feed import Feed
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
-from changeledger.orchestration.compare_dag import compare_dag
+from changeledger.orchestration.database_dags import compare_dag, verify_dag
 from changeledger.orchestration.feed_dag import feed_dag
 from changeledger.orchestration.maintain_dag import maintain_dag
 from changeledger.orchestration.notifiers import with_notifiers
-from changeledger.orchestration.verify_dag import verify_dag
 
 
 def all_dags() -> None:

@@ -32,9 +32,9 @@ def query(
         _ask_spark(sql, as_json=as_json)
         return
     # Half a second to import: `--help` answers at once.
-    from changeledger.cli.duckdb_sql import engine, shows  # noqa: PLC0415
+    from changeledger.cli.duckdb_sql import engine  # noqa: PLC0415
 
-    _print(shows.answer(sql) or engine.answer(sql), as_json=as_json)
+    _print(engine.answer(sql), as_json=as_json)
 
 
 def _ask_spark(sql: str, *, as_json: bool) -> None:

@@ -35,16 +35,38 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 # Python has no such value, or not all of it.
 _AS_TEXT = re.compile(r"INTERVAL|TIMESTAMP_NS")
 _ROWS_AT_ONCE = 1000
+_NAME = r'[`"]?(\w+)[`"]?'
+_SHOW = re.compile(
+    rf"\s*SHOW\s+(?:(NAMESPACES|SCHEMAS|DATABASES)\s+(?:IN|FROM)\s+{catalog.NAME}"
+    rf"|TABLES\s+(?:IN|FROM)\s+{catalog.NAME}\.{_NAME})\s*;?\s*",
+    re.IGNORECASE,
+)
 
 
 def answer(sql: str) -> Answer:
     """Raises ConfigError for a statement that is not run, and for one that DuckDB cannot run."""
+    if (shown := _shown(sql)) is not None:
+        return shown
     connection = connected()
     query = checked(connection, sql)
     require_lake(Settings())
     rows = _rows(connection, query)
     # Its first value is the names: what is wrong is found before anything is printed.
     return Answer([str(name) for name in next(rows)], rows)
+
+
+def _shown(sql: str) -> Answer | None:
+    """What SHOW says of the lake; None if the statement is none. Raises ConfigError for a feed without tables."""
+    asked = _SHOW.fullmatch(sql)
+    if asked is None:
+        return None
+    require_lake(Settings())
+    if asked[1]:
+        return Answer(["namespace"], iter([(name,) for name in catalog.namespaces()]))
+    feed = asked[2].lower()
+    tables.require_feed(feed)
+    names = [name.rpartition(".")[2] for name in catalog.tables(feed)]
+    return Answer(["namespace", "tableName", "isTemporary"], iter([(feed, name, False) for name in names]))
 
 
 def connected() -> DuckDBPyConnection:
