@@ -56,7 +56,7 @@ def answer(sql: str) -> Answer:
 
 
 def _shown(sql: str) -> Answer | None:
-    """What SHOW says of the lake; None if the statement is none. Raises ConfigError for a feed without tables."""
+    """What SHOW says of the lake; None if the statement is none. Raises ConfigError for one of no feed."""
     asked = _SHOW.fullmatch(sql)
     if asked is None:
         return None
