@@ -11,13 +11,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
-from sqlalchemy.exc import (
-    DatabaseError,
-    IntegrityError,
-    InternalError,
-    OperationalError,
-    ProgrammingError,
-)
+from sqlalchemy.exc import DatabaseError, IntegrityError, InternalError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, database, upgrade

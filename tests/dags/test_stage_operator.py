@@ -18,11 +18,7 @@ from typing import Any, ClassVar
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.configuration import clear_secrets_backends_cache
-from airflow.sdk.exceptions import (
-    AirflowRescheduleException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, DownstreamTasksSkipped
 
 from changeledger.config.connection import Connection
 from changeledger.config.files import load_feeds

@@ -18,15 +18,7 @@ from hypothesis import strategies as st
 
 from changeledger.cli.decode import reader, records
 from changeledger.model.contract import Column, Contract
-from sourcelab import (
-    ces,
-    ces_avro,
-    debezium,
-    qlik_messages,
-    qlik_messages_avro,
-    qlik_tables,
-    sqlserver_cdc,
-)
+from sourcelab import ces, ces_avro, debezium, qlik_messages, qlik_messages_avro, qlik_tables, sqlserver_cdc
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.messages import Message

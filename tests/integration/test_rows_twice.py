@@ -19,16 +19,7 @@ from sourcelab import qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
-from tests.integration.line import (
-    KEYS,
-    cdc_feed,
-    lake_name,
-    plain,
-    qlik_tables_feed,
-    rows,
-    run,
-    window,
-)
+from tests.integration.line import KEYS, cdc_feed, lake_name, plain, qlik_tables_feed, rows, run, window
 
 pytestmark = pytest.mark.integration
 

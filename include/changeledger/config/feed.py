@@ -8,13 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import (
-    Field,
-    SerializeAsAny,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from changeledger.config.notify import Notify
 from changeledger.config.sources import SOURCE_MODELS

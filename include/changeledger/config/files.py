@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import (
-    BaseModel,
-    ValidationError,
-)
+from pydantic import BaseModel, ValidationError
 
 from changeledger.config.expectations import ExpectationsFile
 from changeledger.config.feed import Feed

@@ -1,4 +1,4 @@
-"""What a task logs of its job, and how it fails: error and remedy are its log's last lines, without a traceback.
+"""What a task logs of its job, and how it fails: error and remedy are its last lines, without a traceback.
 
 Airflow 3.3 logs every exception of an operator with its traceback, AirflowFailException among them, and a
 SystemExit without one. That it retries, unless the task's retry policy says no (`task_runner.py`).

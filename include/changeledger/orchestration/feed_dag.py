@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import (
-    DAG,
-    CronDataIntervalTimetable,
-    chain,
-)
+from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 

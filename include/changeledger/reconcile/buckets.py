@@ -10,14 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import (
-    column,
-    flags_of,
-    history_schema,
-    ledger_schema,
-    row_type,
-    table_schema,
-)
+from changeledger.kernels.arrow import column, flags_of, history_schema, ledger_schema, row_type, table_schema
 from changeledger.kernels.hashed import Hashes, by, hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change

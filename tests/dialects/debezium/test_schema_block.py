@@ -10,12 +10,7 @@ import pytest
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.names import own_database
-from changeledger.dialects.debezium.schema_block import (
-    Sample,
-    named_columns,
-    of_tables,
-    table_facts,
-)
+from changeledger.dialects.debezium.schema_block import Sample, named_columns, of_tables, table_facts
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 

@@ -24,13 +24,7 @@ from changeledger.dialects.ces.events import (
 )
 from changeledger.dialects.ces.key_beside import doubtful
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import (
-    LONE_SURROGATE,
-    Problem,
-    columns_alike,
-    named,
-    no_value_of,
-)
+from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, columns_alike, named, no_value_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import json_text
 from changeledger.kernels.json_text import Token

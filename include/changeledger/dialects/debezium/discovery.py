@@ -158,7 +158,7 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
     names = names_of(topics, read.values(), feed, contracts)
     own, unions = of_feed(topics, names, feed), union_topics(chosen)
-    with_table = Counter(feed_table.topic for feed_table in own)
+    with_table = Counter(topic for topic, *_ in own)
     tables: list[TableRecords] = []
     faults: dict[tuple[str, str], Outcome] = {}
     for topic, table, name, facts_of in own:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
@@ -43,19 +42,12 @@ def table_called(name: str, names: Mapping[str, str | None], feed: Feed) -> str 
     return config.table if config is not None and names.get(config.table) == name else None
 
 
-class OwnTable(NamedTuple):
-    """A table of the feed in a topic: the feed's name for it and the messages', and what these say of it."""
-
-    topic: str
-    table: str
-    name: str
-    facts: TableFacts
-
-
-def of_feed(topics: Tables, names: Mapping[str, str | None], feed: Feed) -> list[OwnTable]:
-    """The tables that are the feed's; `names`: see `names_of`."""
+def of_feed(
+    topics: Tables, names: Mapping[str, str | None], feed: Feed
+) -> list[tuple[str, str, str, TableFacts]]:
+    """Topic, the feed's name, the messages' name, and what these say, of each table that is the feed's."""
     return [
-        OwnTable(topic, table, name, facts)
+        (topic, table, name, facts)
         for topic, tables in topics.items()
         for name, facts in tables.items()
         if (table := table_called(name, names, feed)) is not None

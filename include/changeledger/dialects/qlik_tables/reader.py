@@ -34,12 +34,7 @@ from changeledger.config.sources import QlikTablesSource
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.qlik_tables.columns import columns_of, names_of_headers, writer_schema_of
-from changeledger.dialects.qlik_tables.header import (
-    CHANGE_OPER,
-    CHANGE_SEQ,
-    OPERATION,
-    TIMESTAMP,
-)
+from changeledger.dialects.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP
 from changeledger.dialects.tables.sql import as_read, literal_time
 from changeledger.model.errors import ConfigError, SourceDataLostError
 from changeledger.model.source_names import meant, several_alike

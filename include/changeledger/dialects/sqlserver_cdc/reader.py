@@ -21,12 +21,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.sources import SqlServerCdcSource
 from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.sqlserver_cdc import catalog as sql
-from changeledger.dialects.sqlserver_cdc.clock import (
-    FallBack,
-    fall_back,
-    moment,
-    repeated_hours,
-)
+from changeledger.dialects.sqlserver_cdc.clock import FallBack, fall_back, moment, repeated_hours
 from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SEQVAL, START_LSN, UPDATE_MASK
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances, of_table
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
