@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.airflow_ui import cutover_links
+from changeledger.airflow_ui import database_views
 from changeledger.config.settings import PROJECT
 from changeledger.model.window import Window
 from tests.airflow_ui.pages import SAME_ORIGIN, Installation
@@ -178,7 +178,7 @@ def test_a_reason_of_cutover_leads_to_where_it_is_dealt_with(pair: Installation)
     page = text(pair, f"/agreement/shop?reference={OLD}&feed={NEW}")
     assert f"<h2>{NEW} and {OLD}" in page, "whichever was the reference"
     # Every place is one.
-    assert set(cutover_links._PLACES) <= set(re.findall(r"`(\w+)`", RULES.read_text("utf-8")))
+    assert set(database_views._PLACES) <= set(re.findall(r"`(\w+)`", RULES.read_text("utf-8")))
 
 
 def test_one_feed_has_none_to_be_compared_with(ledger: Installation) -> None:

@@ -21,7 +21,7 @@ from changeledger.airflow_ui import (
 from changeledger.airflow_ui.access import NothingHasRun
 from changeledger.airflow_ui.rendering import render, root_of, static
 from changeledger.model.errors import ChangeledgerError, SourceUnavailable
-from changeledger.pages.style import stylesheet
+from changeledger.pages.html import stylesheet
 
 PREFIX = "/changeledger"
 _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}

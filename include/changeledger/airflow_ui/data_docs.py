@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from changeledger.config.object_path import ObjectPath, PagePath
 from changeledger.config.settings import Settings
 from changeledger.model.window import times_of
-from changeledger.pages.style import stylesheet
+from changeledger.pages.html import stylesheet
 
 # The page of a comparison or a proof, and the one of an audit in its window's folder.
 _INDEX, _AUDIT = "index.html", "audit.html"

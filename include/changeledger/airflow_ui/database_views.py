@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode
 
 from airflow.api_fastapi.logging.decorators import action_logging
@@ -12,7 +12,6 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from changeledger.airflow_ui import access, charts, row_links
-from changeledger.airflow_ui.cutover_links import links_of
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.compare import verdicts
 from changeledger.config.database import Database, named_database
@@ -26,7 +25,7 @@ from changeledger.state import agreement as of_agreement
 from changeledger.state import cutover as of_cutover
 from changeledger.state.cutover_json import as_json
 from changeledger.state.feeds import feeds_of
-from changeledger.state.verdict import LEAST_EVENTS, judge
+from changeledger.state.verdict import LEAST_EVENTS, Reason, judge
 
 router = APIRouter()
 # In Airflow's audit log.
@@ -38,6 +37,21 @@ _UNEXPLAINED, _EXPECTED, _EQUAL = "unexplained", "expected", "equal"
 _SHADES = {_UNEXPLAINED: "c6", _EXPECTED: "c4", _EQUAL: "c1"}
 # In hundredths of the picture: one difference among a million is to be seen.
 _LEAST = {_UNEXPLAINED: 3.0}
+
+# Where a person can do something about a reason of a verdict: pages of the ledger, and DAGs of Airflow.
+_FINDINGS, _COMPARE, _PROVE, _PROOFS = "findings", "compare", "prove", "proofs"
+_QUARANTINE, _OF_TABLES, _FEED = "quarantine", "tables", "feed"
+# By the rule, of those that a page can help with.
+_PLACES: Final = {
+    "lost": _FINDINGS, "surplus": _FINDINGS, "differs": _FINDINGS, "order": _FINDINGS, "accepted": _FINDINGS,
+    "never_compared": _COMPARE, "table_never_compared": _COMPARE, "table_left_behind": _COMPARE,
+    "compare_failed": _COMPARE, "stale": _COMPARE, "hole": _COMPARE, "uncompared": _COMPARE,
+    "drift": _PROOFS,
+    "no_proof": _PROVE, "proof_waits": _PROVE, "old_proof": _PROVE, "verify_failed": _PROVE,
+    "quarantine": _QUARANTINE, "in_quarantine": _QUARANTINE,
+    "lacking": _OF_TABLES, "masks": _OF_TABLES,
+    "gap": _FEED, "run_failed": _FEED,
+}  # fmt: skip
 
 # Of an address, to look back.
 Days = Annotated[int, Query(ge=1, le=3650)]
@@ -183,7 +197,7 @@ def cutover(  # noqa: PLR0913, PLR0917 - what an address says
             verdict = judge(facts, events)
             if json:
                 return JSONResponse(as_json(facts, verdict))
-            body = report.body(facts, verdict, links_of(root_of(request), facts))
+            body = report.body(facts, verdict, _links_of(root_of(request), facts))
         except ConfigError as error:
             problem = error
     # To begin with, the feed that the others are compared with, and one of the others.
@@ -192,3 +206,27 @@ def cutover(  # noqa: PLR0913, PLR0917 - what an address says
     asked = {"old": old, "new": new, "days": days, "events": events}
     return render(request, "cutover.html.j2", database=database, names=names, body=body, problem=problem,
                   asked=asked)  # fmt: skip
+
+
+def _links_of(root: str, facts: of_cutover.CutoverFacts) -> Callable[[Reason], report.Link | None]:
+    """`root`: the address of the app."""
+    database = quote(facts.database, safe="")
+    pair = urlencode({"reference": facts.old.feed, "feed": facts.new.feed})
+    agreement, dags = f"{root}/agreement/{database}", f"{root.removesuffix('/changeledger')}/dags"
+
+    def link(reason: Reason) -> report.Link | None:
+        place = _PLACES.get(reason.code)
+        name = reason.feed or facts.new.feed
+        feed = f"{root}/feeds/{quote(name, safe='')}"
+        links = {
+            _FINDINGS: report.Link(f"{agreement}?{pair}", "Findings, and accepting them"),
+            _COMPARE: report.Link(f"{dags}/compare_{database}", "Compare now", is_airflows=True),
+            _PROOFS: report.Link(f"{agreement}?{pair}#proofs", "See the proofs"),
+            _PROVE: report.Link(f"{dags}/verify_{database}", "Prove now", is_airflows=True),
+            _QUARANTINE: report.Link(f"{feed}/quarantine", "See the records, and replay them"),
+            _OF_TABLES: report.Link(f"{feed}#tables", "See the tables"),
+            _FEED: report.Link(feed, f"See {name}"),
+        }
+        return None if place is None else links[place]
+
+    return link

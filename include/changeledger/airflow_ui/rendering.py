@@ -16,9 +16,8 @@ from jinja2.runtime import Context
 
 from changeledger.airflow_ui import filters
 from changeledger.config.settings import Settings
-from changeledger.pages.html import environment
+from changeledger.pages.html import environment, stylesheet
 from changeledger.pages.redaction import REDACTED
-from changeledger.pages.style import stylesheet
 
 _FOLDER = Path(__file__).parent
 

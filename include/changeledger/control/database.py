@@ -99,15 +99,12 @@ def reachable(engine: Engine) -> Iterator[None]:
     except _FAULTS_OF_STATEMENTS:
         raise
     except (DBAPIError, PoolTimeout) as error:
+        # Without secrets: libpq takes a password in the query, too.
+        url = engine.url.difference_update_query(_secrets(engine.url)).render_as_string(hide_password=True)
         raise SourceUnavailable(
-            f"the control store {_shown(engine.url)} cannot be used: {_without_secrets(error, engine.url)}",
+            f"the control store {url} cannot be used: {_without_secrets(error, engine.url)}",
             "start that database, or free the file and its folder for writing (CHANGELEDGER_CONTROL_URL)",
         ) from None
-
-
-def _shown(url: URL) -> str:
-    """The URL without secrets: libpq takes a password in the query, too."""
-    return url.difference_update_query(_secrets(url)).render_as_string(hide_password=True)
 
 
 def _secrets(url: URL) -> list[str]:

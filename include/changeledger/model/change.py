@@ -6,9 +6,10 @@ DDL, so that this module needs no Spark.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from changeledger.model.contract import Contract
+from changeledger.model.contract import Column, Contract
 
 # What a change did.
 INSERT: Final = "insert"
@@ -219,17 +220,13 @@ def literal(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def image_type(contract: Contract) -> str:
-    return "struct<" + ",".join(f"{quoted(c.name)}:{c.spark_type}" for c in contract.columns) + ">"
-
-
-def key_type(contract: Contract) -> str:
-    return "struct<" + ",".join(f"{quoted(c.name)}:{c.spark_type}" for c in contract.key) + ">"
+def _struct(columns: Sequence[Column]) -> str:
+    return "struct<" + ",".join(f"{quoted(c.name)}:{c.spark_type}" for c in columns) + ">"
 
 
 def ledger_columns(contract: Contract) -> list[tuple[str, str]]:
     """Columns and Spark types of the table's ledger of changes."""
-    shapes = {"<key>": key_type(contract), "<image>": image_type(contract)}
+    shapes = {"<key>": _struct(contract.key), "<image>": _struct(contract.columns)}
     return [(name, shapes.get(kind, kind)) for name, kind in LEDGER_COLUMNS]
 
 
@@ -248,5 +245,5 @@ def history_columns(contract: Contract) -> list[tuple[str, str]]:
     A deleted key has an open interval with `_is_deleted`: it says which change deleted the row, and remembers
     the position, so that a late older change does not bring the row back.
     """
-    shapes = {"<key>": key_type(contract)}
+    shapes = {"<key>": _struct(contract.key)}
     return [*current_columns(contract), *((name, shapes.get(kind, kind)) for name, kind, _ in _INTERVAL)]

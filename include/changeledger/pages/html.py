@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,16 @@ from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError
 from changeledger.pages.escaping import escaped
 from changeledger.pages.redaction import redacted
-from changeledger.pages.style import stylesheet
 
 # The line of a page on which it says that the last run has failed.
 _FAILURE = "<!-- failure -->"
 _MOST = 500
+
+
+@cache
+def stylesheet() -> str:
+    """The one stylesheet: of the pages in Airflow, which link it, and of files, which have it within them."""
+    return (Path(__file__).parent / "style.css").read_text("utf-8")
 
 
 def write(template: Path, page: PagePath, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:

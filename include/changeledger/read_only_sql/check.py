@@ -61,7 +61,8 @@ def checked(sql: str) -> Statement:
         before = _BEFORE_QUERIES.match(shape)
         begin = before[1].count(" ") + 1 if before else 0
         prefix = text[: tokens[begin - 1].end] if begin else ""
-        if not _begins_query(tokens[begin:]):
+        first = next(iter(tokens[begin:]), None)
+        if first is None or not (first.is_word("SELECT", "WITH", "FROM", "VALUES") or first.text == "("):
             _refuse(f"`query` does not run {text[:_MOST] or 'nothing'}")
         # In parentheses nothing but a query can stand: no INSERT after a WITH or a FROM.
         query = f"({text[len(prefix) :].strip()}\n)"
@@ -96,10 +97,6 @@ def _require_functions(tokens: list[Token], aliases: set[int]) -> None:
         name, is_qualified = before.name, at > 0 and tokens[at - 1].text == "."
         if name is None or is_qualified or name.lower() not in known:
             _refuse(f"{before.text[:_MOST]} is not among the functions that `query` runs")
-
-
-def _begins_query(tokens: list[Token]) -> bool:
-    return bool(tokens) and (tokens[0].is_word("SELECT", "WITH", "FROM", "VALUES") or tokens[0].text == "(")
 
 
 def _shape(token: Token) -> str:

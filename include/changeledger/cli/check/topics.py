@@ -103,15 +103,11 @@ def _readable(feed: Feed, kafka: Kafka, topics: Sequence[str]) -> Checks[pa.Reco
             f"let {feed.dialect} write a record, and check again",
         )  # fmt: skip
         return _batch([])
-    heads = _moved(first, last, _EACH_END)
+    heads = {t: {p: min(at + _EACH_END, last[t][p]) for p, at in ps.items()} for t, ps in first.items()}
     tails = {t: {p: max(heads[t][p], end - _EACH_END) for p, end in ps.items()} for t, ps in last.items()}
     batches = [*_read(kafka, first, heads), *_read(kafka, tails, last)]
     yield Check("grants", OK, f"the login may read; {counted(number, 'offset')} are there")
     return _batch(batches)
-
-
-def _moved(first: Offsets, last: Offsets, by: int) -> Offsets:
-    return {t: {p: min(at + by, last[t][p]) for p, at in ps.items()} for t, ps in first.items()}
 
 
 def _read(kafka: Kafka, start: Offsets, end: Offsets) -> list[pa.RecordBatch]:

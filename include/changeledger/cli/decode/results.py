@@ -124,12 +124,8 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, datetime):
-        return value.isoformat(" ") if kind.tz is None else _instant(value)
+        return value.isoformat(" ") if kind.tz is None else display.text_of(value).replace(" ", "T") + "Z"
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _instant(value: datetime) -> str:
-    return display.text_of(value).replace(" ", "T") + "Z"
 
 
 def _number(value: float, kind: pa.DataType) -> float | str:
