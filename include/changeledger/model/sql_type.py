@@ -45,7 +45,9 @@ _SIMPLE = {
 # Their before image is NULL on update and delete, always (specs: large object data types).
 _LOB = {"text", "ntext", "image"}
 _MAX_TYPES = {"varchar", "nvarchar", "varbinary"}
-_DECIMALS = {"decimal", "numeric"}
+DECIMALS = {"decimal", "numeric"}
+_CLOCKS = {"time", "datetime2", "datetimeoffset"}
+_WITH_LENGTH = {"char", "varchar", "nchar", "nvarchar", "binary", "varbinary"}
 # The least and the greatest size of the types whose lake type or values follow from it.
 _SIZES = {
     "decimal": (1, 38),
@@ -82,18 +84,18 @@ class SqlType(NamedTuple):
 
     @property
     def _is_known(self) -> bool:
-        return self.base in _SIMPLE or self.base in _DECIMALS or self.base == "datetime2"
+        return self.base in _SIMPLE or self.base in DECIMALS or self.base == "datetime2"
 
     @property
     def _is_in_range(self) -> bool:
         least, most = _SIZES.get(self.base, (-1, None))
         if self.length is not None and (self.length < least or (most is not None and self.length > most)):
             return False
-        return self.base not in _DECIMALS or (self.scale or 0) <= (18 if self.length is None else self.length)
+        return self.base not in DECIMALS or (self.scale or 0) <= (18 if self.length is None else self.length)
 
     @property
     def spark(self) -> str:
-        if self.base in _DECIMALS:
+        if self.base in DECIMALS:
             return f"decimal({18 if self.length is None else self.length},{self.scale or 0})"
         if self.base == "datetime2":
             return "timestamp_ntz" if self.fraction_digits <= 6 else "string"
@@ -142,3 +144,15 @@ def holds(wide: str, narrow: str) -> bool:
         wide_type, narrow_type = SqlType.parse(wide), SqlType.parse(narrow)
         return wide_type.scale == narrow_type.scale and (wide_type.length or 0) >= (narrow_type.length or 0)
     return False
+
+
+def written(base: str, length: int | None, precision: int | None, scale: int | None) -> str:
+    """A type with those of its sizes that it has, as T-SQL writes it. `length`: below 0 for max.
+
+    `scale`: of a time the digits of its seconds.
+    """
+    if base in DECIMALS:
+        return f"{base}({precision},{scale or 0})"
+    if base in _WITH_LENGTH and length is not None:
+        return f"{base}({'max' if length < 0 else length})"
+    return f"{base}({scale})" if base in _CLOCKS and scale is not None else base

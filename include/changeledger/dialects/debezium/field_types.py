@@ -7,7 +7,7 @@ from typing import Any
 
 from changeledger.dialects.debezium.fields import DATE, DECIMAL, MEANINGS, TIME, TIMESTAMP, ZONED
 from changeledger.model.errors import ContractError
-from changeledger.model.sql_type import SqlType
+from changeledger.model.sql_type import DECIMALS, SqlType, written
 
 # Of what a moment is, the SQL Server type that keeps it.
 _MOMENTS = {DATE: "date", TIME: "time", TIMESTAMP: "datetime2", ZONED: "datetimeoffset"}
@@ -20,7 +20,6 @@ _SEMANTIC = {"io.debezium.data.Uuid": "uniqueidentifier", "io.debezium.data.Xml"
 _SOURCE_COLUMN = "__debezium.source.column"
 # The greatest lengths but `max`.
 _SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
-_CLOCKS = {"datetime2", "datetimeoffset", "time"}
 # Connect's own types; whatever else a connector sends keeps its JSON text.
 _PLAIN = {
     "boolean": "bit",
@@ -91,7 +90,6 @@ def source_type(parameters: Mapping[str, Any]) -> str | None:
     length, scale = (parameters.get(f"{_SOURCE_COLUMN}.{part}") for part in ("length", "scale"))
     if kind in _SIZED:
         # Without its length it could be of any, `max` among them.
-        return length and f"{kind}({'max' if int(length) > _SIZED[kind] else int(length)})"
-    if kind in {"decimal", "numeric"}:
-        return f"{kind}({int(length or 18)},{int(scale or 0)})"
-    return f"{kind}({int(scale)})" if kind in _CLOCKS and scale is not None else kind
+        return length and written(kind, -1 if int(length) > _SIZED[kind] else int(length), None, None)
+    precision = int(length or 18) if kind in DECIMALS else None
+    return written(kind, None, precision, None if scale is None else int(scale))

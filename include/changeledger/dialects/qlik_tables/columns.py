@@ -13,7 +13,7 @@ from changeledger.dialects.tables.sql import key_positions
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
-from changeledger.model.sql_type import SqlType
+from changeledger.model.sql_type import DECIMALS, SqlType, written
 
 # PostgreSQL's names; those of SQL Server stand for themselves.
 _NAMES = {
@@ -33,8 +33,6 @@ _SIZED = {
     "timestamp with time zone": "datetimeoffset",
     "time without time zone": "time",
 }
-_CHARACTERS = {"char", "varchar", "nchar", "nvarchar", "binary", "varbinary"}
-_CLOCKS = {"datetime2", "datetimeoffset", "time"}
 
 
 def columns_of(schema: str, name: str) -> Select[Any]:
@@ -102,18 +100,14 @@ def _type_text(row: Mapping[str, Any]) -> str | None:
     declared = str(row["data_type"]).lower()
     if declared in _NAMES:
         return _NAMES[declared]
-    base = _SIZED.get(declared, declared)
-    if base in {"decimal", "numeric"}:
-        precision, scale = row["numeric_precision"], row["numeric_scale"]
-        return None if precision is None or precision > 38 else f"{base}({precision},{scale or 0})"
-    if base in _CHARACTERS:
-        length = row["character_maximum_length"]
-        return f"{base}(max)" if length is None or length < 0 else f"{base}({length})"
-    if base in _CLOCKS:
-        digits = row["datetime_precision"]
-        return base if digits is None else f"{base}({digits})"
+    base, precision = _SIZED.get(declared, declared), row["numeric_precision"]
+    if base in DECIMALS and (precision is None or precision > 38):
+        return None
+    length = -1 if row["character_maximum_length"] is None else row["character_maximum_length"]
+    scale = row["numeric_scale" if base in DECIMALS else "datetime_precision"]
+    text = written(base, length, precision, scale)
     try:
-        SqlType.parse(base)
+        SqlType.parse(text)
     except ContractError:
         return None
-    return base
+    return text

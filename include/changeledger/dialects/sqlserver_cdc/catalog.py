@@ -38,6 +38,7 @@ from changeledger.dialects.tables.sql import as_read, key_positions
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import written
 
 
 class CdcCatalog:
@@ -200,14 +201,8 @@ def contract_of(
 
 
 def _type_text(row: Mapping[str, Any]) -> str:
-    """`nvarchar` of 100 bytes is `nvarchar(50)`; lengths, precision and scale as T-SQL writes them."""
-    base = str(row["column_type"]).lower()
-    length = row["max_length"]
-    if base in {"decimal", "numeric"}:
-        return f"{base}({row['precision']},{row['scale']})"
-    if base in {"datetime2", "time", "datetimeoffset"}:
-        return base if row["scale"] is None else f"{base}({row['scale']})"
-    if base in {"char", "varchar", "nchar", "nvarchar", "binary", "varbinary"} and length is not None:
-        characters = length if length < 0 else length // 2 if base.startswith("n") else length
-        return f"{base}({'max' if characters < 0 else characters})"
-    return base
+    """`nvarchar` of 100 bytes is `nvarchar(50)`."""
+    base, length = str(row["column_type"]).lower(), row["max_length"]
+    if length is not None and length > 0 and base.startswith("n"):
+        length //= 2
+    return written(base, length, row["precision"], row["scale"])
