@@ -100,12 +100,12 @@ def _type_text(row: Mapping[str, Any]) -> str | None:
     declared = str(row["data_type"]).lower()
     if declared in _NAMES:
         return _NAMES[declared]
-    base, precision = _SIZED.get(declared, declared), row["numeric_precision"]
+    base = _SIZED.get(declared, declared)
+    sizes = ("character_maximum_length", "numeric_precision", "numeric_scale", "datetime_precision")
+    length, precision, scale, digits = map(row.get, sizes)
     if base in DECIMALS and (precision is None or precision > 38):
         return None
-    length = -1 if row["character_maximum_length"] is None else row["character_maximum_length"]
-    scale = row["numeric_scale" if base in DECIMALS else "datetime_precision"]
-    text = written(base, length, precision, scale)
+    text = written(base, -1 if length is None else length, precision, scale if base in DECIMALS else digits)
     try:
         SqlType.parse(text)
     except ContractError:
