@@ -22,7 +22,7 @@ UPDATES: dict[str, tuple[int, dict[str, Any]]] = {
     "sqlserver_cdc": (
         0,
         {
-            "__$start_lsn": bytes(WIDTH), "__$seqval": bytes(WIDTH), "__$operation": 4,
+            "__$start_lsn": b"\1" * WIDTH, "__$seqval": b"\1" * WIDTH, "__$operation": 4,
             "__$update_mask": b"\x04", "__$command_id": 1, "__$commit_time": "2026-08-07 16:25:00",
         },
     ),

@@ -44,7 +44,7 @@ FEED = Feed.model_validate(
 
 def raw(*rows: tuple[int, str | None, int | None, int]) -> pa.RecordBatch:
     """Operation, mask, id and qty of each; every update stands at a place of its own."""
-    places = [bytes([(at + 1) // 2]) * 10 for at in range(len(rows))]
+    places = [bytes([(at + 3) // 2]) * 10 for at in range(len(rows))]
     code, mask, key, qty = (list(one) for one in zip(*rows, strict=True))
     columns = {
         "__$start_lsn": pa.array(places),
