@@ -21,7 +21,7 @@ from changeledger.cli.shell import FILE
 from changeledger.config.settings import Settings
 from changeledger.console.process import escape_unknown
 from sourcelab.airflow_home import AirflowHome
-from sourcelab.children import Child, ChildFailed
+from sourcelab.children import Child, ChildFailed, end_together
 from sourcelab.lab import Progress, SourceLost, Sources, open_lake, own_folder
 from sourcelab.losses import Losses
 from sourcelab.postgres import plain_url
@@ -108,6 +108,7 @@ def started(
         # A task that the scheduler starts before it answers is lost, and tried again minutes later.
         airflow.await_ui(parts)
         parts += [stack.enter_context(part) for part in others]
+        stack.callback(end_together, parts)
         progress.say("Airflow is up")
         yield sources, airflow, Running(together, parts, progress.say)
 
