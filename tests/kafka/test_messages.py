@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,7 +165,23 @@ def test_an_open_transaction_is_behind_the_end(kafka: KafkaBroker, topic: str) -
     producer.abort_transaction(_SECONDS)
 
 
+@pytest.fixture
+def quick_cleaner(kafka: KafkaBroker) -> Iterator[None]:
+    """The broker looks for something to compact at once, and not every 15 s."""
+    admin = _admin(kafka)
+
+    def change(operation: AlterConfigOpType, value: str | None) -> None:
+        entry = ConfigEntry("log.cleaner.backoff.ms", value, incremental_operation=operation)
+        broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        _wait(admin.incremental_alter_configs([broker]))
+
+    change(AlterConfigOpType.SET, "200")
+    yield
+    change(AlterConfigOpType.DELETE, None)
+
+
 @pytest.mark.integration
+@pytest.mark.usefixtures("quick_cleaner")
 def test_offsets_that_compaction_has_emptied(kafka: KafkaBroker, topic: str) -> None:
     compaction = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01"}
     create(kafka, topic, segment_ms="100", max_compaction_lag_ms="100", **compaction)
