@@ -245,12 +245,12 @@ def test_another_try_publishes_at_once(
     def beside(windows: Windows, *of: Any) -> Any:
         """What a try asks between looking at the pointer and writing it: meanwhile the other one writes."""
         for release in control().releases.incomplete(feed.feed):
-            patch.setattr(Windows, "row_of_id", asked)
+            patch.setattr(Windows, "row", asked)
             publishing._point_to(judged, control(), release)
         return asked(windows, *of)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Windows, "row_of_id", beside)
+        patch.setattr(Windows, "row", beside)
         publish.run(judged, feed, over)
     published_whole(feed, log)
 

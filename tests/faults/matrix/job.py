@@ -118,13 +118,13 @@ def _ended(name: str) -> int:
 def _prepare(spec: dict[str, Any]) -> None:
     """What a process has of its own, and the cell's catalog instead of the server's."""
     from changeledger.control import base, database  # noqa: PLC0415
-    from changeledger.lake import iceberg  # noqa: PLC0415
+    from changeledger.lake import parallel  # noqa: PLC0415
     from changeledger.spark import rounds, session  # noqa: PLC0415
 
     base._PROCESS = uuid4().hex
     database.BUSY_SECONDS = _BUSY_SECONDS
     # One table after the other: then the effects have one order.
-    iceberg._AT_ONCE = rounds._AT_ONCE = spec["at_once"]
+    parallel._AT_ONCE = rounds._AT_ONCE = spec["at_once"]
     attached = session.spark_session
 
     def with_catalog(app_name: str, *more: float) -> Any:
