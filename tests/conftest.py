@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as of_hypothesis
 
+import tests
 from changeledger.config.settings import Settings
 from changeledger.console.process import reach_directly
 from sourcelab.services import KafkaBroker, Postgres
@@ -79,6 +80,8 @@ def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     Its workers have the packages that those of a cluster have, and no others.
     """
     # Seconds to import: not for the tests that need no Spark.
+    from pyspark import cloudpickle  # noqa: PLC0415
+
     from changeledger.spark import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
@@ -94,21 +97,15 @@ def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
             "spark.driver.extraJavaOptions": " ".join(options),
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
-            "spark.executorEnv.PYTHONPATH": f"{TESTS.parent / 'include'}:{TESTS.parent}",
+            "spark.executorEnv.PYTHONPATH": str(TESTS.parent / "include"),
         }
 
     usual = session.local_conf
+    # Kernels of the tests' own modules travel themselves: workers cannot import what those modules do.
+    cloudpickle.register_pickle_by_value(tests)  # type: ignore[no-untyped-call]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "local_conf", small)
-        # Some kernels are of the tests' own modules, which import pytest.
-        python = python_of_workers(
-            tmp_path_factory.mktemp("workers") / "python",
-            "pytest",
-            "pluggy",
-            "iniconfig",
-            "packaging",
-            "pygments",
-        )
+        python = python_of_workers(tmp_path_factory.mktemp("workers") / "python")
         patch.setenv("PYSPARK_PYTHON", str(python))
         built = session.spark_session("changeledger tests")
     yield built

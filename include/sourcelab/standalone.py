@@ -24,9 +24,9 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def python_of_workers(folder: Path, *more: str) -> Path:
-    """A Python environment with the packages alone: no others but `more`, and not the project."""
-    return linked_python(folder, (*PACKAGES, *more))
+def python_of_workers(folder: Path) -> Path:
+    """A Python environment with the packages alone: no other package, and not the project."""
+    return linked_python(folder, PACKAGES)
 
 
 def authenticated(secret: str) -> str:

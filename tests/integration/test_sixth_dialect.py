@@ -165,7 +165,7 @@ def decode_other(raw: pa.RecordBatch, _feed: Feed, _discovery: Discovery) -> pa.
     return message_rows.unchanged(raw, [Outcome(change.TOMBSTONE)] * raw.num_rows)
 
 
-LINES = MessageKernel("lines", FACTS, facts, merged, discover, routes, plan, decode, decode_other)
+LINES = MessageKernel("lines", FACTS, facts, merged, discover, routes, decode, decode_other, plan)
 
 
 def test_a_sixth_dialect_goes_through_the_whole_line(

@@ -2,7 +2,7 @@
 
 A sequence begins with year to second and hundredths, in UTC; it runs up to 3 seconds behind the timestamp.
 Nobody sees a commit before it is one: a commit time that is later is local time that was taken for UTC, or
-that of a wrong clock (debezium/debezium#2606: on servers east of UTC `source.ts_ms` was hours ahead).
+that of a wrong clock: on servers east of UTC connectors were hours ahead.
 """
 
 from __future__ import annotations
