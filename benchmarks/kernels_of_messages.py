@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from benchmarks.kernels import BATCH, CONTRACT, TYPES, cpu, events
 from changeledger.config.feed import Feed
-from changeledger.dialects import plan as ces_plan
 from changeledger.dialects.ces import decode as ces_decode
 from changeledger.dialects.ces import discovery as ces_discovery
 from changeledger.dialects.kernel import EarlierWindows
+from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import decode as qlik_decode
 from changeledger.dialects.qlik_messages import discovery as qlik_discovery
 from changeledger.kernels.arrow import MESSAGE
@@ -90,7 +90,7 @@ def main() -> None:
     parts = batches(ces(at, *event) for at, event in enumerate(events(Random(1), changes)))
     facts = ces_discovery.merged([ces_discovery.facts(parts[0])])
     ways = ces_discovery.discover(facts, feed("ces"), EarlierWindows({}, {}, {}))
-    table = ces_plan.TablePlan(feed("ces"), ways.tables[0].writer_schema, CONTRACT, "window")
+    table = TablePlan(feed("ces"), ways.tables[0].writer_schema, CONTRACT, "window")
     print(f"ces: facts               {cpu(ces_discovery.facts, parts):6.2f}")
     print(f"ces: routes              {cpu(lambda b: ces_discovery.routes(b, ways), parts):6.2f}")
     print(f"ces: decode              {cpu(lambda b: ces_decode.decode(b, table), parts):6.2f}")
@@ -98,7 +98,7 @@ def main() -> None:
     labels = qlik_discovery.merged([qlik_discovery.facts(parts[0], {})])
     known = EarlierWindows({"dbo.t": CONTRACT}, {}, {})
     discovery = qlik_discovery.discover(labels, feed("qlik_messages"), known)
-    written = ces_plan.TablePlan(feed("qlik_messages"), CONTRACT, CONTRACT, "window")
+    written = TablePlan(feed("qlik_messages"), CONTRACT, CONTRACT, "window")
     print(f"qlik_messages: facts     {cpu(lambda b: qlik_discovery.facts(b, {}), parts):6.2f}")
     print(f"qlik_messages: routes    {cpu(lambda b: qlik_discovery.routes(b, discovery), parts):6.2f}")
     print(f"qlik_messages: decode    {cpu(lambda b: qlik_decode.decode(b, written), parts):6.2f}")

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import INSTANT, fixed_width, ledger_schema
+from changeledger.kernels.arrow import INSTANT, fixed_width, history_schema, ledger_schema
 from changeledger.kernels.lsn import big_endian
 from changeledger.model.contract import Column, Contract
 from changeledger.reconcile.buckets import current
 from changeledger.reconcile.effects import exploded, truncates
-from changeledger.reconcile.history import History, Published, continued, rebuilt
+from changeledger.reconcile.history import History, Published, continued
 from changeledger.reconcile.resolve import resolve
 
 TYPES = ("bigint", "int", "nvarchar(40)", "nvarchar(40)", "nvarchar(40)", "decimal(18,4)", "datetime2(3)",
@@ -143,7 +143,7 @@ def carried(new: pa.Table, published: pa.Table, opened: pa.Table, window: str) -
 
 def main(number: int) -> None:
     first, none = ledger(number, 1), ledger(0, 0)
-    nothing = rebuilt(exploded(none), none, CONTRACT, "").opened
+    nothing = history_schema(CONTRACT).empty_table()
     for window in ("cold", "warm"):
         changes, history = carried(first, none, nothing, window)
     carried(

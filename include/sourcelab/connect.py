@@ -87,7 +87,7 @@ class SparkConnectServer(Service):
         self._logging.write_text(_LOGGING, "utf-8")
 
     def run(self) -> None:
-        pyspark = _pyspark()
+        pyspark = pyspark_home()
         command = [
             # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
             # A folder of settings on the class path would keep the archive of classes from being used.
@@ -133,7 +133,8 @@ class SparkConnectServer(Service):
         shutil.rmtree(self.home / "data", ignore_errors=True)
 
 
-def _pyspark() -> Path:
+def pyspark_home() -> Path:
+    """Where Spark is. Raises ServiceError."""
     # Not imported: that takes a second.
     package = find_spec("pyspark")
     if package is None or package.origin is None:

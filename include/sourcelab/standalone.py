@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
 from sourcelab.children import kill_all, tree_of
+from sourcelab.connect import pyspark_home
 from sourcelab.linked_python import linked_python
 from sourcelab.process import Service, free_ports
 
@@ -51,10 +51,7 @@ class _Part(Service):
         (conf / "spark-defaults.conf").write_text(authenticated(self.secret), "utf-8")
 
     def begin(self, of: str, *arguments: str, ready: str) -> None:
-        spec = find_spec("pyspark")
-        assert spec is not None
-        assert spec.origin is not None
-        spark = Path(spec.origin).parent
+        spark = pyspark_home()
         path = f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"
         kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG") if name in os.environ}
         variables = {**kept, "PATH": path, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}

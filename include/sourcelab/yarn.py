@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
+from sourcelab.connect import pyspark_home
 from sourcelab.process import Service, ServiceError
 from sourcelab.services import java
 
@@ -15,13 +15,6 @@ _JVM = (
     "-XX:TieredStopAtLevel=1",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 )
-
-
-def _jars_of_spark() -> Path:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "jars"
 
 
 class Yarn(Service):
@@ -46,7 +39,7 @@ class Yarn(Service):
 
         Without them Spark copies all its jars at each start.
         """
-        return f"spark.yarn.jars local:{_jars_of_spark()}/*\nspark.yarn.stagingDir {self.home}/data\n"
+        return f"spark.yarn.jars local:{pyspark_home()}/jars/*\nspark.yarn.stagingDir {self.home}/data\n"
 
     def prepare(self) -> None:
         if not list(self.jars.glob("*.jar")):
@@ -56,7 +49,7 @@ class Yarn(Service):
             folder.mkdir(exist_ok=True)
 
     def run(self) -> None:
-        classes = f"{self.jars}/*:{_jars_of_spark()}/*"
+        classes = f"{self.jars}/*:{pyspark_home()}/jars/*"
         source = Path(__file__).with_name("Yarn.java")
         self.launch_until("YARN started", [java(), *_JVM, "-cp", classes, str(source), str(self.conf)])
 

@@ -101,6 +101,8 @@ def _is_upload(request: Request) -> bool:
     return request.method == "PUT" and len(request.body) > 1
 
 
+_FAILING = _deciding(lambda _: _each_other())
+_REFUSING = _deciding(lambda _: lambda _request: Deed.FAIL)
 # By fault: what begins at the proxy of the catalog, or of the store.
 _AT_REST: dict[str, Callable[[Proxy], None]] = {
     "rest_away": Proxy.leave,
@@ -108,14 +110,14 @@ _AT_REST: dict[str, Callable[[Proxy], None]] = {
     "rest_lost": _deciding(lambda _: _first(is_commit, Deed.LOSE, _pass)),
     "rest_lost_away": _deciding(lambda proxy: _first(is_commit, Deed.LOSE, proxy.leave_soon)),
     "rest_restarted": _restart,
-    "rest_failing": _deciding(lambda _: _each_other()),
-    "rest_refusing": _deciding(lambda _: lambda _request: Deed.FAIL),
+    "rest_failing": _FAILING,
+    "rest_refusing": _REFUSING,
 }
 _AT_STORE: dict[str, Callable[[Proxy], None]] = {
     "store_away": Proxy.leave,
     "store_slow": _slow,
-    "store_failing": _deciding(lambda _: _each_other()),
-    "store_refusing": _deciding(lambda _: lambda _request: Deed.FAIL),
+    "store_failing": _FAILING,
+    "store_refusing": _REFUSING,
     "store_half": _deciding(lambda _: _first(_is_upload, Deed.HALF, _pass, _HALVES)),
 }
 
