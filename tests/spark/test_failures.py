@@ -84,6 +84,11 @@ KNOWN = {
         'details = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:15002"',
         SparkUnavailable, "Spark does not answer: ", "Spark connection",
     ),
+    "a token": (
+        '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAUTHENTICATED\n\t'
+        'details = "wrong token"',
+        ConfigError, "the proxy before Spark's server refuses the token: ", "password",
+    ),
     "driver": (
         "Answer from Java side is empty", SparkUnavailable, "Spark does not answer: ", "Spark connection",
     ),
