@@ -21,6 +21,7 @@ from changeledger.kernels.arrow import (
     NAMES,
     arrow_type,
     as_schema,
+    by_name,
     holding,
     named_where,
     row_type,
@@ -100,8 +101,8 @@ class PublishRows:
 
     @property
     def _columns(self) -> list[Column]:
-        by_name = {c.published.name: c for c in self.contract.columns}
-        return [by_name[name] for name in self.names if name not in self._unfit]
+        published = {c.published.name: c for c in self.contract.columns}
+        return [published[name] for name in self.names if name not in self._unfit]
 
     @property
     def _unfit(self) -> list[str]:
@@ -140,7 +141,7 @@ class PublishChanges:
         decoded = as_schema(decoded, self.decoded)
         names = self.contract.published.names
         kept = [at for at, c in enumerate(self.contract.columns) if c.publish is None or not c.publish.drop]
-        columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
+        columns = by_name(decoded)
         for name in ("key", "previous_key"):
             columns[name] = self._key(decoded.column(name))
         sides = [

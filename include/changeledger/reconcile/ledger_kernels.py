@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables import pairs
-from changeledger.kernels.arrow import batch_of, ledger_schema, table_of, table_schema, valid, with_column
+from changeledger.kernels.arrow import (
+    batch_of,
+    by_name,
+    ledger_schema,
+    table_of,
+    table_schema,
+    valid,
+    with_column,
+)
 from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -95,8 +103,7 @@ class ResolveChanges:
             in_ledger = pc.or_(is_change, pc.equal(disposition, change.PAIRED))
         others = left(decoded.filter(pc.invert(in_ledger)), self.contract.table, self.window_id)
         # NULL where nothing says it: how a repetition came.
-        duplicates = resolved.duplicates
-        repeats = table_of(dict(zip(duplicates.column_names, duplicates.columns, strict=True)), LEFT_COLUMNS)
+        repeats = table_of(by_name(resolved.duplicates), LEFT_COLUMNS)
         return {
             CHANGES: resolved.changes,
             LEFT: pa.concat_tables([pa.Table.from_batches([others]), repeats]),
@@ -106,9 +113,8 @@ class ResolveChanges:
 
 def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
     """`LEFT_COLUMNS` of records that became no change."""
-    columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
     # NULL where nothing says it: where a record of no table stands.
-    return batch_of({**columns, "window_id": window_id, "table": table}, LEFT_COLUMNS)
+    return batch_of({**by_name(decoded), "window_id": window_id, "table": table}, LEFT_COLUMNS)
 
 
 def by_disposition(left: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,7 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import images, order
-from changeledger.kernels.arrow import Bools, Indices, column, equal, holding, named_where, table_of, valid
+from changeledger.kernels.arrow import (
+    Bools,
+    Indices,
+    by_name,
+    column,
+    equal,
+    holding,
+    named_where,
+    table_of,
+    valid,
+)
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.images import differs
@@ -68,8 +78,8 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
     for states in sides:
         differing &= True if states is None else states == KNOWN
     is_hidden = images.may_hide(sides[0], sides[1], len(key)) & ~differing.any(axis=1)
-    by_name = {
-        **dict(zip(new.column_names, new.columns, strict=True)),
+    columns = {
+        **by_name(new),
         "operation": change.UPDATE,
         "window_id": window_id,
         "previous_key": pc.if_else(pa.array(moved), old_key, pa.scalar(None, key.type)),
@@ -80,7 +90,7 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
         "changed": named_where(differing, contract.names, ~is_hidden),
         "flags": with_flag(column(new, "flags"), change.KEY_CHANGED, moved),
     }
-    return table_of(by_name, new.schema)
+    return table_of(columns, new.schema)
 
 
 def _differ(old: pa.StructArray, new: pa.StructArray) -> Bools:
