@@ -173,7 +173,7 @@ def _save_topic_states(
     states = []
     for topic, partitions in read.items():
         for number, offset in partitions.items():
-            source = f"{topic}[{number}]"
+            source = partition_name(topic, number)
             time = newest.get(source)
             states.append(
                 partition_state(
