@@ -203,6 +203,6 @@ class _Rows:
         return table_of(by_name, history_schema(contract))
 
     def _time(self, places: Indices) -> pa.TimestampArray:
-        times = np.where(places < 0, np.iinfo(np.int64).min, self.valid_from[places])
-        is_unknown = times == np.iinfo(np.int64).min
+        times = np.where(places < 0, begin_times.UNKNOWN, self.valid_from[places])
+        is_unknown = times == begin_times.UNKNOWN
         return pa.array(np.where(is_unknown, 0, times), pa.int64(), mask=is_unknown).view(INSTANT)
