@@ -46,6 +46,12 @@ def test_those_that_ask_less_keep_nobody_waiting() -> None:
     assert len(answers.rounds) == 4
 
 
+def test_an_answer_that_lacks_ends_all() -> None:
+    rounds = Rounds(lambda asked: asked[:-1])
+    with pytest.raises(ValueError, match="shorter"):
+        rounds.each(rounds.ask, range(3))
+
+
 def test_an_error_of_a_round_is_everybodys() -> None:
     rounds = Rounds(Answers())
     ended = []

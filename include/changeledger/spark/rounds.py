@@ -67,11 +67,12 @@ class _Round(Generic[Asked]):
     def _answer_all(self, questions: list[tuple[Asked, Future[Any]]]) -> None:
         try:
             answers = self._answer([asked for asked, _ in questions])
+            answered = [*zip(questions, answers, strict=True)]
         except BaseException as error:  # noqa: BLE001 - every thread that has asked hears of it
             for _, answer in questions:
                 answer.set_exception(error)
         else:
-            for (_, answer), given in zip(questions, answers, strict=True):
+            for (_, answer), given in answered:
                 answer.set_result(given)
 
 
