@@ -16,7 +16,6 @@ from changeledger.model.contract import Contract
 from changeledger.reconcile import history
 from changeledger.reconcile.buckets import current
 from changeledger.reconcile.effects import exploded, keys_of
-from changeledger.reconcile.effects import truncates as truncates_of
 from changeledger.reconcile.history import History, Published
 from changeledger.reconcile.image_chain import BREAKS
 from changeledger.reconcile.resolve import Resolved, resolve
@@ -25,6 +24,11 @@ from changeledger.reconcile.resolve import Resolved, resolve
 OF_THE_RUN = ("_window_id", "window_id", "source_position", "paired_source_position")
 
 LedgerRow = dict[str, Any]
+
+
+def truncates_of(changes: pa.Table) -> pa.Table:
+    """The ledger rows that emptied the table."""
+    return changes.filter(pc.equal(changes.column("operation"), change.TRUNCATE))
 
 
 def ledger(rows: Iterable[LedgerRow], contract: Contract) -> pa.Table:

@@ -104,11 +104,6 @@ def exploded(changes: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def truncates(changes: pa.Table) -> pa.Table:
-    """The ledger rows that emptied the table."""
-    return changes.filter(pc.equal(changes.column("operation"), change.TRUNCATE))
-
-
 def keys_of(rows: pa.Table) -> pa.StructArray:
     """The keys for which exploded ledger rows stand."""
     leaves, keys = column(rows, LEAVES), column(rows, "key")
