@@ -84,22 +84,17 @@ def of_messages(rows: pa.RecordBatch) -> pa.RecordBatch:
     cells = [topic, partition, offset, pa.nulls(len(rows), pa.binary())]
     numbers = pc.cast(partition, pa.string())
     received = pc.binary_join_element_wise(topic, pc.binary_join_element_wise("[", numbers, "]", ""), "")
-    return _of_read(pa.StructArray.from_arrays(cells, fields=list(RECORD)), received)
+    return _entries(pa.StructArray.from_arrays(cells, fields=list(RECORD)), READ, received)
 
 
 def of_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`ENTRIES` of rows of change tables that were read."""
-    return _of_read(rows.column("source_position"), rows.column("_instance"))
+    return _entries(rows.column("source_position"), READ, rows.column("_instance"))
 
 
 def of_others(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`ENTRIES` of records that no source's window has: they are asked again, or have waited."""
-    return _of_read(rows.column("source_position"), None)
-
-
-def _of_read(records: pa.StructArray, received: pa.StringArray | None) -> pa.RecordBatch:
-    """`received`: the source whose window has it; None: of another window."""
-    return _entries(records, READ, received)
+    return _entries(rows.column("source_position"), READ)
 
 
 def hashes(records: pa.StructArray) -> pa.Int64Array:
