@@ -55,20 +55,21 @@ def judge(
     rules = {subject.name: subject.rules for subject in subjects}
     outcomes = suites.validate(judged, rules, window.id, folder)
     results = []
-    for table, rule in ((table, rule) for table, of_table in rules.items() for rule in of_table):
-        outcome = outcomes[table, rule.name]
-        # A rule that could not be checked may fail for anything.
-        may_fail = window.request.tolerate == rule.severity and not outcome.errored
-        results.append(
-            RuleResult(
-                **vars(outcome),
-                table=table,
-                rule=rule.name,
-                says=rule.says,
-                severity=rule.severity,
-                tolerated=may_fail and not outcome.success,
+    for table, of_table in rules.items():
+        for rule in of_table:
+            outcome = outcomes[table, rule.name]
+            # A rule that could not be checked may fail for anything.
+            may_fail = window.request.tolerate == rule.severity and not outcome.errored
+            results.append(
+                RuleResult(
+                    **vars(outcome),
+                    table=table,
+                    rule=rule.name,
+                    says=rule.says,
+                    severity=rule.severity,
+                    tolerated=may_fail and not outcome.success,
+                )
             )
-        )
     # The limit is a sum. The records that exceed it break the rule beside it.
     records = [row for r in results if r.rule == "no_quarantined_records" for row in r.samples]
     return [
