@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 
 from changeledger.kernels.in_memory import InMemory
-from changeledger.kernels.rows import as_batch, count
+from changeledger.kernels.rows import as_batch, count, summed, values_counted
 from changeledger.model.errors import RowsTooLarge
 
 SCHEMA = pa.schema([("value", pa.binary())])
@@ -24,6 +24,13 @@ def test_a_table_in_several_chunks_is_one_batch() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]}, schema=SCHEMA)
     assert as_batch(pa.Table.from_batches([batch, batch])).column(0).to_pylist() == [b"a", b"b", b"a", b"b"]
     assert as_batch(SCHEMA.empty_table()).num_rows == 0
+
+
+def test_values_are_counted_over_all_batches() -> None:
+    texts = InMemory(pa.table({"value": ["a", "b", "a"], "kind": ["x", "y", "x"]}))
+    batches = [values_counted(texts, "kind").collected()] * 2
+    assert summed(pa.concat_tables(batches)) == {"x": 4, "y": 2}
+    assert summed(batches[0].schema.empty_table()) == {}
 
 
 def test_rows_are_counted() -> None:

@@ -93,6 +93,24 @@ def counted(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": [len(rows)]}, schema=COUNT)
 
 
+VALUES: Final = pa.schema([("value", pa.string()), ("n", pa.int64())])
+
+
+def values_counted(rows: Rows, name: str) -> Rows:
+    """`VALUES`: how many rows have each value of a column, batch by batch."""
+    return rows.through(partial(_counted_by, name), VALUES)
+
+
+def _counted_by(name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(pc.value_counts(rows.column(name)).flatten(), schema=VALUES)
+
+
+def summed(counts: pa.Table) -> dict[str, int]:
+    """By value, the sums of `VALUES`."""
+    sums = counts.group_by("value").aggregate([("n", "sum")])
+    return dict(zip(*(sums.column(name).to_pylist() for name in ("value", "n_sum")), strict=True))
+
+
 def chosen(rows: Rows, names: Sequence[str]) -> Rows:
     """These columns of the rows."""
     schema = pa.schema([rows.schema.field(name) for name in names])

@@ -42,8 +42,6 @@ REPLACED: Final = "replaced"
 
 # What is said of a record that is no row of the ledger, and the record as it came.
 LEFT_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
-# How many such records there are by disposition.
-COUNTED: Final = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 REPLACED_COLUMNS: Final = table_schema(
     [
         pair
@@ -115,12 +113,6 @@ def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.Recor
     """`LEFT_COLUMNS` of records that became no change."""
     # NULL where nothing says it: where a record of no table stands.
     return batch_of({**by_name(decoded), "window_id": window_id, "table": table}, LEFT_COLUMNS)
-
-
-def by_disposition(left: pa.RecordBatch) -> pa.RecordBatch:
-    """`COUNTED` of a batch."""
-    counted = pc.value_counts(left.column("disposition"))
-    return pa.RecordBatch.from_arrays(counted.flatten(), schema=COUNTED)
 
 
 def not_chosen(rows: pa.RecordBatch, tables: Sequence[str]) -> pa.RecordBatch:

@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.tables.interface import TableKernel
@@ -27,8 +26,6 @@ _OWN: Final = (
     ("source_position", RECORD_TYPE, RECORD),
     ("_instance", "string", pa.string()),
 )
-# How many raw rows each change table has.
-BY_INSTANCE: Final = pa.schema([("instance", pa.string()), ("rows", pa.int64())])
 _NARROW: Final = (pa.int8(), pa.int16())
 _ROWS: Final = "rows"
 _PLACE: Final = by("source_position")
@@ -144,8 +141,3 @@ def _places(raw: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         codes[0].astype(np.int64) << 32 | codes[1].astype(np.int64), return_inverse=True, return_counts=True
     )
     return place, counts
-
-
-def by_instance(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`BY_INSTANCE` of a batch."""
-    return pa.RecordBatch.from_arrays(pc.value_counts(rows.column("_instance")).flatten(), schema=BY_INSTANCE)

@@ -6,7 +6,6 @@ that a raw row is from, and the control store has its writer schema.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from sqlalchemy import Select
 from changeledger.config.connection import Connection
 from changeledger.control import SourceMark
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
-from changeledger.dialects.tables.raw import BY_INSTANCE, AsRaw, RawTable, all_numbered, by_instance
+from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.jdbc.database import JdbcDatabase
-from changeledger.kernels.rows import together
+from changeledger.kernels.rows import summed, together, values_counted
 from changeledger.lake import catalog, iceberg, writes
 from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
@@ -156,7 +155,5 @@ class _WindowTables:
         numbered = all_numbered(together(rows))
         writes.replace_window(numbered, name, ctx.id, since)
         log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
-        received = Counter[str]()
-        for row in numbered.through(by_instance, BY_INSTANCE).collected().to_pylist():
-            received[row["instance"]] += row["rows"]
-        return [asked_table.read(received[asked_table.of.instance]) for asked_table in asked]
+        received = summed(values_counted(numbered, "_instance").collected())
+        return [asked_table.read(received.get(asked_table.of.instance, 0)) for asked_table in asked]

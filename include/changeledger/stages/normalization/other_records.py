@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Part, Rows, kept, together, where
+from changeledger.kernels.rows import Part, Rows, kept, summed, together, values_counted, where
 from changeledger.lake import writes
 from changeledger.model import change
 from changeledger.reconcile import ledger_kernels
@@ -40,10 +40,8 @@ def not_chosen(ctx: StageContext, others: Rows) -> Rows:
 
 def counted(rows: Rows, others: Sequence[Rows] = ()) -> tuple[OtherRecords, list[pa.Table]]:
     """By one job with the other rows that are collected."""
-    in_batches = rows.through(ledger_kernels.by_disposition, ledger_kernels.COUNTED)
-    by_batch, *collected = in_batches.collected_with(others)
-    sums = by_batch.group_by("disposition").aggregate([("rows", "sum")]).to_pylist()
-    return OtherRecords(rows, {row["disposition"]: row["rows_sum"] for row in sums}), collected
+    by_batch, *collected = values_counted(rows, "disposition").collected_with(others)
+    return OtherRecords(rows, summed(by_batch)), collected
 
 
 def to_be_written(ctx: StageContext, left: Iterable[OtherRecords]) -> list[writes.TableChange]:
