@@ -97,6 +97,7 @@ def test_a_large_object_stays_one_whatever_type_is_stated() -> None:
     assert Column.model_validate(stated.model_dump(mode="json")) == stated, "each window reads it again"
     assert captured.stated_as("varchar(max)", nullable=True).large_object is False, "its type says it"
     assert stated.model_copy(update={"large_object": False}).stated_as("xml", nullable=True).is_large
+    assert stated.stated_as("nvarchar(100)", nullable=True).is_large, "stated once more"
     unknown = captured.model_copy(update={"type": "json"})
     assert unknown.stated_as("nvarchar(4000)", nullable=True).is_large, "nobody knows how large it can be"
     # Narrowed in the source: older rows are read, too.

@@ -62,8 +62,8 @@ class Column(Strict):
 
     def stated_as(self, kind: str, nullable: bool) -> Column:
         """The column as a feed states it; a large object of its writer stays one."""
-        stated = self.model_copy(update={"type": kind, "nullable": nullable})
-        return stated.model_copy(update={"large_object": not stated.is_large and _may_be_large(self)})
+        large_object = not SqlType.parse(kind).is_large and _may_be_large(self)
+        return self.model_copy(update={"type": kind, "nullable": nullable, "large_object": large_object})
 
     @property
     def published(self) -> Column:
