@@ -127,7 +127,6 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     rows = layout_of(writer_schema)
     of_envelope, of_data = (msgspec.json.Decoder(kind).decode for kind in envelope_of(rows.row))
     (row_of, lacks_key, with_key, key_beside), single_key = _of_rows(rows), len(rows.key) == 1
-    shared = _shared()
 
     def read(at: int, value: bytes) -> Event | None:
         envelope = of_envelope(avro.as_json(value))
@@ -157,21 +156,17 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
             at, operation, kind, envelope.logicalid, envelope.time,
             at_source.commitlsn, at_source.sequencenumber, at_source.committime,
             before, after, old is not None, current is not None, unknown,
-            key_beside(before if after is None else after, source.pkkey), shared(source.cols),
+            key_beside(before if after is None else after, source.pkkey), _shared(bytes(source.cols)),
         )  # fmt: skip
 
     return read
 
 
-def _shared() -> Callable[[msgspec.Raw], bytes]:
+# A worker outlives its batches, and messages of changed columns alone write `cols` in many ways.
+@lru_cache(maxsize=1024)
+def _shared(cols: bytes) -> bytes:
     """The same bytes for all messages that say the same: a batch has many."""
-    seen: dict[bytes, bytes] = {}
-
-    def shared(written: msgspec.Raw) -> bytes:
-        text = bytes(written)
-        return seen.setdefault(text, text)
-
-    return shared
+    return cols
 
 
 _NOWHERE = Transaction()
