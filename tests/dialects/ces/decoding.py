@@ -23,7 +23,7 @@ def decoded(
     """All records of a window. `stated`: the contract of its table."""
     segments = pc.equal(routes(raw, Discovery([])), SEGMENT)
     events, left = joined(raw.filter(pc.fill_null(segments, False)))
-    plan = discover(merged([facts(raw), facts(events)]), feed, EarlierWindows(known, {}, {}))
+    plan = discover(merged([facts(raw, {}), facts(events, {})]), feed, EarlierWindows(known, {}, {}))
     found = [left]
     for batch in (raw.filter(pc.invert(pc.fill_null(segments, False))), events):
         route = routes(batch, plan)

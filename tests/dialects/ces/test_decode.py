@@ -40,9 +40,9 @@ def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: py
 @CASES
 def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
     cut = Random(case.folder.name).randrange(case.messages.num_rows + 1)
-    parts = [facts(case.messages.slice(0, cut)), facts(case.messages.slice(cut))]
-    assert merged(parts).equals(merged([facts(case.messages)]))
-    assert merged(parts[::-1]).equals(merged([facts(case.messages)]))
+    parts = [facts(case.messages.slice(0, cut), {}), facts(case.messages.slice(cut), {})]
+    assert merged(parts).equals(merged([facts(case.messages, {})]))
+    assert merged(parts[::-1]).equals(merged([facts(case.messages, {})]))
 
 
 def plan_of(one: Stored) -> TablePlan:

@@ -113,7 +113,7 @@ class Discovery:
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
 
 
-def facts(raw: pa.RecordBatch, _avro_schemas: object = None) -> pa.RecordBatch:
+def facts(raw: pa.RecordBatch, _avro_schemas: object) -> pa.RecordBatch:
     """The ways in which the messages of a batch write their tables (`FACTS`)."""
     written: dict[Way, Written] = {}
     segments = 0
