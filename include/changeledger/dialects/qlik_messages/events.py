@@ -102,12 +102,14 @@ def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
 
     Nothing says which text an object or an array was, nor whether the digits of a number are hex.
     """
+    if image is None:
+        return []
     return [
         column
         for column in writer_schema.columns
-        if image is not None and (token := image.get(column.name)) is not None
+        if (token := image.get(column.name)) is not None
         and (json_text.is_nested(token) or (column.spark_type == "binary" and json_text.is_unquoted(token)))
-    ]  # fmt: skip
+    ]
 
 
 def is_unsaid(before: Any, rows: ImageLayout) -> bool:
