@@ -11,9 +11,9 @@ Key differences from the other dialects:
   for both LSNs, left-padded to 10 bytes.
 
 Messages are grouped by what their schema blocks say of the columns (`blocks`, `fields`): the block decides
-how a value is written. A group is decoded by types first (`typed`, by what `structs` and `columns` take for
-usual); a record that is not as usual is read by itself (`single`). Both give the same columns (`events`), of
-which `decode` makes the canonical changes.
+how a value is written. A group is decoded by types first (`typed`, by what `structs` takes for usual);
+a record that is not as usual is read by itself (`single`). Both give the same columns (`events`), of which
+`decode` makes the canonical changes.
 
 Source: the connector's chapter on change event values, and the wire notes on versions 0.x to 3.x.
 """
