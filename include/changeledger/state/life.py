@@ -161,11 +161,20 @@ class RowLife:
         (`reconcile.begin_times`)."""
         if moment is None:
             return self.changes
-        are_late = [at is not None and at > moment for at in (one.committed_at for one in self.changes)]
-        of_log = [at for at, one in enumerate(self.changes) if one.operation != change.SNAPSHOT]
-        end = next((at for at in of_log if are_late[at]), len(self.changes))
-        begin = next((at + 1 for at in reversed(of_log) if at < end), 0)
-        return self.changes[: next((at for at in range(begin, end) if are_late[at]), end)]
+        end, is_held_up = 0, False
+        for number, row_change in enumerate(self.changes, 1):
+            committed = row_change.committed_at
+            is_late = committed is not None and committed > moment
+            if row_change.operation != change.SNAPSHOT:
+                if is_late:
+                    break
+                # Whatever stands in front of it had begun, too.
+                end, is_held_up = number, False
+                continue
+            is_held_up = is_held_up or is_late
+            if not is_held_up:
+                end = number
+        return self.changes[:end]
 
 
 def placed(control: ControlStore, feed: str, table: str) -> Place:
