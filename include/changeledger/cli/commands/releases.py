@@ -6,7 +6,6 @@ import getpass
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from changeledger.cli.commands import arguments
 from changeledger.cli.lake import confirm, openable, opened, require_lake
@@ -98,7 +97,7 @@ def complete(
     named = named_feed(Settings().feeds, feed)
     with opened("release complete") as spark:
         done = complete_by_hand(spark, named, force=force)
-    Console().print(
+    terminal.console().print(
         f"{feed}: completed: {', '.join(map(str, done))}"
         if done
         else f"{feed}: no release waits to be completed"
