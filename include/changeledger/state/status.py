@@ -123,10 +123,11 @@ def _failed_audits(
             is_over = release is not None and release.created_at > window.opened_at
         else:
             is_over = reached is not None and window.end <= reached
-        rules = _violated(
-            a for a in control.audits.of_window(window.feed, window.window_id) if a.detail["stops"]
-        )
-        if rules and not is_over:
+        if is_over:
+            continue
+        audits = control.audits.of_window(window.feed, window.window_id)
+        rules = _violated(audit for audit in audits if audit.detail["stops"])
+        if rules:
             failed_audits.append((window.window_id, rules))
     return tuple(failed_audits)
 
