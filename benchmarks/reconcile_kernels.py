@@ -21,7 +21,7 @@ from changeledger.kernels.arrow import INSTANT, fixed_width, history_schema, led
 from changeledger.kernels.lsn import big_endian
 from changeledger.model.contract import Column, Contract
 from changeledger.reconcile.buckets import current
-from changeledger.reconcile.effects import exploded, truncates
+from changeledger.reconcile.effects import exploded
 from changeledger.reconcile.history import History, Published, continued
 from changeledger.reconcile.resolve import resolve
 
@@ -132,7 +132,7 @@ def carried(new: pa.Table, published: pa.Table, opened: pa.Table, window: str) -
     with timed("explode"):
         rows = exploded(resolved.changes)
     with timed("intervals, image chain"):
-        history = continued(rows, known, truncates(resolved.changes), CONTRACT, window)
+        history = continued(rows, known, none, CONTRACT, window)
     with timed("current"):
         alive = current(history.opened, CONTRACT)
     print(f"  {len(resolved.duplicates)} duplicates, "

@@ -19,7 +19,6 @@ LARGE = "NCLOB"
 # Where metadata goes: to each partition of the data, to one of them, or to a topic of its own.
 Metadata = Literal["each partition", "one partition", "own topic"]
 Row = dict[str, Any]
-Truths = Sequence["Truth | None"]
 
 
 class Truth(NamedTuple):

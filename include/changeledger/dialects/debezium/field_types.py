@@ -92,4 +92,4 @@ def source_type(parameters: Mapping[str, Any]) -> str | None:
         # Without its length it could be of any, `max` among them.
         return length and written(kind, -1 if int(length) > _SIZED[kind] else int(length), None, None)
     precision = int(length or 18) if kind in DECIMALS else None
-    return written(kind, None, precision, None if scale is None else int(scale))
+    return written(kind, None, precision, None if scale in {None, ""} else int(scale))
