@@ -64,7 +64,7 @@ class Envelope(NamedTuple):
     logicalid: str | None
     time: str | None
     operation: str | None
-    # Bytes are those of a segment in Avro, or of an event that cannot be read.
+    # Bytes are those of a segment in Avro, or cut in a character, or of an event that cannot be read.
     data: str | bytes
     segment: int | None
     total: int | None
@@ -132,13 +132,21 @@ def _in_avro(value: bytes) -> tuple[Texts, str | bytes]:
     return {name: str(member) for name, member in members.items() if name != "data"}, members["data"]
 
 
-def _in_json(value: bytes) -> tuple[Texts, str | None]:
+def _in_json(value: bytes) -> tuple[Texts, str | bytes | None]:
     members = _members(value)
     data = members.get("data")
     if data is None and members.get("data_base64") is not None:
         raw = binary_text.from_base64(members["data_base64"] or "")
-        data = None if raw is None else raw.decode(errors="replace")
+        return members, None if raw is None else text_or_bytes(raw)
     return members, data
+
+
+def text_or_bytes(raw: bytes) -> str | bytes:
+    """The text that bytes are; the bytes where they are none, as in a segment that is cut in a character."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
 
 
 def _members(value: bytes) -> Texts:

@@ -39,13 +39,11 @@ class EventData(NamedTuple):
 
 def read(data: str | bytes) -> EventData:
     """Raises Problem."""
-    if isinstance(data, bytes):
-        raise Problem("unparseable_data", data.decode(errors="replace"))
-    text = data
-    if not data.lstrip(_BLANKS).startswith("{"):
+    text = data if isinstance(data, str) else _text_of(data)
+    if not text.lstrip(_BLANKS).startswith("{"):
         # Bytes are written as base64.
-        raw = binary_text.from_base64(data)
-        text = data if raw is None else raw.decode(errors="replace")
+        raw = binary_text.from_base64(text)
+        text = text if raw is None else _text_of(raw)
     event = json_text.in_lower_case(members_of(text, "unparseable_data"))
     source = _object(event.get("eventsource"))
     table = {name: json_text.text((source or {}).get(name)) for name in ("schema", "tbl")}
@@ -67,6 +65,16 @@ def read(data: str | bytes) -> EventData:
         json_text.text(row.get("old")),
         json_text.text(row.get("current")),
     )
+
+
+def _text_of(raw: bytes) -> str:
+    """The text that bytes are. Raises Problem: to replace what is no UTF-8 would publish another text."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        if raw.lstrip(_BLANKS.encode()).startswith(b"{"):
+            raise Problem("not_utf8", "`data` is not UTF-8") from None
+        raise Problem("unparseable_data", raw.decode(errors="replace")) from None
 
 
 def image(text: str | None, side: str) -> dict[str, Token]:

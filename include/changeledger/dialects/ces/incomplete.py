@@ -4,7 +4,7 @@ A message's `cols` are the columns that its images have: all of the table's, or 
 Published messages of both kinds have exactly these. How NULL is written no page says: a column of `cols`, or
 of the old image, that the current one lacks may be NULL, or was not sent. To keep the last known value would
 be wrong for NULL. A large value that an update did not change is not in SQL Server's log, so its column alone
-says nothing.
+says nothing. Nor does one of a type that is never streamed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.cells import NOT_CAPTURED
 from changeledger.model.column_names import folded, shown
+
+# "Streaming skips columns of these types" (the page "Configure change event streaming", limitations); the
+# other types that it names are large ones, or have no counterpart in the lake.
+_SKIPPED = {"rowversion", "timestamp", "sql_variant"}
 
 
 def cells(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -> Bools:
@@ -49,8 +53,10 @@ def _counts(plan: TablePlan) -> Bools:
 
 
 def _are_in(cols: bytes | None, plan: TablePlan) -> Bools:
+    """Which columns do `cols` have, so that the images do as well?"""
     names = names_in(None if cols is None else cols.decode())
-    return np.array([folded(name) in names for name in plan.writer_schema.names], np.bool_)
+    columns = plan.writer_schema.columns
+    return np.array([folded(c.name) in names and c.sql_type.base not in _SKIPPED for c in columns], np.bool_)
 
 
 def problem(lacks: Bools, plan: TablePlan) -> Problem:

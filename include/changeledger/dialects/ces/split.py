@@ -9,6 +9,7 @@ A joined event is a message as if it had not been split, with its segments besid
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -136,7 +137,7 @@ def _data(kept: Sequence[Segment]) -> str | bytes:
         return b"".join(map(_bytes, pieces))
     raw = [binary_text.from_base64(text) if len(text) % 4 == 0 else None for text in texts]
     decoded = [segment_bytes for segment_bytes in raw if segment_bytes is not None]
-    return "".join(texts) if len(decoded) < len(texts) else b"".join(decoded).decode(errors="replace")
+    return "".join(texts) if len(decoded) < len(texts) else envelope.text_or_bytes(b"".join(decoded))
 
 
 def _begins(data: str | bytes, in_avro: bool) -> bool:
@@ -155,7 +156,7 @@ def _bytes(data: str | bytes) -> bytes:
 
 def _event(kept: Sequence[Segment], data: str | bytes) -> dict[str, Any]:
     first, text = kept[0], avro.event_text(_bytes(data))
-    whole = text if isinstance(text, str) else text.decode(errors="replace")
+    whole = text if isinstance(text, str) else b64encode(text).decode()
     said = first.said._replace(data=whole)._asdict()
     value = msgspec.json.encode({name: said[name] for name in _ATTRIBUTES if said[name] is not None})
     return {**first.message, "value": value, _PARTS: [segment.message for segment in kept]}

@@ -145,7 +145,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     misplaced = _misplaced(before, after, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     of_log = is_update & of_sqlserver, is_delete & of_sqlserver
-    before, after = large_values.without_unsent(before, after, *of_log, written)
+    before, after, is_emptied = large_values.without_unsent(before, after, *of_log, written)
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = images.keys(before, after, is_delete, written)
@@ -170,7 +170,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
             change.KEY_CHANGED: moved,
             change.ORDER_AMBIGUOUS: of_sqlserver & place.is_first,
             change.CLOCK_SUSPECT: place.is_suspect,
-            PLACEHOLDER_MISPLACED: misplaced,
+            PLACEHOLDER_MISPLACED: misplaced | is_emptied,
             CALENDAR_SUSPECT: of_sqlserver & old_days.in_images(before, after, plan.contract),
         },
         source_position=message_rows.record(raw),

@@ -9,18 +9,23 @@ a NULL is not known to be one: `kernels.images` calls the cell unavailable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from changeledger.kernels import images
 from changeledger.kernels.arrow import Bools
+from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.images import Image
 from changeledger.model.contract import Contract
 
 
 def without_unsent(
     before: Image, after: Image, is_update: Bools, is_delete: Bools, writer_schema: Contract
-) -> tuple[Image, Image]:
-    """Both images, in which NULLs that may stand for a value are gaps.
+) -> tuple[Image, Image, Bools]:
+    """Both images, in which NULLs that may stand for a value are gaps; and which changes have a placeholder
+    for a NULL (`_with_emptied`).
 
     `is_update`, `is_delete`: which changes are those of a log that leaves large values out.
     Before an update this is every NULL of a large column; behind it one that has no value before it: what
@@ -29,11 +34,30 @@ def without_unsent(
     """
     large = [at for at, c in enumerate(writer_schema.columns) if c.is_large and not c.key_position]
     if not large or not (is_update | is_delete).any():
-        return before, after
+        return before, after, np.zeros(len(is_update), np.bool_)
     columns = [writer_schema.columns[at] for at in large]
     never_in_deletes = np.array([c.is_lob for c in columns], np.bool_)
-    had_value = images.has_value(before, large)
+    had_value = images.has_value(before, large) & before.present[:, None]
     update, delete = is_update[:, None], is_delete[:, None]
+    after, is_emptied = _with_emptied(after, large, update & had_value)
     before = images.without_nulls(before, large, update | (delete & never_in_deletes))
     after = images.without_nulls(after, large, update & ~had_value)
-    return before, after
+    return before, after, is_emptied
+
+
+def _with_emptied(after: Image, large: Sequence[int], had_value: Bools) -> tuple[Image, Bools]:
+    """The images after, in which a placeholder behind a value is NULL; and which changes have one.
+
+    `had_value`: n x large columns. The log has the old value of a large column only where the update changed
+    it, and a connector writes the placeholder for nothing but a NULL of the log. So that NULL is the new
+    value: builds that read the mask of changes from its wrong end take it for one that was left out, in
+    tables of more than eight columns (debezium/debezium#8064).
+    """
+    states = np.zeros_like(had_value, np.uint8) if after.states is None else after.states[:, large]
+    is_emptied = had_value & (states == UNAVAILABLE)
+    changes: Bools = np.asarray(is_emptied.any(axis=1))
+    if after.states is None or not changes.any():
+        return after, changes
+    all_states = after.states.copy()
+    all_states[:, large] = np.where(is_emptied, KNOWN, states)
+    return replace(after, states=all_states), changes

@@ -1,14 +1,18 @@
-"""Days before 15 October 1582, of which the connector may write another one.
+"""Days before 15 October 1582, and fractions of a second before 1970: the connector may write others.
 
 SQL Server counts them in the Gregorian calendar, and so does its JDBC driver. Java's `Timestamp` and `Date`
 count them in the Julian one, in which the connector asks them for year, month and day (`Conversions`): the
 day 0001-01-01 is sent as 0001-01-03. The driver has the same fault for `datetimeoffset`
 (microsoft/mssql-jdbc#1088, #2246, #2565). Nothing in a message says which calendar a day is of.
+
+Of a `datetimeoffset` the connector takes whole seconds from milliseconds by a division that rounds towards
+1970 (`SqlServerValueConverters.convertTimestampWithZone`): 1969-12-31T23:59:59.5Z is sent as
+1970-01-01T00:00:00.5Z.
 """
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +30,10 @@ _FIRST_CERTAIN = {
     "timestamp_ntz": datetime(1582, 10, 15),
     "string": "1582-10-15",
 }
+_SECOND = timedelta(seconds=1)
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+# All moments before it, in whatever offset, have an earlier text.
+_LATER = "1970-01-02"
 
 
 def in_images(before: Image, after: Image, columns_of: Contract) -> Bools:
@@ -37,5 +45,18 @@ def in_images(before: Image, after: Image, columns_of: Contract) -> Bools:
         for image in (before, after):
             cells = image.cells[at]
             first = pa.scalar(_FIRST_CERTAIN[column.spark_type], cells.type)
-            has_one |= flags_of(pc.less(cells, first)) & image.present
+            is_doubtful = flags_of(pc.less(cells, first))
+            if column.sql_type.base == "datetimeoffset":
+                is_doubtful |= _may_be_late(cells)
+            has_one |= is_doubtful & image.present
     return has_one
+
+
+def _may_be_late(moments: pa.StringArray) -> Bools:
+    """Which are a fraction of a second that a second before 1970 may have had? The connector's milliseconds
+    show no smaller one."""
+    is_late = flags_of(pc.less(moments, _LATER))
+    for at in np.flatnonzero(is_late).tolist():
+        moment = datetime.fromisoformat(moments[at].as_py())
+        is_late[at] = moment < _1970 + _SECOND and moment.microsecond >= 1000
+    return is_late
