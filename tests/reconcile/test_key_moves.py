@@ -184,3 +184,39 @@ def test_scenarios_in_any_windows() -> None:
     assert_true(lake.shown("history"), truth)
     assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == truth.alive
     assert lake.shown("breaks") == []
+
+
+SWAP, CHANGE, MOVE = [[(1, 2), (2, 1)]], [[(2, 2)]], [[(2, 5)]]
+
+
+def assert_of_key_2(lake: Lake, rows: Sequence[LedgerRow], *following: int) -> None:
+    """Row 2 (a = 2) was inserted by 0.1 and has left by 0.5; row 1 (a = 1) has come by 0.4, in its place."""
+    of_key = [row for row in lake.shown("history") if row["id"] == 2]
+    one, two = (rows[at]["after"][1] for at in (0, 1))
+    assert sorted((row["_sort_key"], row["_change_id"], row["a"]) for row in of_key) == [
+        (rows[1]["sort_key"], "0.1", two),
+        (rows[4]["sort_key"], "0.5", two),
+        (rows[5]["sort_key"], "0.4", one),
+        *((rows[at]["sort_key"], f"0.{at}", one) for at in following),
+    ]
+    assert [row for row in lake.shown("breaks") if row["key"] == '{"id":2}'] == []
+
+
+def test_a_row_leaves_at_the_time_at_which_a_swap_has_brought_it() -> None:
+    """Perhaps in the same transaction: history is built again from where it stands, the place of 0.5."""
+    rows = reported([SWAP, MOVE], 0).rows
+    rows[6]["committed_at"] = rows[5]["committed_at"]
+    lake = Lake(CONTRACT)
+    lake.carry(rows[:6], 0)
+    lake.carry(rows[6:], 1)
+    assert_of_key_2(lake, rows, 6)
+
+
+def test_history_is_built_again_from_the_midst_of_a_swap() -> None:
+    """Of all late keys from the first late change on, which may stand between the two changes of a swap."""
+    rows = reported([SWAP, [[(3, 3)]], CHANGE, MOVE], 0).rows
+    between = {**rows[6], "change_id": "late", "sort_key": rows[4]["sort_key"] + b"\x01"}
+    lake = Lake(CONTRACT)
+    lake.carry([*rows[:7], rows[8]], 0)
+    lake.carry([between, rows[7]], 1)
+    assert_of_key_2(lake, rows, 7, 8)

@@ -139,7 +139,9 @@ def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
 
     What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
     window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`). Or a
-    snapshot's row begins at another time than it is published to begin (`begin_times`).
+    snapshot's row begins at another time than it is published to begin (`begin_times`). Or the position from
+    which on the key is built again lies between two effects that have exchanged theirs (`key_moves`): the row
+    that arrived is not among what follows, but all of the key's changes have it.
     """
     origin, number = ordered.effects.origin[ordered.at], ordered.key_number
     is_new = origin == CHANGED
@@ -152,6 +154,7 @@ def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
     places = np.concatenate((_is_parted(of_effects), begin_times.outdated(of_effects)))
     parted = np.flatnonzero(is_effect)[places]
     is_again[number[parted]] = True
+    is_again[number[_between_exchanged(ordered)]] = True
     is_new = np.isin(origin, (CHANGED, FORCED))
     is_new[parted] = True
     return is_again[number], is_new
@@ -168,6 +171,19 @@ def _is_parted(ordered: OrderedEffects) -> Indices:
     kind, _, _ = taken(column(effects.rows, "break"), seeds).flatten()
     was_there = equal(kind, image_chain.ROW_WAS_THERE) & valid(left_at)
     return places[flags_of(pc.greater_equal(since, left_at)) | was_there]
+
+
+def _between_exchanged(ordered: OrderedEffects) -> Indices:
+    """The changes that the seed of their key has, too: at the position of the effect with which they have
+    exchanged theirs."""
+    effects, origin = ordered.effects, ordered.effects.origin[ordered.at]
+    seeds = np.flatnonzero(origin == SEED)
+    leaving = np.flatnonzero((origin == CHANGED) & effects.leaves[ordered.at])
+    seed_of_key = np.full(len(ordered), -1)
+    seed_of_key[ordered.key_number[seeds]] = ordered.at[seeds]
+    ids = column(effects.rows, "change_id")
+    of_seeds = taken(ids, seed_of_key[ordered.key_number[leaving]])
+    return leaving[flags_of(pc.equal(taken(ids, ordered.at[leaving]), of_seeds))]
 
 
 class _Rows:
