@@ -88,15 +88,15 @@ def for_rows_of(spark: SparkSession, rows: int, packed: int) -> None:
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(at_once))
 
 
-# And for its JVM. The plans of a day fill more than the usual room for compiled code. Half of the memory is
-# for what is young, as all is that plans leave. Iceberg's pool for reading manifests is polled every 10 ms,
-# which is longer than reading those of small tables.
-SMALL_DATA_JVM = (
-    "-XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:NewRatio=1 -Diceberg.scan.plan-in-worker-pool=false"
-)
+# Room for compiled code: each plan brings its own, and a JVM whose room is full compiles nothing any more.
+# With the first compiler alone the usual room is a fifth, which five windows of 100,000 rows fill.
+_CODE = "-XX:ReservedCodeCacheSize=512m"
+# And for the JVM of small data. Half of the memory is for what is young, as all is that plans leave. Iceberg's
+# pool for reading manifests is polled every 10 ms, which is longer than reading those of small tables.
+SMALL_DATA_JVM = f"{_CODE} -XX:+UseSerialGC -XX:NewRatio=1 -Diceberg.scan.plan-in-worker-pool=false"
 # A JVM only hands on what kernels do. One that ends soon does without the second compiler, which took a fifth
 # of all processor time.
-FOR_MINUTES_JVM = "-XX:TieredStopAtLevel=1"
+FOR_MINUTES_JVM = f"{_CODE} -XX:TieredStopAtLevel=1"
 # A driver of this machine alone, for one job. To read an event of 10 MB takes more than Spark's 1 GB; with
 # what is not heap, the process stays below 4 GB.
 _LOCAL = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,8 @@ from changeledger.config.expectations import ExpectationConfig, with_tables
 from changeledger.config.tables import TableConfig
 from changeledger.lake.summaries import BuiltTable
 from changeledger.model.contract import Contract
-from changeledger.stages.common.context import StageContext
+from changeledger.spark.session import for_small_data
+from changeledger.stages.common.context import MOST_ROWS, StageContext
 
 _WINDOW = {"current": "_window_id", "history": "_window_id", "changes": "window_id"}
 
@@ -67,10 +68,18 @@ class AskedTables:
         return f"SELECT * FROM {name} VERSION AS OF {self.ctx.snapshots[name]}{touched}"  # noqa: S608 - our names
 
     def _frame(self, contract: Contract, kind: str, scope: str) -> DataFrame:
+        self._prepare(contract, [kind])
         return self.ctx.spark.sql(self._query(contract, kind, scope))
+
+    def _prepare(self, contract: Contract, kinds: Iterable[str]) -> None:
+        """Prepare the session for tables of their size: a small window can be of a large table."""
+        sizes = [self.tables[self._name(contract, kind)].now for kind in kinds]
+        is_small = all(size is not None and size <= MOST_ROWS for size in sizes)
+        for_small_data(self.ctx.spark, small=is_small)
 
     def _returned(self, contract: Contract, expectation: ExpectationConfig) -> DataFrame:
         """The rows that the user's SQL returns, as JSON."""
+        self._prepare(contract, _WINDOW)
         tables = {kind: self._query(contract, kind, expectation.scope) for kind in _WINDOW}
         rows = self.ctx.spark.sql(with_tables(expectation.sql, tables))
         return self.ctx.workers.kept(rows.select(F.to_json(F.struct("*")).alias(ROW)))

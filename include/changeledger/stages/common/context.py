@@ -38,7 +38,7 @@ from changeledger.stages.common.publishing import require_as_published
 log = logging.getLogger("changeledger")
 
 # Up to this many rows are small data: to prepare Spark's queries costs more than to run them (ADR 0018).
-MOST_ROWS = 20_000
+MOST_ROWS = 200_000
 
 
 def control_store(settings: Settings) -> ControlStore:
