@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -37,6 +38,7 @@ from tests.reconcile.tables import Lake, LedgerRow, intervals, ledger, rows_of
 # Where all is known from the beginning, nothing else is needed to distinguish a swap from a chain.
 COMPLETE = (PLAIN, Manner(equal=True), SILENT, Manner(equal=True, knows_transaction=False))
 
+SILENT_CELLS = dict.fromkeys(("a", "b"), change.UNAVAILABLE)
 # A chain through a key that was never used, where before images say nothing: right, and marked all the same.
 UNCERTAIN = frozenset({ORDER_UNKNOWN})
 
@@ -220,3 +222,49 @@ def test_history_is_built_again_from_the_midst_of_a_swap() -> None:
     lake.carry([*rows[:7], rows[8]], 0)
     lake.carry([between, rows[7]], 1)
     assert_of_key_2(lake, rows, 7, 8)
+
+
+@pytest.mark.parametrize(
+    "windows", [(0, 5), (0, 1, 5), (0, 2, 5), (0, 4, 5), (3, 5, 0, 3), (0, 1, 2, 3, 4, 5)]
+)
+def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(windows: Sequence[int]) -> None:
+    """Two updates as insert and delete, the wrong way round: a delete shows the row that was there."""
+    (row,) = reported([], 0).rows[:1]
+    at_once = {**row, "committed_at": AT + timedelta(minutes=1), "transaction_id": "0.1"}
+    images = [row["after"], (row["after"][0], 7, "new"), (row["after"][0], 8, "newer")]
+    inserts = [{**at_once, "change_id": f"to {i[1]}", "after": i} for i in images]
+    deletes = [
+        {**at_once, "change_id": f"from {i[1]}", "operation": change.DELETE, "after": None, "before": i}
+        for i in images
+    ]
+    rows = [row, inserts[1], deletes[0], inserts[2], deletes[1]]
+    for place, of_two in enumerate(rows[1:]):
+        of_two["sort_key"] = bytes([0xF0 + place])
+    lake = Lake(CONTRACT)
+    for number, (begin, end) in enumerate(pairwise(windows)):
+        lake.carry(rows[begin:end], number)
+    assert {key[0]: (r["a"], r["b"]) for key, r in lake.current.items()} == {1: (8, "newer")}
+    of_key = [(r["_sort_key"], r["_change_id"], r["_is_deleted"], r["a"]) for r in lake.shown("history")]
+    assert sorted(of_key) == [
+        (row["sort_key"], "0.0", False, 1), (b"\xf0", "from 1", True, 1), (b"\xf1", "to 7", False, 7),
+        (b"\xf2", "from 7", True, 7), (b"\xf3", "to 8", False, 8),
+    ]  # fmt: skip
+    assert lake.shown("breaks") == []
+
+
+@pytest.mark.parametrize("shown", ["the inserted row", "the key alone", "another transaction"])
+def test_a_row_that_is_inserted_and_deleted_is_gone(shown: str) -> None:
+    """Though its key seems to have held a row: what the delete shows is not that one, or nothing says so."""
+    (row,) = reported([], 0).rows[:1]
+    new = (row["after"][0], 7, "new")
+    at_once = {"committed_at": AT + timedelta(minutes=1), "transaction_id": "0.1"}
+    delete = {**row, **at_once, "change_id": "delete", "operation": change.DELETE, "sort_key": b"\xf1"}
+    delete |= {"after": None, "before": new}
+    if shown == "the key alone":
+        delete |= {"before": (new[0], None, None), "before_unknown_columns": SILENT_CELLS}
+    elif shown == "another transaction":
+        delete |= {"before": row["after"], "transaction_id": "0.2"}
+    lake = Lake(CONTRACT)
+    lake.carry([row, {**row, **at_once, "change_id": "insert", "after": new, "sort_key": b"\xf0"}, delete], 0)
+    assert lake.current == {}
+    assert {b["kind"] for b in lake.shown("breaks")} >= {"row_was_there"}

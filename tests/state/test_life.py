@@ -77,6 +77,42 @@ def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(contr
     assert names == {"1": ["ann", "bob", "bob"], "2": ["bob", "ann", "ann"]}
 
 
+def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(control: ControlStore) -> None:
+    """As in history, where the covered one has left before."""
+    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
+    swap = {
+        "transaction_id": "T",
+        "committed_at": hour(3),
+        "after_unknown_columns": [("photo", "unavailable")],
+    }
+    rows = [
+        row(2, "insert", 2, after=bob),
+        row(
+            3, "update", 2, previous_key={"id": 1}, before=ann, after={**ann, "id": 2, "photo": None}, **swap
+        ),
+        row(
+            4, "update", 1, previous_key={"id": 2}, before=bob, after={**bob, "id": 1, "photo": None}, **swap
+        ),
+    ]
+    publish(control, FEED, rows)
+    cells = life(placed(control, FEED, TABLE), {"id": "2"}).at().cells
+    assert (cells["name"].text, cells["photo"].kind) == ("ann", "unavailable")
+
+
+def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(control: ControlStore) -> None:
+    """As in history: an update as insert and delete, the wrong way round."""
+    ann = {"id": 1, "name": "ann", "photo": b"\1"}
+    update = {"transaction_id": "T", "committed_at": hour(3)}
+    rows = [
+        row(1, "insert", 1, after=ann),
+        row(2, "insert", 1, after={**ann, "name": "bob"}, **update),
+        row(3, "delete", 1, before=ann, **update),
+    ]
+    publish(control, FEED, rows)
+    found = life(placed(control, FEED, TABLE), {"id": "1"})
+    assert [found.at(moment).cells["name"].text for moment in (hour(2), None)] == ["ann", "bob"]
+
+
 @pytest.mark.parametrize("shows_again", ["snapshot", "insert"])
 def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore, shows_again: str) -> None:
     """A snapshot's row, or an insert of a row that is there, lacks what is known; and a server's clock was

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from changeledger.model.contract import Contract
 from changeledger.state.cells import key_texts_of_json
-from changeledger.state.life import RowChange
+from changeledger.state.row_changes import RowChange
 
 # A column of the key in an address, or in the form.
 KEY = "key."

@@ -18,8 +18,9 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
 from changeledger.state.beside import Beside, beside
-from changeledger.state.life import Place, RowChange, key_of_change, life, placed
+from changeledger.state.life import Place, key_of_change, life, placed
 from changeledger.state.recent import RecentRow, recent_rows
+from changeledger.state.row_changes import RowChange
 from changeledger.state.search import search
 
 router = APIRouter(prefix="/feeds/{dag_id}/rows", dependencies=[MAY_SEE])

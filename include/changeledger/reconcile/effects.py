@@ -87,6 +87,11 @@ class Effects:
         """Does it take its row to another key?"""
         return self.is_update & self.is_deleted
 
+    @cached_property
+    def goes(self) -> Bools:
+        """Does it end the row of its key, and of no other?"""
+        return self.leaves | self.is_a(change.DELETE)
+
 
 def exploded(changes: pa.Table) -> pa.Table:
     """Ledger rows, once for each key that they have an effect on; truncates are not among them.

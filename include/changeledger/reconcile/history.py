@@ -161,16 +161,18 @@ def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
 
 
 def _is_parted(ordered: OrderedEffects) -> Indices:
-    """The seeds that are a row's arrival at the key, and that its leaving in the same transaction follows."""
+    """The seeds that are a row's arrival at the key, and that its leaving in the same transaction follows; or
+    that cover another row, which is deleted then."""
     effects, at = ordered.effects, ordered.at
     is_seed = effects.origin[at] == SEED
-    places = np.flatnonzero(is_seed & effects.arrives[at] & ordered.behind(effects.leaves[at]))
+    places = np.flatnonzero(is_seed & effects.arrives[at] & ordered.behind(effects.goes[at]))
     seeds, leaving = at[places], at[places + 1]
     left_at = taken(column(effects.rows, "committed_at"), leaving)
     since = taken(column(effects.rows, "valid_from"), seeds)
     kind, _, _ = taken(column(effects.rows, "break"), seeds).flatten()
     was_there = equal(kind, image_chain.ROW_WAS_THERE) & valid(left_at)
-    return places[flags_of(pc.greater_equal(since, left_at)) | was_there]
+    is_at_once = effects.leaves[leaving] & flags_of(pc.greater_equal(since, left_at))
+    return places[is_at_once | was_there]
 
 
 def _between_exchanged(ordered: OrderedEffects) -> Indices:
@@ -178,7 +180,7 @@ def _between_exchanged(ordered: OrderedEffects) -> Indices:
     exchanged theirs."""
     effects, origin = ordered.effects, ordered.effects.origin[ordered.at]
     seeds = np.flatnonzero(origin == SEED)
-    leaving = np.flatnonzero((origin == CHANGED) & effects.leaves[ordered.at])
+    leaving = np.flatnonzero((origin == CHANGED) & effects.goes[ordered.at])
     seed_of_key = np.full(len(ordered), -1)
     seed_of_key[ordered.key_number[seeds]] = ordered.at[seeds]
     ids = column(effects.rows, "change_id")

@@ -6,6 +6,10 @@ row that arrives can come before the row that leaves, and covers it until then. 
 two: the key has no other change before the statement ends.
 
 The same two effects are a chain where they are of two statements: a row arrives at a free key, and moves on.
+
+Changes that are ordered by `__$seqval` can have the two halves of an update the other way round: an insert at
+a key that holds a row, and then the delete of that row (support.microsoft.com/help/3030352, which brought
+`__$command_id`).
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from changeledger.kernels import equality, order
 from changeledger.kernels.arrow import Bools, Indices, column, flags_of, taken, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.masks import any_set
+from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile.effects import SEED, Effects
 from changeledger.reconcile.ordered import OrderedEffects
@@ -29,9 +34,14 @@ ORDER_UNKNOWN: Final = "order_unknown"
 
 
 def in_statement_order(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
-    """Where a row that is covered leaves before the other one arrives: the two exchange their positions.
+    """Where a row that is covered leaves before the other one arrives: the two exchange their positions."""
+    return _deletes_first(_moves_first(ordered, contract), contract)
 
-    It is covered where the key held a row. Where nothing was known of the key, the image of the row that
+
+def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
+    """Of rows that move to another key.
+
+    One is covered where the key held a row. Where nothing was known of the key, the image of the row that
     leaves says whether it is the one that arrived. Where it says nothing, either, the order stays as it is,
     and the place is unsure.
     """
@@ -45,11 +55,35 @@ def in_statement_order(ordered: OrderedEffects, contract: Contract) -> OrderedEf
     start = order.begun_at(ordered.is_first)[ends]
     of_key = order.begins([start], len(ends))
     is_another = order.running_max(differs.astype(np.int64), of_key) > 0
-    swapped = ends[np.where(is_known, is_held, is_another)]
-    placed, is_unsure = at.copy(), ordered.is_unsure.copy()
-    placed[swapped], placed[swapped - 1] = at[swapped - 1], at[swapped]
+    is_unsure = ordered.is_unsure.copy()
     is_unsure[ends[~is_known & ~is_another & ~is_comparable]] = True
-    return replace(ordered, at=placed, is_unsure=is_unsure)
+    swapped = ends[np.where(is_known, is_held, is_another)]
+    return replace(_exchanged(ordered, swapped), is_unsure=is_unsure)
+
+
+def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
+    """Of rows that are deleted: the delete shows the row that was there, not the one that was inserted."""
+    effects, at = ordered.effects, ordered.at
+    covers = effects.is_a(change.INSERT)[at] & ~ordered.is_first
+    ends = np.flatnonzero(effects.is_a(change.DELETE)[at] & ordered.before(covers))
+    ends = ends[_of_one_transaction(effects, at[ends - 1], at[ends])]
+    if not len(ends):
+        return ordered
+    # Of such pairs, one behind the other, the row that was there has come by the pair before.
+    goes_on = np.concatenate(([False], ends[1:] - 2 == ends[:-1]))
+    held = np.where(goes_on, ends - 3, ends - 2)
+    of_inserted, _ = _compared(effects, at[ends - 1], at[ends], contract)
+    of_another, is_comparable = _compared(effects, at[held], at[ends], contract)
+    is_of_held = ~ordered.is_deleted[held] & of_inserted & is_comparable & ~of_another
+    are_all = order.running_max((~is_of_held).astype(np.int64), ~goes_on) == 0
+    return _exchanged(ordered, ends[are_all])
+
+
+def _exchanged(ordered: OrderedEffects, places: Indices) -> OrderedEffects:
+    """The effects at these places exchange their positions with those before them."""
+    placed = ordered.at.copy()
+    placed[places], placed[places - 1] = ordered.at[places - 1], ordered.at[places]
+    return replace(ordered, at=placed)
 
 
 def _of_one_transaction(effects: Effects, arrived: Indices, left: Indices) -> Bools:

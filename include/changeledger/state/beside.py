@@ -9,7 +9,8 @@ from datetime import datetime
 from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
 from changeledger.state.cells import NO_CELL, Cell, differ
-from changeledger.state.life import RowLife, RowState, life, placed
+from changeledger.state.life import RowLife, life, placed
+from changeledger.state.row_changes import RowState
 
 
 @dataclass(frozen=True)

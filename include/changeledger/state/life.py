@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pyiceberg.expressions import And, BooleanExpression
 from pyiceberg.io.pyarrow import ArrowScan
@@ -24,7 +24,8 @@ from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import TableNames
-from changeledger.state.cells import NO_CELL, Cell, image_cells, key_texts, typed
+from changeledger.state.cells import NO_CELL, image_cells, key_texts, typed
+from changeledger.state.row_changes import ChangedCell, Position, RowChange, RowState, state_after
 
 # Keys that the row has moved to, and whose changes are looked at for that.
 _MOST_MOVES: Final = 50
@@ -54,77 +55,6 @@ class Place:
         return table
 
 
-class Position(NamedTuple):
-    """Where a change stands in its source's order; LSNs and sort key as hex."""
-
-    commit_lsn: str | None
-    change_lsn: str | None
-    sort_key: str
-    event_serial_no: int | None
-
-
-class ChangedCell(NamedTuple):
-    """`named`: does the mask name the column? None without a mask."""
-
-    column: str
-    before: Cell
-    after: Cell
-    named: bool | None
-
-    @property
-    def changes(self) -> bool:
-        """Do both images know it, with different values?"""
-        known = self.before.is_known and self.after.is_known
-        return known and self.before[:2] != self.after[:2]
-
-
-@dataclass(frozen=True)
-class RowChange:
-    """One change of the row. `moved_from`, `moved_to`: the key that it had before, or has since."""
-
-    change_id: str
-    operation: str
-    cells: Sequence[ChangedCell]
-    # The columns that the mask names; None: not known.
-    changed: Sequence[str] | None
-    mask: str | None
-    position: Position
-    committed_at: datetime | None
-    transaction_id: str | None
-    flags: Sequence[str]
-    record: str
-    paired_record: str | None
-    window_id: str
-    release: int | None
-    moved_from: Mapping[str, str] | None = None
-    moved_to: Mapping[str, str] | None = None
-
-    @property
-    def ends_the_row(self) -> bool:
-        return self.operation in {change.DELETE, change.TRUNCATE} or self.moved_to is not None
-
-    @property
-    def puts_a_row(self) -> bool:
-        """Onto the key, from another one or a new one?"""
-        return self.operation == change.INSERT or self.moved_from is not None
-
-    def is_with(self, other: RowChange) -> bool:
-        """In one transaction: by its id; where the source has none, by its time."""
-        if self.transaction_id or other.transaction_id:
-            return self.transaction_id == other.transaction_id
-        return self.committed_at == other.committed_at
-
-
-@dataclass(frozen=True)
-class RowState:
-    """The row as of a time. `cells`: the last known ones; none if the row is not there."""
-
-    is_alive: bool
-    cells: Mapping[str, Cell]
-    # The change that left it so; None: no change was known by then.
-    last: RowChange | None
-
-
 @dataclass(frozen=True)
 class RowLife:
     """All changes of a key that are published, in the order of their source."""
@@ -134,27 +64,11 @@ class RowLife:
     changes: Sequence[RowChange]
 
     def at(self, moment: datetime | None = None) -> RowState:
-        """As of that commit time; None: after all changes.
+        """As of that commit time, which is never earlier than that of the changes before (`_until`).
 
-        As in the published tables: a cell that a change does not know keeps its last known value, no change
-        is of an earlier time than those before it (`_until`), and of the rows that exchange their keys in a
-        statement the one that is covered leaves first (ADR 0016).
+        None: after all changes.
         """
-        cells: dict[str, Cell] = {}
-        last, is_alive, covers = None, False, None
-        for row_change in self._until(moment):
-            if covers is not None and row_change.moved_to is not None and row_change.is_with(covers):
-                covers = None
-                continue
-            covers = row_change if is_alive and row_change.puts_a_row else None
-            if row_change.ends_the_row:
-                cells = {}
-            elif not is_alive:
-                cells = {cell.column: cell.after for cell in row_change.cells}
-            else:
-                cells |= {cell.column: cell.after for cell in row_change.cells if cell.after.is_known}
-            last, is_alive = row_change, not row_change.ends_the_row
-        return RowState(is_alive, cells, last)
+        return state_after(self._until(moment))
 
     def _until(self, moment: datetime | None) -> Sequence[RowChange]:
         """The changes that had begun: a snapshot's row, which is read at any time, holds up none behind it

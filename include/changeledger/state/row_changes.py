@@ -1,0 +1,125 @@
+"""Changes of one row, and the row as they leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from changeledger.model import change
+from changeledger.state.cells import NO_CELL, Cell
+
+
+class Position(NamedTuple):
+    """Where a change stands in its source's order; LSNs and sort key as hex."""
+
+    commit_lsn: str | None
+    change_lsn: str | None
+    sort_key: str
+    event_serial_no: int | None
+
+
+class ChangedCell(NamedTuple):
+    """`named`: does the mask name the column? None without a mask."""
+
+    column: str
+    before: Cell
+    after: Cell
+    named: bool | None
+
+    @property
+    def changes(self) -> bool:
+        """Do both images know it, with different values?"""
+        known = self.before.is_known and self.after.is_known
+        return known and self.before[:2] != self.after[:2]
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One change of the row. `moved_from`, `moved_to`: the key that it had before, or has since."""
+
+    change_id: str
+    operation: str
+    cells: Sequence[ChangedCell]
+    # The columns that the mask names; None: not known.
+    changed: Sequence[str] | None
+    mask: str | None
+    position: Position
+    committed_at: datetime | None
+    transaction_id: str | None
+    flags: Sequence[str]
+    record: str
+    paired_record: str | None
+    window_id: str
+    release: int | None
+    moved_from: Mapping[str, str] | None = None
+    moved_to: Mapping[str, str] | None = None
+
+    @property
+    def ends_the_row(self) -> bool:
+        return self.operation in {change.DELETE, change.TRUNCATE} or self.moved_to is not None
+
+    @property
+    def puts_a_row(self) -> bool:
+        """Onto the key, from another one or a new one?"""
+        return self.operation == change.INSERT or self.moved_from is not None
+
+    def finds(self, cells: Mapping[str, Cell]) -> bool:
+        """Is the row that it finds this one, by the cells that both know?"""
+        pairs = [(cell.before, cells.get(cell.column, NO_CELL)) for cell in self.cells]
+        return all(before[:2] == cell[:2] for before, cell in pairs if before.is_known and cell.is_known)
+
+    def is_with(self, other: RowChange) -> bool:
+        """In one transaction: by its id; where the source has none, by its time."""
+        if self.transaction_id or other.transaction_id:
+            return self.transaction_id == other.transaction_id
+        return self.committed_at == other.committed_at
+
+
+@dataclass(frozen=True)
+class RowState:
+    """The row as of a time. `cells`: the last known ones; none if the row is not there."""
+
+    is_alive: bool
+    cells: Mapping[str, Cell]
+    # The change that left it so; None: no change was known by then.
+    last: RowChange | None
+
+
+def state_after(changes: Iterable[RowChange]) -> RowState:
+    """The row after changes in the order of their source.
+
+    As in the published tables: a cell that a change does not know keeps its last known value, and of rows
+    that exchange their keys in a statement the one that is covered leaves first (ADR 0016), as does one that
+    is deleted behind the insert that covers it.
+    """
+    cells: Mapping[str, Cell] = {}
+    covered: Mapping[str, Cell] = {}
+    last, is_alive, covers = None, False, None
+    for row_change in changes:
+        if covers is not None and _is_of_covered(row_change, covers, covered, cells):
+            # What comes takes nothing from the row that it has covered.
+            cells, covers = {cell.column: cell.after for cell in covers.cells}, None
+            continue
+        covers, covered = row_change if is_alive and row_change.puts_a_row else None, cells
+        if row_change.ends_the_row:
+            cells = {}
+        elif not is_alive:
+            cells = {cell.column: cell.after for cell in row_change.cells}
+        else:
+            known = {cell.column: cell.after for cell in row_change.cells if cell.after.is_known}
+            cells = {**cells, **known}
+        last, is_alive = row_change, not row_change.ends_the_row
+    return RowState(is_alive, cells, last)
+
+
+def _is_of_covered(
+    row_change: RowChange, covers: RowChange, covered: Mapping[str, Cell], cells: Mapping[str, Cell]
+) -> bool:
+    """Does it end the row that was there, and not the one that has covered it?"""
+    if not row_change.is_with(covers):
+        return False
+    is_deleted = (row_change.operation, covers.operation) == (change.DELETE, change.INSERT)
+    finds = row_change.finds
+    return row_change.moved_to is not None or (is_deleted and finds(covered) and not finds(cells))
