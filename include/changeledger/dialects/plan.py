@@ -23,3 +23,13 @@ class TablePlan:
     masks_unreadable: str | None = None
     # Of messages of Qlik: the Avro schemas that they name, by name.
     avro_schemas: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def never_null(self) -> list[int]:
+        """The columns of the writer schema, by their numbers, of which the feed says that they cannot be NULL;
+        without the key."""
+        config = self.feed.table(self.writer_schema.table)
+        stated = () if config is None else config.stated
+        names = {column.name.lower() for column in stated if not column.nullable}
+        columns = enumerate(self.writer_schema.columns)
+        return [at for at, column in columns if column.name.lower() in names and not column.key_position]

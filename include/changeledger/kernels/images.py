@@ -100,8 +100,10 @@ def has_value(image: Image, columns: Sequence[int]) -> Bools:
     return np.column_stack([valid(image.cells[at]) for at in columns])
 
 
-def without_nulls(image: Image, columns: Sequence[int], doubtful: Bools) -> Image:
+def without_nulls(image: Image, columns: Sequence[int], doubtful: Bools | bool = True) -> Image:
     """The image, in which NULLs among the doubtful cells (n x those columns) are unavailable."""
+    if not columns:
+        return image
     empty = doubtful & image.present[:, None] & ~has_value(image, columns)
     if not empty.any():
         return image

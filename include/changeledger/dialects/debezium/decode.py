@@ -145,7 +145,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     misplaced = _misplaced(before, after, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     of_log = is_update & of_sqlserver, is_delete & of_sqlserver
-    before, after, is_emptied = large_values.without_unsent(before, after, *of_log, written)
+    before, after, is_emptied = _without_unsent(before, after, *of_log, plan)
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = images.keys(before, after, is_delete, written)
@@ -175,6 +175,16 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
         },
         source_position=message_rows.record(raw),
     )
+
+
+def _without_unsent(
+    before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
+) -> tuple[Image, Image, Bools]:
+    """As `large_values.without_unsent`; nor is a NULL a value in a column that cannot be NULL."""
+    of_log = before, after, is_update, is_delete
+    before, after, is_emptied = large_values.without_unsent(*of_log, plan.writer_schema)
+    before, after = (images.without_nulls(image, plan.never_null) for image in (before, after))
+    return before, after, is_emptied
 
 
 def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
