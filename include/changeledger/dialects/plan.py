@@ -26,8 +26,7 @@ class TablePlan:
 
     @property
     def never_null(self) -> list[int]:
-        """The columns of the writer schema, by their numbers, of which the feed says that they cannot be NULL;
-        without the key."""
+        """The columns, by their numbers, of which the feed says that they cannot be NULL; without the key."""
         config = self.feed.table(self.writer_schema.table)
         stated = () if config is None else config.stated
         names = {column.name.lower() for column in stated if not column.nullable}
