@@ -170,7 +170,8 @@ def test_a_timestamp_counts_in_the_unit_of_its_precision(moments: list[datetime]
     assert after("date", [one.days for one in since]) == [moment.date() for moment in moments]
     texts = [f"{moment.isoformat(' ', 'microseconds')}0" for moment in in_millis]
     assert after("datetime2(7)", millis, CONNECT) == texts
-    assert after("datetime2(3)", micros, MICROS) == after("datetime2(6)", micros, MICROS) == moments
+    assert after("datetime2(6)", micros, MICROS) == moments
+    assert after("datetime2(3)", [count * 1000 for count in millis], MICROS) == in_millis
     whole = [f"{moment.isoformat(' ', 'microseconds')}0" for moment in moments]
     assert after("datetime2(7)", micros, MICROS) == whole
 
@@ -188,6 +189,31 @@ def test_nanoseconds_keep_the_seventh_digit(moments: list[datetime]) -> None:
 def test_a_nanosecond_that_a_column_does_not_have_does_not_fit_it() -> None:
     found = decode(batch([{"id": 1, f"c {TYPES.index('datetime2(6)')}": 1_001}]), plan(**NANOS)).to_pylist()
     assert [row["reason"] for row in found] == ["value_does_not_fit"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "count", "millisecond"),
+    [
+        ("datetime2(3)", MICROS, 883_000, 883), ("datetime2(3)", MICROS, 883_100, None),
+        ("datetime2(3)", NANOS, 883_000_000, 883), ("datetime2(3)", NANOS, 883_333_300, None),
+        ("datetime", MICROS, 883_000, 883), ("datetime", MICROS, 883_333, 883),
+        ("datetime", MICROS, 886_667, 887), ("datetime", MICROS, 886_666, 887),
+        ("datetime", MICROS, 883_300, None), ("datetime", MICROS, 883_123, None),
+        ("datetime", NANOS, 883_333_300, 883), ("datetime", NANOS, 886_666_700, 887),
+        ("datetime", NANOS, 886_666_667, 887), ("datetime", NANOS, 883_330_000, None),
+        # Before 1970: -.116667 is .883333 of the second before.
+        ("datetime", MICROS, -116_667, 883),
+    ],
+)  # fmt: skip
+def test_a_count_has_the_digits_of_its_type(
+    kind: str, source: dict[str, Any], count: int, millisecond: int | None
+) -> None:
+    """A `datetime` has thirds of 10 ms, which SQL Server prints as .003 and .007."""
+    if millisecond is None:
+        assert reasons(kind, [count], source) == ["value_does_not_fit"]
+    else:
+        moment = datetime(1970, 1, 1) - timedelta(seconds=count < 0)
+        assert after(kind, [count], source) == [moment + timedelta(milliseconds=millisecond)]
 
 
 def wrapped(moment: datetime) -> int:

@@ -12,15 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import cells, sql_text
-from changeledger.kernels.arrow import numbers, valid
+from changeledger.kernels.arrow import Bools, numbers, valid
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.sql_text import DAYS, MICROS, MICROS_A_DAY, Reader
 from changeledger.model.sql_type import SqlType
 
+Numbers = npt.NDArray[np.int64]
 TEMPORAL = frozenset({"date", "time", "datetime", "smalldatetime", "datetime2"})
 _LONG = (-(2**63), 2**63 - 1)
 # SQL Server counts in 100 ns.
@@ -64,15 +67,30 @@ def limits(sql: SqlType, unit: int) -> tuple[int, int]:
 def _step(sql: SqlType, unit: int) -> int:
     """A count of units is a multiple of this one.
 
-    Finer digits than the lake's type has were never in the column: the connector's count of nanoseconds has
-    wrapped around at 64 bits, as it does outside the years 1677 to 2262 (debezium/debezium#7529), or its unit
-    is another one. No wrapped count is a multiple of 100: 2^64 mod 100 is 16.
+    Finer digits than the type has were never in the column: the connector's count of nanoseconds has wrapped
+    around at 64 bits, as it does outside the years 1677 to 2262 (debezium/debezium#7529), or its unit is
+    another one, or the type is not the column's. No wrapped count is a multiple of 100: 2^64 mod 100 is 16.
     """
     if sql.base == "date":
         return 1
-    kept = 6 if sql.spark == "timestamp_ntz" else min(sql.fraction_digits, _TICK_DIGITS)
-    step: int = 10 ** max(unit - kept, 0)
+    step: int = 10 ** max(unit - min(sql.fraction_digits, _TICK_DIGITS), 0)
     return step
+
+
+def _fitted(counts: Numbers, sql: SqlType, unit: int) -> tuple[Numbers, Bools]:
+    """The counts in the digits that the type has, and which of them have others.
+
+    A `datetime` counts thirds of 10 ms: .883333, to one in the last of six digits, is .883 in its own text.
+    """
+    step, second = _step(sql, unit), 10**unit
+    is_between: Bools = counts % step != 0
+    if sql.base != "datetime" or not is_between.any():
+        return counts, is_between
+    fraction = counts % second
+    thirds = fraction * 300
+    is_tick = abs(thirds - (thirds + second // 2) // second * second) <= 300 * (second // 10**6)
+    rounded = counts - fraction + (fraction + step // 2) // step * step
+    return np.where(is_tick, rounded, counts), is_between & ~is_tick
 
 
 def counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
@@ -84,9 +102,10 @@ def counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
             return Cells(pa.array(values, pa.int32()).cast(pa.date32()))
         counts, unfit = pa.array(values, pa.int64()), None
         if step > 1:
-            between = valid(counts) & (numbers(counts) % step != 0)
-            if between.any():
-                unfit, counts = between, pc.if_else(between, pa.scalar(None, pa.int64()), counts)
+            known = valid(counts)
+            fitted, is_between = _fitted(numbers(counts), sql, unit)
+            unfit = is_between & known
+            counts = pa.array(fitted, pa.int64(), mask=~known | unfit)
         return Cells(moments(counts), unfit)
 
     def moments(counts: pa.Int64Array) -> pa.Array:
@@ -110,17 +129,20 @@ def reader(sql: SqlType, unit: int | None) -> Reader:
     if unit is None:
         return of_text
     least, most = limits(sql, unit)
-    convert, step = counted(sql, unit), _step(sql, unit)
+    convert = counted(sql, unit)
 
     def read(text: str) -> Any:
         count = sql_text.whole(text, least, most)
         if count is None:
             return of_text(text)
-        if count % step:
+        if sql.base == "date":
+            return count
+        (fitted,), (is_between,) = _fitted(np.array([count]), sql, unit)
+        if is_between:
             return None
         if sql.spark == "string":
             return convert([count]).values[0].as_py()
-        return count if sql.base == "date" else count * 10 ** (9 - unit) // 1000
+        return int(fitted) * 10 ** (9 - unit) // 1000
 
     return read
 
