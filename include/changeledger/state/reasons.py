@@ -20,7 +20,8 @@ REASONS: Final[Mapping[str, str]] = {
         _DAMAGED,
     ),
     **dict.fromkeys(
-        ("flattened_event", "cloudevent", "debezium_event", "ces_event", "qlik_message"), _ANOTHER_FORM
+        ("flattened_event", "renamed_envelope", "cloudevent", "debezium_event", "ces_event", "qlik_message"),
+        _ANOTHER_FORM,
     ),
     "mask_order_contradicted": (
         "The setting `mask_order` of the feed's YAML names the wrong end of the masks: take it out (`auto` "

@@ -1,8 +1,10 @@
-"""Messages of a connector that are no changes: heartbeats, transactions, schema changes, notifications.
+"""Messages that are no changes: a connector's heartbeats, transactions, schema changes and notifications, and
+the signals that are sent to it.
 
 A row that a transform took out of its envelope can have a column of any name, and a status BEGIN. So each
 kind is known by all of its members, or by what comes with them: the key, or a schema of Debezium's own.
-Sources: Debezium's SchemaFactory, and its pages on notifications, transaction metadata and schema changes.
+Sources: Debezium's SchemaFactory, and its pages on notifications, signals, transaction metadata and schema
+changes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from changeledger.kernels import json_text, lsn
 from changeledger.kernels.json_text import Members, NotJson
 
 HEARTBEAT, TRANSACTION = "heartbeat", "transaction"
-SCHEMA_CHANGE, NOTIFICATION = "schema_change", "notification"
+SCHEMA_CHANGE, NOTIFICATION, SIGNAL = "schema_change", "notification", "signal"
 # The default of `topic.heartbeat.prefix`.
 _HEARTBEAT_TOPICS = "__debezium-heartbeat"
 # How the names of the schemas of their values end; what precedes is the connector's.
@@ -25,6 +27,11 @@ _SCHEMAS = {
 _TRANSACTION = {"status", "id", "event_count", "data_collections", "ts_ms"}
 _COUNTS = {"event_count", "data_collections"}
 _NOTIFICATION = {"id", "type", "aggregate_type", "additional_data", "timestamp"}
+_SIGNAL = {"id", "type", "data"}
+_SIGNALS = {
+    "execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "schema-changes",
+    "set-binlog-position",
+}  # fmt: skip
 
 
 def control_kind(
@@ -42,11 +49,11 @@ def control_kind(
         return HEARTBEAT
     if payload.keys() == {"ts_ms"} and _names_server(key):
         return HEARTBEAT
-    if _is_transaction(payload):
-        return TRANSACTION
-    if _is_schema_change(payload):
-        return SCHEMA_CHANGE
-    return NOTIFICATION if _NOTIFICATION - {"timestamp"} <= payload.keys() <= _NOTIFICATION else None
+    kinds = (
+        (TRANSACTION, _is_transaction), (SCHEMA_CHANGE, _is_schema_change),
+        (SIGNAL, _is_signal), (NOTIFICATION, _is_notification),
+    )  # fmt: skip
+    return next((kind for kind, is_one in kinds if is_one(payload)), None)
 
 
 def _schema_of(message: Members) -> str | None:
@@ -73,7 +80,18 @@ def _is_transaction(payload: Members) -> bool:
     return payload.keys() >= _COUNTS or lsn.parse(own_id) is not None
 
 
+def _is_signal(payload: Members) -> bool:
+    """Of the channel `kafka`, whose data is an object, or the text of one."""
+    is_whole = _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL
+    data = json_text.text(payload.get("data")) or ""
+    return is_whole and json_text.text(payload["type"]) in _SIGNALS and data.lstrip().startswith("{")
+
+
 def _is_schema_change(payload: Members) -> bool:
     source = payload.get("source")
     is_whole = "databaseName" in payload and bool(payload.keys() & {"ddl", "tableChanges"})
     return is_whole and source is not None and json_text.is_object(source) and "op" not in payload
+
+
+def _is_notification(payload: Members) -> bool:
+    return _NOTIFICATION - {"timestamp"} <= payload.keys() <= _NOTIFICATION

@@ -42,7 +42,12 @@ _CES_DATA = (
 _QLIK_MAGIC = "atMSG"
 _FLATTENED = (
     "a row without its envelope, so without operation, position and old values. Switch off what took it out: "
-    "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors"
+    "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors. Events of an outbox "
+    "(EventRouter) are no changes: take their topics off"
+)
+_RENAMED = (
+    "a change event of Debezium whose members have names in another case, as ksqlDB writes them: read the "
+    "connector's own topic"
 )
 
 
@@ -113,6 +118,8 @@ def _of_members(members: Members, dialect: str) -> Problem | None:
         return _cloudevent(json_text.text(attributes["type"]), attributes)
     if "eventsource" in in_lower_case(members) and in_lower_case(members).keys() & {"eventrow", "eventdata"}:
         return Problem("ces_data_alone", _CES_DATA)
+    if _is_debezium(in_lower_case(members)):
+        return Problem("renamed_envelope", f"{_RENAMED}. Its members: {shown(members)}")
     return Problem("flattened_event", f"{_FLATTENED}. Its members: {shown(members)}")
 
 
