@@ -122,7 +122,8 @@ def ivy_jar() -> Path:
 
 def class_archive(jars: Path, java_command: str) -> Path:
     """Where the archive of Spark's classes stands: named by all that it depends on."""
-    files = sorted([*jars.glob("*.jar"), *ivy_jar().parent.glob("*.jar")])
+    folders = jars, jars.with_name("spark-s3"), ivy_jar().parent
+    files = sorted(file for folder in folders for file in folder.glob("*.jar"))
     parts = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
     banner = subprocess.run([java_command, "-version"], capture_output=True, text=True, check=True).stderr
     return jars / f"classes-{hashlib.sha256(chr(10).join([banner, *parts]).encode()).hexdigest()[:16]}.jsa"

@@ -88,10 +88,6 @@ def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
         options = [session.SMALL_DATA_JVM, session.FOR_MINUTES_JVM, *session.class_archive(settings)]
         return {
             **usual(settings),
-            # Some tests' lake is on S3.
-            "spark.jars": ",".join(
-                [*session.jars(settings), *map(str, JARS.with_name("spark-s3").glob("*.jar"))]
-            ),
             # Else preparing queries would take most of the tests' time.
             **session.SMALL_DATA,
             "spark.driver.extraJavaOptions": " ".join(options),

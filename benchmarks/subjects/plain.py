@@ -8,16 +8,14 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from changeledger.config.settings import Settings
-from changeledger.spark.session import jars, local_conf, spark_conf
+from changeledger.spark.session import local_conf, spark_conf
 
 
 def plain_session(name: str) -> SparkSession:
     settings = Settings()
     builder = SparkSession.builder.appName(name).master("local[*]")
     conf = {**local_conf(settings), **spark_conf(settings)}
-    conf["spark.jars"] = ",".join(
-        [*jars(settings), *map(str, settings.jars.with_name("bench").glob("*.jar"))]
-    )
+    conf["spark.jars"] = ",".join(map(str, settings.jars.with_name("bench").glob("*.jar")))
     for key, value in conf.items():
         if key != "spark.driver.extraJavaOptions":
             builder = builder.config(key, value)

@@ -15,6 +15,7 @@ from changeledger.spark.session import (
     SMALL_DATA_JVM,
     as_properties,
     class_archive,
+    jars,
     local_conf,
     spark_conf,
 )
@@ -126,6 +127,8 @@ class SparkConnectServer(Service):
             **SMALL_DATA,
             **self.more_conf,
         }
+        if not self.master.startswith("local"):
+            conf["spark.jars"] = ",".join(jars(self.settings))
         return as_properties(conf)
 
     def clean(self) -> None:

@@ -139,9 +139,10 @@ class JobOperator(SparkSubmitOperator):
     def _submit(self, context: Context, spark: Connection, environment: dict[str, str]) -> None:
         lake = environment.get("CHANGELEDGER_CATALOG")
         settings = Settings(catalog=json.loads(lake)) if lake else Settings()
-        self.jars = ",".join(jars(settings))
         if (spark.host or "").startswith("local"):
-            self.conf = {k: v for k, v in local_conf(settings).items() if k != "spark.jars"}
+            self.conf = local_conf(settings)
+        else:
+            self.jars = ",".join(jars(settings))
         hook = self._hook = self._get_hook()
         log_lines = hook._process_spark_submit_log
 

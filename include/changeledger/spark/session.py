@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changeledger.config.folders import private_home
@@ -91,8 +92,8 @@ def for_rows_of(spark: SparkSession, rows: int, packed: int) -> None:
 # Room for compiled code: each plan brings its own, and a JVM whose room is full compiles nothing any more.
 # With the first compiler alone the usual room is a fifth, which five windows of 100,000 rows fill.
 _CODE = "-XX:ReservedCodeCacheSize=512m"
-# And for the JVM of small data. Half of the memory is for what is young, as all is that plans leave. Iceberg's
-# pool for reading manifests is polled every 10 ms, which is longer than reading those of small tables.
+# And for the JVM of small data. Half of the memory is for what is young, as all is that plans leave. The pool
+# in which Iceberg reads manifests is polled every 10 ms, which is longer than reading those of small tables.
 SMALL_DATA_JVM = f"{_CODE} -XX:+UseSerialGC -XX:NewRatio=1 -Diceberg.scan.plan-in-worker-pool=false"
 # A JVM only hands on what kernels do. One that ends soon does without the second compiler, which took a fifth
 # of all processor time.
@@ -124,7 +125,7 @@ def as_properties(conf: Mapping[str, str]) -> str:
 # What a process that brings its own Spark (local[*]) needs beside; a cluster's own defaults stand elsewhere.
 def local_conf(settings: Settings) -> dict[str, str]:
     return {
-        "spark.jars": ",".join(str(jar) for jar in jars(settings)),
+        "spark.driver.extraClassPath": os.pathsep.join(_class_path(settings)),
         **_LOCAL,
         "spark.driver.extraJavaOptions": " ".join([FOR_MINUTES_JVM, *_collector(), *class_archive(settings)]),
         # Two waves for two cores; the default of 200 costs more than it brings on one machine.
@@ -137,9 +138,7 @@ def jars(settings: Settings) -> list[str]:
 
     Raises ConfigError when they have not been resolved.
     """
-    folders = [settings.jars]
-    if is_on_s3(settings.catalog):
-        folders.append(settings.jars.with_name(f"{settings.jars.name}-s3"))
+    folders = _jar_folders(settings) if is_on_s3(settings.catalog) else [settings.jars]
     by_folder = {folder: sorted(map(str, folder.glob("*.jar"))) for folder in folders}
     for folder, files in by_folder.items():
         if not files:
@@ -148,6 +147,20 @@ def jars(settings: Settings) -> list[str]:
                 "run `changeledger jars`, which fetches them, or set CHANGELEDGER_JARS",
             )
     return [jar for files in by_folder.values() for jar in files]
+
+
+def _class_path(settings: Settings) -> list[str]:
+    """`jars` for a JVM of this machine, and those for S3 wherever they are.
+
+    An archive of classes belongs to one class path. In `spark.jars`, whose classes are in none, each would be
+    looked for in all of Spark's own jars first, at each task.
+    """
+    jars(settings)
+    return [str(jar) for folder in _jar_folders(settings) for jar in sorted(folder.glob("*.jar"))]
+
+
+def _jar_folders(settings: Settings) -> list[Path]:
+    return [settings.jars, settings.jars.with_name(f"{settings.jars.name}-s3")]
 
 
 def _collector() -> list[str]:
