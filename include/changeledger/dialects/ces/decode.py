@@ -160,7 +160,7 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
         change_lsn=lsn.unknown(rows),
         event_serial_no=place.ordinal,
         sort_key=positions.sort_keys(place, operations),
-        committed_at=read.time.committed_at,
+        committed_at=positions.committed(read.time, raw.column("timestamp")),
         transaction_id=lsn.to_text(place.commit_lsn),
         flags=_flags(read, moved, raw.column("timestamp")),
         source_position=message_rows.record(raw),

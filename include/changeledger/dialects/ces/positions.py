@@ -3,7 +3,9 @@
 The position is in `logicalid`, `<guid>:<commit LSN>:<sequence>`, and in the transaction, which counts
 where the other is missing. `committime` has a `Z`, but on servers not in UTC it is their local time: the
 envelope's `time` counts where the two are whole quarter hours apart. Where they are not, nothing says which
-of them is right; where only one is there, nothing contradicts it (wire notes).
+of them is right; where only one is there, nothing contradicts it (wire notes). A time before 1971 is none, as in
+the other dialects: 1601 and 1900 are what SQL Server and Windows have for no time. Where there is no other, that
+of the Kafka record stands in.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ _QUARTER_HOUR = 900_000_000
 _FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
 # `committime` may come from a `datetime`, which counts thirds of 10 ms.
 _TICK = 10_000
+# The beginning of 1971.
+_FIRST_KNOWN = 31_536_000_000_000
 _USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 _INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,9})?"
@@ -47,7 +51,7 @@ class Positions(NamedTuple):
 
 
 class Times(NamedTuple):
-    """`committed_at`: NULL if neither time is one."""
+    """`committed_at`: NULL if neither text is a time, 1970 if neither says when it was."""
 
     committed_at: pa.TimestampArray
     is_suspect: Bools
@@ -104,13 +108,23 @@ def times(events: Sequence[Event]) -> Times:
     (event, has_event), (commit, has_commit) = (
         clocks.of_texts(column, _USUAL, INSTANT, instant) for column in texts
     )
+    is_some = has_event | has_commit
+    has_event, has_commit = has_event & (event >= _FIRST_KNOWN), has_commit & (commit >= _FIRST_KNOWN)
+    is_unknown = is_some & ~has_event & ~has_commit
     apart = np.abs(commit - event)
     beyond = apart % _QUARTER_HOUR
     quarters = ((beyond <= _TICK) | (beyond >= _QUARTER_HOUR - _TICK)) & (apart <= _FARTHEST_ZONE + _TICK)
     agree = ~has_commit | (has_event & quarters)
-    known = np.where(agree, has_event, has_commit)
-    counts = pa.array(np.where(agree, event, commit), pa.int64(), mask=~known)
-    return Times(counts.view(INSTANT), ~agree & valid(texts[0]))
+    known = np.where(agree, has_event, has_commit) | is_unknown
+    micros = np.where(is_unknown, 0, np.where(agree, event, commit))
+    is_suspect = (~agree & valid(texts[0])) | is_unknown
+    return Times(pa.array(micros, pa.int64(), mask=~known).view(INSTANT), is_suspect)
+
+
+def committed(time: Times, received: pa.TimestampArray) -> pa.TimestampArray:
+    """The commit times; where none says when it was, when the Kafka record was written."""
+    is_unknown = pc.less(time.committed_at.view(pa.int64()), _FIRST_KNOWN)
+    return pc.if_else(is_unknown, pc.coalesce(received, time.committed_at), time.committed_at)
 
 
 def instant(text: str) -> int | None:
