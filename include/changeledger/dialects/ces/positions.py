@@ -4,8 +4,8 @@ The position is in `logicalid`, `<guid>:<commit LSN>:<sequence>`, and in the tra
 where the other is missing. `committime` has a `Z`, but on servers not in UTC it is their local time: the
 envelope's `time` counts where the two are whole quarter hours apart. Where they are not, nothing says which
 of them is right; where only one is there, nothing contradicts it (wire notes). A time before 1971 is none, as
-in the other dialects: 1601 and 1900 are what Windows and SQL Server have for no time. Where there is no other,
-that of the Kafka record stands in.
+in the other dialects: 1601 and 1900 are what Windows and SQL Server have for no time. Where there is no
+other, that of the Kafka record stands in.
 """
 
 from __future__ import annotations
