@@ -12,7 +12,7 @@ from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, misfits, no_columns
 from changeledger.dialects.plan import TablePlan
-from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
+from changeledger.dialects.qlik_messages import avro, incomplete, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
 from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
 from changeledger.dialects.qlik_messages.masks import Masks
@@ -38,6 +38,8 @@ class Read(NamedTuple):
     key: list[pa.Array]
     # Which images before have other cells there.
     has_other_key: Bools
+    # n x columns: the cells that rows lack, though the message says that they are there.
+    lacks: Bools
 
     def are(self, operation: str) -> Bools:
         return np.array([event.operation == operation for event in self.events], np.bool_)
@@ -53,7 +55,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     rows = np.array([event.at for event in events], np.int64)
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
     read = _read(events, of_events, plan)
-    bad = _problems(read, plan.writer_schema)
+    bad = _problems(read, plan)
     if plan.masks_unreadable is not None:
         closed = Outcome(change.QUARANTINED, "mask_order_contradicted", plan.masks_unreadable[:500])
         masked = [number for number, event in enumerate(events) if event.change_mask]
@@ -83,6 +85,7 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     )
     before = side([event.before for event in events], writer_schema, is_delete)
     after = side([event.after for event in events], writer_schema)
+    lacks = incomplete.cells(before, after, of_changes, of_columns, plan)
     absent = absent_columns(of_columns)
     # A null behind a value is a NULL.
     is_silent = (is_update & ~of_columns.known)[:, None] & before.is_null
@@ -90,10 +93,10 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     after = with_gaps(after, absent, writer_schema, is_delete=is_delete, is_silent=is_silent)
     key, has_other_key = images.keys(before.image, after.image, is_delete, writer_schema)
     place = positions.positions(events, raw.column("timestamp"))
-    return Read(events, place, of_changes, of_columns, before, after, key, has_other_key)
+    return Read(events, place, of_changes, of_columns, before, after, key, has_other_key, lacks)
 
 
-def _problems(read: Read, writer_schema: Contract) -> dict[int, Outcome]:
+def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
     """What is wrong with events, by their numbers."""
     place, events = read.place, read.events
     streamed = ~read.are(REFRESH)
@@ -106,12 +109,12 @@ def _problems(read: Read, writer_schema: Contract) -> dict[int, Outcome]:
         doubtful |= stated & ~known
     doubtful |= place.bad_time | read.before.inexact | read.after.inexact
     doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
-    doubtful |= np.array([bool(event.unknown) for event in events], np.bool_)
+    doubtful |= np.array([bool(event.unknown) for event in events], np.bool_) | read.lacks.any(axis=1)
     for cells in read.key:
         doubtful |= ~valid(cells)
     outcomes = {}
     for number in np.flatnonzero(doubtful).tolist():
-        problem = _problem_of_place(read, number) or _problem_of_images(read, number, writer_schema)
+        problem = _problem_of_place(read, number) or _problem_of_images(read, number, plan)
         if problem is not None:
             outcomes[number] = problem.outcome
     return outcomes
@@ -137,8 +140,8 @@ def _problem_of_place(read: Read, number: int) -> Problem | None:
     return None
 
 
-def _problem_of_images(read: Read, number: int, writer_schema: Contract) -> Problem | None:
-    event = read.events[number]
+def _problem_of_images(read: Read, number: int, plan: TablePlan) -> Problem | None:
+    event, writer_schema = read.events[number], plan.writer_schema
     if read.before.inexact[number] or read.after.inexact[number]:
         what = f"a decimal of more than {EXACT_DIGITS} digits as a JSON number; have it written as text"
         return Problem("inexact_number", what)
@@ -149,7 +152,7 @@ def _problem_of_images(read: Read, number: int, writer_schema: Contract) -> Prob
             return problem
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL")
-    return None
+    return incomplete.problem(read.lacks[number], plan) if read.lacks[number].any() else None
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
