@@ -36,7 +36,8 @@ class Positions(NamedTuple):
     sequence: pa.StringArray
     ordinal: pa.Int64Array
     committed_at: pa.TimestampArray
-    # Does the source not say the commit time, or its change sequence another one?
+    # Does the source not say the commit time, its change sequence another one, or one that is later than the
+    # message's own?
     is_suspect: Bools
     # Is a time written that is none?
     bad_time: Bools
@@ -54,12 +55,14 @@ def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions
     in_sequence, has_clock = clocks.micros(np.where(valid(sequence), numbers(clock), 0))
     is_elsewhere = has_clock & clocks.in_another_zone(micros, in_sequence)
     stated = np.array([event.timestamp is not None for event in events], np.bool_)
+    committed = _committed(micros, is_known, np.where(has_clock, in_sequence, 0), received)
+    is_ahead = valid(received) & clocks.is_ahead(numbers(committed), numbers(received))
     return Positions(
         lsn.leading(pa.array([event.position for event in events], pa.string())),
         sequence,
         _counters([event.counter for event in events]),
-        _committed(micros, is_known, np.where(has_clock, in_sequence, 0), received),
-        streamed & (~is_known | is_elsewhere),
+        committed,
+        streamed & (~is_known | is_elsewhere | is_ahead),
         stated & ~has_time,
     )
 
