@@ -176,6 +176,18 @@ def test_instants_are_utc_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("way", [[], ["--spark"]])
+@pytest.mark.usefixtures("lake")
+def test_no_column_is_left_out_of_json(way: list[str]) -> None:
+    """A row has each name once: of a join's two `id`, one would be gone."""
+    home = Path(os.environ["CHANGELEDGER_HOME"])
+    asked = f"SELECT a.id, b.id, a.name FROM {TABLE} a JOIN {TABLE} b ON a.id = b.id WHERE a.id = 1"
+    ended = ran(home, "query", "--json", asked, *way)
+    assert (ended.stdout, ended.returncode) == ("", 1)
+    assert "of which JSON would have one: id" in ended.stderr
+    assert ran(home, "query", asked, *way).stdout.count(" id ") == 2
+
+
 @pytest.mark.usefixtures("lake")
 def test_only_the_columns_of_the_query_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[list[str]] = []

@@ -29,6 +29,7 @@ from tests.key_moves import (
     Life,
     Manner,
     Reported,
+    Transaction,
     invented,
     joined,
     reported,
@@ -222,6 +223,19 @@ def test_history_is_built_again_from_the_midst_of_a_swap() -> None:
     lake.carry([*rows[:7], rows[8]], 0)
     lake.carry([between, rows[7]], 1)
     assert_of_key_2(lake, rows, 7, 8)
+
+
+@pytest.mark.parametrize("more", [[], [[(2, 4)], [(4, 6)]]], ids=["one", "two"])
+def test_rows_pass_through_a_key_whose_row_has_gone_unseen(more: Transaction) -> None:
+    """They leave the key with their own images, not with that of the row that seems to be there."""
+    truth = reported([[[(4, None)]], [[(1, 4)], [(4, 5)], *more]], 0)
+    lake = Lake(CONTRACT)
+    lake.carry([*truth.rows[:4], *truth.rows[5:]], 0)
+    assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == truth.alive
+    assert "row_was_there" in {found["kind"] for found in lake.shown("breaks")}
+    lake.carry(truth.rows[4:5], 1)
+    assert_true(lake.shown("history"), truth)
+    assert lake.shown("breaks") == []
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,20 @@ def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(control: Con
     assert (cells["name"].text, cells["photo"].kind) == ("ann", "unavailable")
 
 
+def test_a_row_passes_through_a_key_whose_row_has_gone_unseen(control: ControlStore) -> None:
+    """As in history: the row that leaves is the one that has come, by its image."""
+    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
+    at_once = {"transaction_id": "T", "committed_at": hour(3)}
+    come, gone = {**ann, "id": 2}, {**ann, "id": 5}
+    rows = [
+        row(2, "insert", 2, after=bob),
+        row(3, "update", 2, previous_key={"id": 1}, before=ann, after=come, **at_once),
+        row(4, "update", 5, previous_key={"id": 2}, before=come, after=gone, **at_once),
+    ]
+    publish(control, FEED, rows)
+    assert not life(placed(control, FEED, TABLE), {"id": "2"}).at().is_alive
+
+
 def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(control: ControlStore) -> None:
     """As in history: an update as insert and delete, the wrong way round."""
     ann = {"id": 1, "name": "ann", "photo": b"\1"}

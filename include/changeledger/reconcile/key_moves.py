@@ -41,9 +41,10 @@ def in_statement_order(ordered: OrderedEffects, contract: Contract) -> OrderedEf
 def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
     """Of rows that move to another key.
 
-    One is covered where the key held a row. Where nothing was known of the key, the image of the row that
-    leaves says whether it is the one that arrived. Where it says nothing, either, the order stays as it is,
-    and the place is unsure.
+    One is covered where the key held a row, unless the image of the row that leaves is that of the row that
+    arrived, and not the held one's: the end of the held row is lost, or comes later. Where nothing was known
+    of the key, that image alone says which row it is. Where it says nothing, either, the order stays as it
+    is, and the place is unsure.
     """
     effects, at = ordered.effects, ordered.at
     ends = np.flatnonzero(effects.leaves[at] & ordered.before(effects.arrives[at]))
@@ -57,7 +58,10 @@ def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
     is_another = order.running_max(differs.astype(np.int64), of_key) > 0
     is_unsure = ordered.is_unsure.copy()
     is_unsure[ends[~is_known & ~is_another & ~is_comparable]] = True
-    swapped = ends[np.where(is_known, is_held, is_another)]
+    held, goes_on = _held_by(ordered, ends)
+    is_of_arrived = is_comparable & ~differs & _compared(effects, at[held], at[ends], contract)[0]
+    is_chain = order.running_max(is_of_arrived.astype(np.int64), ~goes_on) > 0
+    swapped = ends[np.where(is_known, is_held & ~is_chain, is_another)]
     return replace(_exchanged(ordered, swapped), is_unsure=is_unsure)
 
 
@@ -69,9 +73,7 @@ def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffect
     ends = ends[_of_one_transaction(effects, at[ends - 1], at[ends])]
     if not len(ends):
         return ordered
-    # Of such pairs, one behind the other, the row that was there has come by the pair before.
-    goes_on = np.concatenate(([False], ends[1:] - 2 == ends[:-1]))
-    held = np.where(goes_on, ends - 3, ends - 2)
+    held, goes_on = _held_by(ordered, ends)
     of_inserted, _ = _compared(effects, at[ends - 1], at[ends], contract)
     of_another, is_comparable = _compared(effects, at[held], at[ends], contract)
     is_of_held = ~ordered.is_deleted[held] & of_inserted & is_comparable & ~of_another
@@ -112,10 +114,20 @@ def _held_before(ordered: OrderedEffects, ends: Indices) -> tuple[Bools, Bools]:
     return is_known & ~ordered.is_deleted[last], is_known
 
 
+def _held_by(ordered: OrderedEffects, ends: Indices) -> tuple[Indices, Bools]:
+    """The place of the effect that left what the key held before the pair that ends there, if one did.
+
+    Of pairs, one behind the other, the row has come by the pair before. `goes_on`: is it behind another?
+    """
+    goes_on = np.concatenate(([False], ends[1:] - 2 == ends[:-1])) & ~ordered.is_first[ends - 1]
+    return np.where(goes_on, ends - 3, np.maximum(ends - 2, 0)), goes_on
+
+
 def _compared(effects: Effects, arrived: Indices, left: Indices, contract: Contract) -> tuple[Bools, Bools]:
     """Do the row that arrived and the row that leaves differ in a cell that is known of both, and is one?"""
     outside = [(at, c) for at, c in enumerate(contract.columns) if not c.key_position]
-    is_known = np.repeat((effects.image[left] >= 0)[:, None], len(outside), axis=1)
+    has_images = (effects.image[arrived] >= 0) & (effects.image[left] >= 0)
+    is_known = np.repeat(has_images[:, None], len(outside), axis=1)
     differs = np.zeros_like(is_known)
     for number, (at, described) in enumerate(outside):
         arrived_cells, left_cells = (taken(effects.pool[at], effects.image[rows]) for rows in (arrived, left))

@@ -98,7 +98,7 @@ def state_after(changes: Iterable[RowChange]) -> RowState:
     covered: Mapping[str, Cell] = {}
     last, is_alive, covers = None, False, None
     for row_change in changes:
-        if covers is not None and _is_of_covered(row_change, covers, covered, cells):
+        if covers is not None and _is_of_covered(row_change, covers, covered):
             # What comes takes nothing from the row that it has covered.
             cells, covers = {cell.column: cell.after for cell in covers.cells}, None
             continue
@@ -114,12 +114,13 @@ def state_after(changes: Iterable[RowChange]) -> RowState:
     return RowState(is_alive, cells, last)
 
 
-def _is_of_covered(
-    row_change: RowChange, covers: RowChange, covered: Mapping[str, Cell], cells: Mapping[str, Cell]
-) -> bool:
+def _is_of_covered(row_change: RowChange, covers: RowChange, covered: Mapping[str, Cell]) -> bool:
     """Does it end the row that was there, and not the one that has covered it?"""
     if not row_change.is_with(covers):
         return False
+    was_there = row_change.finds(covered)
+    has_come = row_change.finds({cell.column: cell.after for cell in covers.cells})
+    if row_change.moved_to is not None:
+        return was_there or not has_come
     is_deleted = (row_change.operation, covers.operation) == (change.DELETE, change.INSERT)
-    finds = row_change.finds
-    return row_change.moved_to is not None or (is_deleted and finds(covered) and not finds(cells))
+    return is_deleted and was_there and not has_come

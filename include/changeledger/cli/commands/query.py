@@ -10,6 +10,7 @@ from changeledger.cli.commands import arguments
 from changeledger.cli.lake import opened, require_lake
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
+from changeledger.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from changeledger.cli.answers import Answer
@@ -56,6 +57,12 @@ def _ask_spark(sql: str, *, as_json: bool) -> None:
 
 def _print(answer: Answer, *, as_json: bool) -> None:
     if as_json:
+        twice = sorted({name for name in answer.columns if answer.columns.count(name) > 1})
+        if twice:
+            raise ConfigError(
+                f"columns of the answer have the same name, of which JSON would have one: {', '.join(twice)}",
+                "give each a name of its own: SELECT a.id AS a_id, b.id AS b_id",
+            )
         terminal.print_json(dict(zip(answer.columns, row, strict=True)) for row in answer.rows)
     else:
         terminal.print_table(answer.columns, answer.rows)
