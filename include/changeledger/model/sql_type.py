@@ -46,6 +46,8 @@ _SIMPLE = {
 _LOB = {"text", "ntext", "image"}
 _MAX_TYPES = {"varchar", "nvarchar", "varbinary"}
 DECIMALS = {"decimal", "numeric"}
+# Whose values are any text.
+TEXTS = {"char", "varchar", "nchar", "nvarchar", "text", "ntext", "sysname", "xml"}
 _CLOCKS = {"time", "datetime2", "datetimeoffset"}
 _WITH_LENGTH = {"char", "varchar", "nchar", "nvarchar", "binary", "varbinary"}
 # The least and the greatest size of the types whose lake type or values follow from it.

@@ -30,6 +30,7 @@ from changeledger.kernels import json_text
 from changeledger.kernels.json_text import Token
 from changeledger.model.column_names import alike
 from changeledger.model.contract import Column, Contract
+from changeledger.model.sql_type import TEXTS
 
 _KIND = re.compile(r"com\.microsoft\.sql\.ces\.dml\.v[0-9]+\Z")
 
@@ -83,10 +84,21 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
 
 
 def _misfits(images: Iterable[Mapping[str, Token]], writer_schema: Contract) -> list[Column]:
-    """The columns of bytes with a number or `true` without quotes, which as text may be base64."""
-    members = [member for image in images for member in image.items()]
-    unquoted = {name.lower() for name, token in members if json_text.is_unquoted(token)}
-    return [c for c in writer_schema.columns if c.spark_type == "binary" and c.name.lower() in unquoted]
+    """The columns with a member that their text is not: the producer writes every value as text.
+
+    A number or `true` without quotes may be base64, as text. Nothing says which text an object or an array
+    was, whose spaces are gone.
+    """
+    tokens: dict[str, list[Token]] = {}
+    for name, token in (member for image in images for member in image.items()):
+        tokens.setdefault(name.lower(), []).append(token)
+    return [c for c in writer_schema.columns if any(_is_other(c, t) for t in tokens.get(c.name.lower(), ()))]
+
+
+def _is_other(column: Column, token: Token) -> bool:
+    if column.spark_type == "binary":
+        return json_text.is_unquoted(token)
+    return column.sql_type.base in TEXTS and column.length_stated and json_text.is_nested(token)
 
 
 def _images(data: EventData) -> tuple[dict[str, Token], dict[str, Token]]:

@@ -196,7 +196,7 @@ def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contra
     key_in_mask = read.change_mask.columns[:, columns_of_key(writer_schema)].any(axis=1)
     place = read.place
     # Both order changes: one that lacks either is before all others that have it.
-    has_position = np.array([bool(event.position) for event in read.events], np.bool_)
+    has_position = np.array([positions.is_one(event.position) for event in read.events], np.bool_)
     return {
         change.POSITION_UNKNOWN: is_refresh,
         change.BEFORE_UNKNOWN: is_update & ~read.before.image.present,

@@ -27,6 +27,7 @@ _CLOCK_DIGITS = 16
 _SEQUENCE_BYTES = (_SEQUENCE_DIGITS + 1) // 2
 # SQL Server's own rank at one position; a row of a full load shows the state after everything.
 _RANKS = {DELETE: 1, INSERT: 2, UPDATE: 4, REFRESH: 5}
+_NO_LSN = "00000000:00000000:0000"
 
 
 class Positions(NamedTuple):
@@ -65,6 +66,11 @@ def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions
         streamed & (~is_known | is_elsewhere | is_ahead),
         stated & ~has_time,
     )
+
+
+def is_one(stream_position: str | None) -> bool:
+    """Does it say where the change stands? An LSN of zeros is none."""
+    return bool(stream_position) and not str(stream_position).startswith(_NO_LSN)
 
 
 def _counters(values: Sequence[str | int | None]) -> pa.Int64Array:
