@@ -27,6 +27,8 @@ from changeledger.audit.rules import SAMPLES
 
 COUNTS: Final = "changeledger.counts"
 SHOWN: Final = "changeledger.samples"
+_ROWS: Final = "table.row_count"
+_BROKEN: Final = "column_values.null.unexpected_count"
 _VALUES: Final = "column_values.null.unexpected_values"
 _PLACES: Final = "column_values.null.unexpected_index_list"
 
@@ -93,8 +95,8 @@ class RuleHolds(ExpectColumnValuesToBeNull):
     """No row has a reason.
 
     `details` of the result: exact counts by table, and some of the rows that break the rule, of each table.
-    Great Expectations would look for such rows with Spark jobs of its own for each rule, also for those
-    that hold: it is given the samples instead.
+    Great Expectations would count the rows of each rule itself, and look for such rows with Spark
+    jobs of its own for each rule, also for those that hold: it is given the counts and samples instead.
     """
 
     def get_validation_dependencies(
@@ -102,7 +104,8 @@ class RuleHolds(ExpectColumnValuesToBeNull):
     ) -> Any:
         counts_alone = {**(runtime_configuration or {}), "result_format": "BASIC"}
         needed = super().get_validation_dependencies(execution_engine, counts_alone, **more)
-        needed.remove_metric_configuration(_VALUES)
+        for name in (_ROWS, _BROKEN, _VALUES):
+            needed.remove_metric_configuration(name)
         for name in (COUNTS, SHOWN):
             needed.set_metric_configuration(name, MetricConfiguration(name, {}, {}))
         return needed
@@ -113,20 +116,22 @@ class RuleHolds(ExpectColumnValuesToBeNull):
         tables: dict[str, dict[str, int]] = {}
         for row in metrics[COUNTS]:
             counts = tables.setdefault(row["table"], {})
-            broken = "unchecked" if row["kind"] == RULE else "broken"
-            counts[broken] = counts.get(broken, 0) + row[self.column]
+            outcome = "unchecked" if row["kind"] == RULE else "broken"
+            counts[outcome] = counts.get(outcome, 0) + row[self.column]
             counts[row["kind"]] = row["rows"]
-        is_broken = any(counts.get("broken") or counts.get("unchecked") for counts in tables.values())
+        broken = sum(row[self.column] for row in metrics[COUNTS])
         samples = [
             {name: value for name, value in row.items() if name != "rule" and value is not None}
-            for row in (metrics[SHOWN]() if is_broken else ())
+            for row in (metrics[SHOWN]() if broken else ())
             if row["rule"] == self.column
         ]
         places = [{self.column: row["why"], **{name: row.get(name) for name in WHERE}} for row in samples]
-        known = {**metrics, _VALUES: [row["why"] for row in samples], _PLACES: places}
-        outcome: dict[str, Any] = super()._validate(known, runtime_configuration, execution_engine)
+        rows = sum(row["rows"] for row in metrics[COUNTS])
+        shown = {_VALUES: [row["why"] for row in samples], _PLACES: places}
+        known = {**metrics, _ROWS: rows, _BROKEN: broken, **shown}
+        judged: dict[str, Any] = super()._validate(known, runtime_configuration, execution_engine)
         details = {"tables": tables, "samples": samples}
-        return {**outcome, "result": {**outcome.get("result", {}), "details": details}}
+        return {**judged, "result": {**judged.get("result", {}), "details": details}}
 
 
 class NothingIsWrong(ExpectColumnValuesToBeBetween):

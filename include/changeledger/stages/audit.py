@@ -79,7 +79,7 @@ def _judged(
         subjects, rows = _subjects(ctx, tables)
         loading.result()
         subjects, asked = _with_expectations(ctx, subjects, AskedTables(ctx, tables))
-        judged = suites.Judged(ctx.workers.kept(_shown(ctx, rows)), asked, ctx.settings.redact_values)
+        judged = suites.Judged(_shown(ctx, rows), asked, ctx.settings.redact_values)
         verdicts = gate.judge(judged, ctx.window, subjects, folder)
     return subjects, _with_images(ctx, verdicts)
 
