@@ -27,6 +27,8 @@ pytestmark = pytest.mark.integration
 
 PREFIX = "real"
 TOPIC = f"{PREFIX}.public.items"
+# It ends before a thorough compiler pays.
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 CREATE = """
 CREATE TABLE items (
   id int PRIMARY KEY, name text, price numeric(10,2), born date, seen timestamp(6), sure boolean,
@@ -131,8 +133,9 @@ def _engine(postgres: Postgres, kafka: KafkaBroker, home: Path) -> Iterator[subp
     jars, source = PROJECT / ".jars" / "debezium" / "*", Path(__file__).with_name("Engine.java")
     with (home / "engine.log").open("wb") as log:
         engine = subprocess.Popen(
-            [java(), "-cp", str(jars), str(source), str(file), kafka.bootstrap], stdout=log, stderr=log
-        )
+            [java(), *QUICK, "-cp", str(jars), str(source), str(file), kafka.bootstrap],
+            stdout=log, stderr=log,
+        )  # fmt: skip
         try:
             yield engine
         finally:
