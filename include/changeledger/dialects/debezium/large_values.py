@@ -10,13 +10,12 @@ a NULL is not known to be one: `kernels.images` calls the cell unavailable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from changeledger.kernels import images
 from changeledger.kernels.arrow import Bools
-from changeledger.kernels.cells import KNOWN, UNAVAILABLE
+from changeledger.kernels.cells import UNAVAILABLE
 from changeledger.kernels.images import Image
 from changeledger.model.contract import Contract
 
@@ -25,7 +24,7 @@ def without_unsent(
     before: Image, after: Image, is_update: Bools, is_delete: Bools, writer_schema: Contract
 ) -> tuple[Image, Image, Bools]:
     """Both images, in which NULLs that may stand for a value are gaps; and which changes have a placeholder
-    for a NULL (`_with_emptied`).
+    behind a value (`_is_misplaced`).
 
     `is_update`, `is_delete`: which changes are those of a log that leaves large values out.
     Before an update this is every NULL of a large column; behind it one that has no value before it: what
@@ -39,25 +38,20 @@ def without_unsent(
     never_in_deletes = np.array([c.is_lob for c in columns], np.bool_)
     had_value = images.has_value(before, large) & before.present[:, None]
     update, delete = is_update[:, None], is_delete[:, None]
-    after, is_emptied = _with_emptied(after, large, update & had_value)
+    is_misplaced = _is_misplaced(after, large, update & had_value)
     before = images.without_nulls(before, large, update | (delete & never_in_deletes))
     after = images.without_nulls(after, large, update & ~had_value)
-    return before, after, is_emptied
+    return before, after, is_misplaced
 
 
-def _with_emptied(after: Image, large: Sequence[int], had_value: Bools) -> tuple[Image, Bools]:
-    """The images after, in which a placeholder behind a value is NULL; and which changes have one.
+def _is_misplaced(after: Image, large: Sequence[int], had_value: Bools) -> Bools:
+    """Which changes have a placeholder behind a value. `had_value`: n x large columns.
 
-    `had_value`: n x large columns. The log has the old value of a large column only where the update changed
-    it, and a connector writes the placeholder for nothing but a NULL of the log. So that NULL is the new
-    value: builds that read the mask of changes from its wrong end take it for one that was left out, in
-    tables of more than eight columns (debezium/debezium#8064).
+    The log has the old value of a large column only where the update changed it, so also the new one, be
+    it NULL. Builds that read the mask of changes from its wrong end take that NULL for a value that was left
+    out, in tables of more than eight columns (debezium/debezium#8064). It is reported, and not guessed.
     """
-    states = np.zeros_like(had_value, np.uint8) if after.states is None else after.states[:, large]
-    is_emptied = had_value & (states == UNAVAILABLE)
-    changes: Bools = np.asarray(is_emptied.any(axis=1))
-    if after.states is None or not changes.any():
-        return after, changes
-    all_states = after.states.copy()
-    all_states[:, large] = np.where(is_emptied, KNOWN, states)
-    return replace(after, states=all_states), changes
+    if after.states is None:
+        return np.zeros(len(had_value), np.bool_)
+    misplaced: Bools = (had_value & (after.states[:, large] == UNAVAILABLE)).any(axis=1)
+    return misplaced
