@@ -20,7 +20,15 @@ REASONS: Final[Mapping[str, str]] = {
         _DAMAGED,
     ),
     **dict.fromkeys(
-        ("flattened_event", "renamed_envelope", "cloudevent", "debezium_event", "ces_event", "qlik_message"),
+        (
+            "flattened_event",
+            "renamed_envelope",
+            "wrapped_message",
+            "cloudevent",
+            "debezium_event",
+            "ces_event",
+            "qlik_message",
+        ),
         _ANOTHER_FORM,
     ),
     "mask_order_contradicted": (

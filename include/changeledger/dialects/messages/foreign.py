@@ -45,10 +45,14 @@ _FLATTENED = (
     "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors. Events of an outbox "
     "(EventRouter) are no changes: take their topics off"
 )
-_RENAMED = (
-    "a change event of Debezium whose members have names in another case, as ksqlDB writes them: read the "
-    "connector's own topic"
+_RENAMED = "whose members have names in another case, as ksqlDB writes them: read the topic that it came from"
+_WRAPPED = (
+    "in `payload`, as Connect's JsonConverter wraps what it copies: let it copy bytes (ByteArrayConverter), "
+    "or set value.converter.schemas.enable=false"
 )
+# Debezium's own converter wraps its events.
+_READ_WRAPPED = frozenset({"debezium"})
+_MIXED_CASE = {"beforedata": "beforeData", "tablestructure": "tableStructure"}
 
 
 def named(
@@ -94,7 +98,10 @@ def _of_bytes(value: bytes, dialect: str) -> Problem | None:
     try:
         # Members that are passed over are not looked at otherwise.
         value.decode()
-        return _of_members(payload_of(json_text.members(value)), dialect)
+        message = json_text.members(value)
+        record = payload_of(message)
+        is_wrapped = record is not message and dialect not in _READ_WRAPPED
+        return _of_members(record, dialect, is_wrapped=is_wrapped)
     except (NotJson, *UNREADABLE):
         return None
 
@@ -106,21 +113,33 @@ def payload_of(message: Members) -> Members:
     return json_text.members(inner) if is_wrapped and inner is not None else message
 
 
-def _of_members(members: Members, dialect: str) -> Problem | None:
+def _of_members(members: Members, dialect: str, *, is_wrapped: bool) -> Problem | None:
     # Without any, or what a converter has wrapped in nothing.
     if members.keys() <= _WRAPPING:
         return None
     name = _dialect_of(members)
-    if name is not None:
-        return None if name == dialect else _of_dialect(name)
+    if name is None:
+        return _of_no_dialect(members)
+    if name != dialect:
+        return _of_dialect(name)
+    return Problem("wrapped_message", f"{_WHAT[name][1]} {_WRAPPED}") if is_wrapped else None
+
+
+def _of_no_dialect(members: Members) -> Problem:
+    attributes = in_lower_case(members)
     if _is_cloudevent(members):
-        attributes = in_lower_case(members)
         return _cloudevent(json_text.text(attributes["type"]), attributes)
-    if "eventsource" in in_lower_case(members) and in_lower_case(members).keys() & {"eventrow", "eventdata"}:
+    if "eventsource" in attributes and attributes.keys() & {"eventrow", "eventdata"}:
         return Problem("ces_data_alone", _CES_DATA)
-    if _is_debezium(in_lower_case(members)):
-        return Problem("renamed_envelope", f"{_RENAMED}. Its members: {shown(members)}")
+    renamed = _dialect_of(_in_usual_case(members))
+    if renamed is not None:
+        what = f"{_WHAT[renamed][1]} {_RENAMED}"
+        return Problem("renamed_envelope", f"{what}. Its members: {shown(members)}")
     return Problem("flattened_event", f"{_FLATTENED}. Its members: {shown(members)}")
+
+
+def _in_usual_case(members: Members) -> Members:
+    return {_MIXED_CASE.get(name, name): value for name, value in in_lower_case(members).items()}
 
 
 def _dialect_of(members: Members) -> str | None:
