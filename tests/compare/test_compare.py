@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from random import Random
 from typing import Any, NamedTuple
 
@@ -15,15 +18,20 @@ from changeledger.compare.verdicts import CLASSES, EXPECTED, VERDICTS
 from changeledger.kernels.arrow import GAPS, column
 from changeledger.kernels.publishing import PublishChanges, key_id
 from changeledger.kernels.rows import as_batch
+from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
 from changeledger.model.publishing import PublishRule
+from changeledger.stages.comparison.matching import Method
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.tables import Table
+from tests import key_moves
 from tests.compare.sides import BY_KEY, BY_POSITION, compared
 from tests.injected import VERDICT, effects, with_faults
+from tests.key_moves import Transaction as Statements
 from tests.ledger_rows import PLAIN, Manner, apart, changes, contract_of, joined, rows
 from tests.reconcile import tables
+from tests.reconcile.tables import LedgerRow
 
 SEEDS = range(10)
 
@@ -201,6 +209,78 @@ def test_every_fault_is_found_where_it_is_and_nothing_else(kinds: list[str]) -> 
             # The other way round the same changes are more than the reference has.
             _, found = verdicts(other, one, table)
             assert found == sorted(fault._replace(verdict="extra") for fault in expected)
+
+
+ONE_STATEMENT = (
+    "swap", "swap and back in two", "shift, ascending", "shift, descending", "cycle of three",
+    "cycle of three, the other way round", "cycle of three, from its middle",
+)  # fmt: skip
+
+
+def as_halves(rows: Sequence[LedgerRow], deletes_first: bool = True) -> list[LedgerRow]:
+    """Of each transaction all updates as deletes, then as inserts, as SQL Server's log has those of keys."""
+    found: list[LedgerRow] = []
+    for _, of_transaction in groupby(rows, itemgetter("commit_lsn")):
+        whole = list(of_transaction)
+        updates = [row for row in whole if row["operation"] == change.UPDATE]
+        gone = [
+            {**row, "operation": change.DELETE, "key": row.get("previous_key", row["key"]), "after": None}
+            for row in updates
+        ]
+        come = [{**row, "operation": change.INSERT, "before": None} for row in updates]
+        halves = [*gone, *come] if deletes_first else [*come, *gone]
+        found += [row for row in whole if row["operation"] != change.UPDATE] + halves
+    return [
+        {**row, "change_id": f"{at}", "sort_key": at.to_bytes(2), "previous_key": None}
+        for at, row in enumerate(found)
+    ]
+
+
+def stated(scenario: Sequence[Statements], manner: key_moves.Manner = key_moves.PLAIN) -> list[LedgerRow]:
+    made = key_moves.reported(scenario, 0, manner).rows
+    return [{**row, "commit_lsn": row["committed_at"].isoformat().encode()} for row in made]
+
+
+def found_between(one: Sequence[LedgerRow], other: Sequence[LedgerRow], method: Method) -> list[str]:
+    contract = key_moves.CONTRACT
+    sides = [(tables.ledger(rows, contract), contract) for rows in (one, other)]
+    findings = {tuple(sorted(row["verdict"] for row in compared(*pair, method).findings))
+                for pair in (sides, sides[::-1])}  # fmt: skip
+    swapped = {"missing": "extra", "extra": "missing"}
+    assert len({min(f, tuple(sorted(swapped.get(v, v) for v in f))) for f in findings}) == 1
+    return list(min(findings))
+
+
+@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+@pytest.mark.parametrize("scenario", ONE_STATEMENT)
+def test_keys_are_exchanged_alike_by_updates_and_by_their_halves(scenario: str, method: Method) -> None:
+    """Qlik writes an update of each row: one arrives at a key before the other one leaves it (ADR 0016)."""
+    updates = stated(key_moves.SCENARIOS[scenario])
+    halves = as_halves(updates)
+    assert found_between(halves, updates, method) == []
+    for at in range(4, len(halves)):
+        assert found_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+
+
+@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method: Method) -> None:
+    """In the order of `__$seqval` (https://support.microsoft.com/help/3030352)."""
+    updates = stated([[[(1, 1)], [(1, 1)]], [[(2, 2)]]])
+    halves = as_halves(updates, deletes_first=False)
+    of_first = halves[4:8]
+    halves[4:8] = [of_first[at] | {"sort_key": bytes([0, 4 + n])} for n, at in enumerate((0, 2, 1, 3))]
+    assert found_between(halves, updates, method) == []
+    for at in range(4, len(halves)):
+        assert found_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+
+
+def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() -> None:
+    updates = stated([[[(None, 5)], [(5, None)]]], key_moves.SILENT)
+    shown = {"before": updates[4]["after"], "before_unknown_columns": None}
+    whole = [row | shown if row["operation"] == change.DELETE else row for row in updates]
+    for deleted in (updates, whole):
+        assert found_between(updates, deleted, BY_POSITION) == []
+        assert found_between(updates[:4], deleted, BY_POSITION) == ["extra", "extra"]
 
 
 def test_columns_that_one_feed_publishes_in_another_form() -> None:

@@ -47,7 +47,8 @@ def of_place(effects: Effects) -> list[Ranks]:
 def joined_in_transaction(effects: Effects, by_position: bool) -> Effects:
     """A delete that an insert of its key follows at once, in one transaction, is an update.
 
-    Without positions the commit time stands for the transaction.
+    Without positions the commit time stands for the transaction. The insert may stand first, if the delete is
+    of another row: so are rows that exchange their keys, and updates in the order of `__$seqval` (ADR 0016).
     """
     group = [*of_place(effects), effects.side]
     if not by_position:
@@ -55,15 +56,13 @@ def joined_in_transaction(effects: Effects, by_position: bool) -> Effects:
     size = len(effects)
     at = order.by([*group, *order.words(effects.sort_key)], size)
     first = order.begins([ranks[at] for ranks in group], size)
+    at = _deletes_first(effects, at, first)
     op = effects.op[at]
-    behind = np.zeros(size, np.bool_)
-    behind[1:] = (op[1:] == INSERTED) & (op[:-1] == DELETED) & ~first[1:]
+    behind = _behind(op, first)
     if not behind.any():
         return effects
-    goes_on = np.zeros(size, np.bool_)
-    goes_on[:-1] = behind[1:]
     before = np.where(behind, np.roll(at, 1), at)
-    stay = ~goes_on
+    stay = ~_goes_on(behind)
     joined = effects.take(at[stay])
     return replace(
         joined,
@@ -72,6 +71,59 @@ def joined_in_transaction(effects: Effects, by_position: bool) -> Effects:
         text_before=effects.text_before.take(before[stay]),
         apart=behind[stay],
     )
+
+
+def _behind(op: Ranks, first: Bools) -> Bools:
+    """Which effects, in their order, are an insert behind a delete?"""
+    behind = np.zeros(len(op), np.bool_)
+    behind[1:] = (op[1:] == INSERTED) & (op[:-1] == DELETED) & ~first[1:]
+    return behind
+
+
+def _goes_on(behind: Bools) -> Bools:
+    goes_on = np.zeros(len(behind), np.bool_)
+    goes_on[:-1] = behind[1:]
+    return goes_on
+
+
+def _deletes_first(effects: Effects, at: Indices, first: Bools) -> Indices:
+    """The effects in that order, but an insert behind the delete of another row that follows it at once.
+
+    Where only so both sides do the same to the key: a delete can also have another cell by a fault.
+    """
+    op = effects.op[at]
+    ends = np.flatnonzero((op[1:] == DELETED) & (op[:-1] == INSERTED) & ~first[1:]) + 1
+    if not len(ends):
+        return at
+    arrived, left = effects.after.take(at[ends - 1]), effects.before.take(at[ends])
+    ends = ends[arrived.differing(left).any(axis=1)]
+    exchanged = at.copy()
+    exchanged[ends], exchanged[ends - 1] = at[ends - 1], at[ends]
+    of_both = order.begins([ranks[at] for ranks in of_place(effects)], len(at))
+    agree = [_do_the_same(effects, one, first, of_both) for one in (at, exchanged)]
+    return np.where(agree[1] & ~agree[0], exchanged, at)
+
+
+def _do_the_same(effects: Effects, at: Indices, first: Bools, of_both: Bools) -> Bools:
+    """Of effects in their order: have both sides the same operations, in the same sequence, in their group?
+
+    `of_both`: where a group of both sides begins.
+    """
+    op = effects.op[at]
+    behind = _behind(op, first)
+    stay = ~_goes_on(behind)
+    of_side = of_both | np.concatenate(([True], effects.side[at][1:] != effects.side[at][:-1]))
+    stayed = np.cumsum(stay)
+    begun = order.begun_at(of_side)
+    number = stayed - stayed[begun] + stay[begun]
+    # A hash of each sequence; those of two that are equal take each other away.
+    powers = np.cumprod(np.full(len(at) + 1, 0x9E3779B97F4A7C15, np.uint64))
+    said = (np.where(behind, UPDATED, op).astype(np.uint64) + np.uint64(1)) * powers[number] * stay
+    signed = np.where(effects.side[at] == REFERENCE, said, np.uint64(0) - said)
+    starts = np.flatnonzero(of_both)
+    same = np.add.reduceat(signed, starts) == 0
+    alike: Bools = same[np.cumsum(of_both) - 1]
+    return alike
 
 
 def numbered(group: Sequence[Ranks], sequence: Sequence[Ranks], size: int) -> Indices:
