@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -13,11 +15,13 @@ from changeledger.model.errors import RowsTooLarge
 SCHEMA = pa.schema([("value", pa.binary())])
 
 
-@pytest.fixture(scope="module")
-def more_than_2_gib() -> pa.Table:
+@pytest.fixture
+def more_than_2_gib() -> Iterator[pa.Table]:
     # Offsets of 32 bits end at 2 GiB: 33 values of 64 MiB are over it. They share one buffer here.
     batch = pa.RecordBatch.from_arrays([pa.array([b"x" * (64 << 20)])], schema=SCHEMA)
-    return pa.Table.from_batches([batch] * 33)
+    yield pa.Table.from_batches([batch] * 33)
+    # Else this process keeps what the rows took in one piece, until it ends.
+    pa.default_memory_pool().release_unused()
 
 
 def test_a_table_in_several_chunks_is_one_batch() -> None:
