@@ -37,15 +37,22 @@ JARS = TESTS.parent / ".jars" / "spark"
 # The files that take longest, the longest first: one that began last would run alone in the end.
 LONGEST = (
     "integration/test_up.py",
-    "faults/test_matrix.py",
-    "integration/test_dialect_equivalence.py",
     "integration/test_cluster.py",
+    "faults/test_matrix.py",
     "integration/test_connect.py",
+    "integration/test_dialect_equivalence.py",
+    "integration/test_own_airflow.py",
     "faults/test_rollback.py",
-    "integration/test_quiet_tables.py",
-    "integration/test_erase.py",
-    "integration/test_requests.py",
     "integration/test_replay.py",
+    "integration/test_quiet_tables.py",
+    "integration/test_avro.py",
+    "integration/test_requests.py",
+    "kafka/test_messages.py",
+    "integration/test_maintain.py",
+    "integration/test_remote_lake.py",
+    "integration/test_erase.py",
+    "integration/test_verify.py",
+    "integration/test_tls.py",
     "stages/test_compare_stage.py",
 )
 
