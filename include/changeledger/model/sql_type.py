@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from changeledger.model.errors import ContractError
@@ -73,16 +74,24 @@ class SqlType(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> SqlType:
         """Raises ContractError when `text` is not a SQL Server type that the lake can hold."""
+        parsed = cls._parsed(text)
+        if parsed is None:
+            raise ContractError(
+                f"{text!r} is not a SQL Server type",
+                "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50)",
+            )
+        return parsed
+
+    @classmethod
+    @lru_cache(maxsize=1_000)
+    def _parsed(cls, text: str) -> SqlType | None:
+        """A feed has few types, and asks for them often."""
         match = _TYPE.match(text.lower())
-        if match is not None:
-            length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
-            parsed = cls(match[1], length, None if match[3] is None else int(match[3]))
-            if parsed._is_known and parsed._is_in_range:
-                return parsed
-        raise ContractError(
-            f"{text!r} is not a SQL Server type",
-            "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50)",
-        )
+        if match is None:
+            return None
+        length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
+        parsed = cls(match[1], length, None if match[3] is None else int(match[3]))
+        return parsed if parsed._is_known and parsed._is_in_range else None
 
     @property
     def _is_known(self) -> bool:

@@ -153,6 +153,8 @@ def _together(known: Contract | None, newer: Contract | None) -> Contract | None
     if known is None or newer is None:
         return newer or known
     known, newer = _keyed_as(known, newer), _keyed_as(newer, known)
+    if known.columns == newer.columns:
+        return newer
     try:
         return known.evolved_to(newer)
     except ContractError:
