@@ -10,6 +10,8 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
+from changeledger.config.settings import Settings
+from changeledger.spark.session import FOR_MINUTES_JVM, class_archive, local_conf
 from sourcelab.children import kill_all, tree_of
 from sourcelab.connect import pyspark_home
 from sourcelab.linked_python import linked_python
@@ -29,8 +31,19 @@ def python_of_workers(folder: Path) -> Path:
     return linked_python(folder, PACKAGES)
 
 
+def _daemons_jvm() -> dict[str, str]:
+    """It does little itself. The archive of classes belongs to the class path of local Sparks, which has no
+    folder."""
+    settings = Settings()
+    options = [FOR_MINUTES_JVM, "-XX:+UseSerialGC", *class_archive(settings)]
+    return {
+        "SPARK_DAEMON_JAVA_OPTS": " ".join(options),
+        "SPARK_DAEMON_CLASSPATH": local_conf(settings)["spark.driver.extraClassPath"],
+    }
+
+
 def authenticated(secret: str) -> str:
-    """The lines of spark-defaults.conf that a driver has, too."""
+    """The properties that a driver has, too."""
     return f"spark.authenticate true\nspark.authenticate.secret {secret}\n" if secret else ""
 
 
@@ -46,20 +59,24 @@ class _Part(Service):
 
     def prepare(self) -> None:
         self.port, self.web = free_ports(2)
-        conf = self.home / f"{self.name}-conf"
-        conf.mkdir(exist_ok=True)
-        (conf / "spark-defaults.conf").write_text(authenticated(self.secret), "utf-8")
+        self._file.write_text(authenticated(self.secret), "utf-8")
+
+    @property
+    def _file(self) -> Path:
+        return self.home / f"{self.name}.properties"
 
     def begin(self, of: str, *arguments: str, ready: str) -> None:
         spark = pyspark_home()
         path = f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"
         kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG") if name in os.environ}
         variables = {**kept, "PATH": path, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
+        variables |= _daemons_jvm()
         command = [
             "env", "-i", *(f"{name}={value}" for name, value in variables.items()),
             "SPARK_DAEMON_MEMORY=256m", f"SPARK_WORKER_DIR={self.home}",
-            f"SPARK_CONF_DIR={self.home}/{self.name}-conf",
-            str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{of}", *arguments,
+            f"SPARK_CONF_DIR={self.home}/no-conf",
+            str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{of}",
+            "--properties-file", str(self._file), *arguments,
         ]  # fmt: skip
         self.launch_until(ready, command)
 

@@ -9,12 +9,8 @@ from sourcelab.connect import pyspark_home
 from sourcelab.process import Service, ServiceError
 from sourcelab.services import java
 
-_JVM = (
-    "-Xmx256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
-)
+_QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM = ("-Xmx256m", *_QUICK, "--add-opens=java.base/java.lang=ALL-UNNAMED")
 
 
 class Yarn(Service):
@@ -37,9 +33,12 @@ class Yarn(Service):
     def defaults(self) -> str:
         """Lines of spark-defaults.conf where programs are submitted.
 
-        Without them Spark copies all its jars at each start.
+        Without them Spark copies all its jars at each start, and an application gets two executors.
         """
-        return f"spark.yarn.jars local:{pyspark_home()}/jars/*\nspark.yarn.stagingDir {self.home}/data\n"
+        return (
+            f"spark.yarn.jars local:{pyspark_home()}/jars/*\nspark.yarn.stagingDir {self.home}/data\n"
+            f"spark.yarn.am.extraJavaOptions {' '.join(_QUICK)}\nspark.executor.instances 1\n"
+        )
 
     def prepare(self) -> None:
         if not list(self.jars.glob("*.jar")):

@@ -90,13 +90,12 @@ from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.model.window import Window
 from changeledger.spark.session import spark_session
-from tests.conftest import JARS
-from tests.integration.line import STAGES
+from changeledger.stages import audit, extract, normalize, publish, reconcile
 
 start, end = map(datetime.fromisoformat, sys.argv[2:4])
 feed, window = named_feed(Settings().feeds, sys.argv[1]), Window(start=start, end=end)
 spark = spark_session(feed.feed)
-for stage in STAGES:
+for stage in (extract, normalize, reconcile, audit, publish):
     stage.run(spark, feed, window)
     with Path(sys.argv[4]).open("a") as done:
         print(stage.__name__.rpartition(".")[2], file=done)
@@ -136,7 +135,7 @@ class Submitted(Child):
             "--jars", ",".join(jars(self.settings)), str(driver),
             FEED, OVER.start.isoformat(), OVER.end.isoformat(), str(self._done),
         ]  # fmt: skip
-        python = {"PYTHONPATH": f"{PROJECT}/include:{PROJECT}", "PYSPARK_DRIVER_PYTHON": sys.executable}
+        python = {"PYTHONPATH": f"{PROJECT}/include", "PYSPARK_DRIVER_PYTHON": sys.executable}
         environment = {**os.environ, **python, **master.environment, "SPARK_CONF_DIR": str(conf)}
         super().__init__("spark-submit", command, environment, home / "driver.log")
 
