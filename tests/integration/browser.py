@@ -25,6 +25,10 @@ _ARGUMENTS = [
     "--no-sandbox",
     "--disable-dev-shm-usage",
     "--disable-gpu",
+    # There is one page: pages before it are not kept alive, nor drawn in a process of their own.
+    "--in-process-gpu",
+    "--disable-features=BackForwardCache",
+    "--renderer-process-limit=1",
     # Drawn by the processor, each frame costs.
     "--force-prefers-reduced-motion",
     "--lang=en-US",

@@ -16,6 +16,7 @@ from rich.console import Console
 import changeledger
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.reader import Kind
+from changeledger.spark.session import FOR_MINUTES_JVM
 from sourcelab import up
 from sourcelab.lab import Progress
 from sourcelab.log import Log
@@ -59,11 +60,9 @@ class Up(NamedTuple):
     welcome: str
     stack: ExitStack
 
-    @property
-    def dates(self) -> str:
-        """The README's names of the last three hours, whatever hour it is meanwhile."""
-        first, _, last = (f"{hour:%Y-%m-%dT%H:00}" for hour in self.hours[1:])
-        return f"since={first} until={last}"
+    def dates(self, first: datetime, last: datetime) -> str:
+        """The README's names of hours of the past, whatever hour it is meanwhile."""
+        return f"since={first:%Y-%m-%dT%H:00} until={last:%Y-%m-%dT%H:00}"
 
     def lose(self, name: str) -> None:
         """A part dies with all that it has started, and is started again as `make up` does it."""
@@ -106,6 +105,8 @@ def _configured(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     patch.setenv("CHANGELEDGER_HOME", str(folder))
     for name in ("feeds", "databases"):
         patch.setenv(f"CHANGELEDGER_{name.upper()}", str(folder / name))
+    # Of Spark's server: it ends before a thorough compiler pays.
+    patch.setenv("JDK_JAVA_OPTIONS", FOR_MINUTES_JVM, prepend=" ")
     for name, value in _MISSED.items():
         patch.setenv(f"AIRFLOW__SCHEDULER__{name}", value)
     return feeds
