@@ -14,7 +14,7 @@ demo: setup-demo ## five feeds from real services to published tables, with a re
 	@$(PYTHON) -m sourcelab.demo --lake $(strip $(LAKE))
 
 test: setup-test ## all tests
-	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: setup-lint ## style, format, sizes, types, import contracts, dependencies
 	@$(PYTHON) -m ruff check .
