@@ -129,7 +129,8 @@ def kill_all(processes: Sequence[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(processes)
+    # One that nobody reaps, as in a container without an init, stays as a zombie for ever.
+    psutil.wait_procs(processes, timeout=_FAREWELL_SECONDS)
 
 
 def end_together(parts: Sequence[Child]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sourcelab import children
-from sourcelab.children import Child, end_together
+from sourcelab.children import Child, end_together, kill_all
 from tests.integration.browser import until
 
 # Asked to end, it waits until the other one is asked, too.
@@ -47,3 +49,18 @@ def test_parts_are_asked_to_end_before_one_is_waited_for(
         end_together(parts)
         assert [part.log.read_text() for part in parts] == ["up\nboth\n"] * 2
         assert not any(part.running for part in parts)
+
+
+def test_a_killed_process_that_nobody_reaps_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "_FAREWELL_SECONDS", 0.1)
+    script = (
+        "import subprocess, sys, time\n"
+        "print(subprocess.Popen(['sleep', '60']).pid, flush=True)\n"
+        "time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        process = psutil.Process(int(parent.stdout.readline()))
+        kill_all([process])
+        assert process.status() == psutil.STATUS_ZOMBIE
+        parent.kill()
