@@ -11,7 +11,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from changeledger.config.settings import Settings
-from changeledger.spark.session import FOR_MINUTES_JVM, class_archive, local_conf
+from changeledger.spark.session import FOR_MINUTES_JVM, class_archive, class_path
 from sourcelab.children import kill_all, tree_of
 from sourcelab.connect import pyspark_home
 from sourcelab.linked_python import linked_python
@@ -38,7 +38,7 @@ def _daemons_jvm() -> dict[str, str]:
     options = [FOR_MINUTES_JVM, "-XX:+UseSerialGC", *class_archive(settings)]
     return {
         "SPARK_DAEMON_JAVA_OPTS": " ".join(options),
-        "SPARK_DAEMON_CLASSPATH": local_conf(settings)["spark.driver.extraClassPath"],
+        "SPARK_DAEMON_CLASSPATH": os.pathsep.join(class_path(settings)),
     }
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from changeledger.config.feed import Feed
+from changeledger.kernels.arrow import Bools
 from changeledger.model.contract import Contract
 
 
@@ -23,6 +26,12 @@ class TablePlan:
     masks_unreadable: str | None = None
     # Of messages of Qlik: the Avro schemas that they name, by name.
     avro_schemas: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_computed(self) -> Bools:
+        """Which columns are computed, so that no value of theirs is believed (ADR 0017)."""
+        computed = self.contract.computed
+        return np.array([name.lower() in computed for name in self.writer_schema.names], np.bool_)
 
     @property
     def never_null(self) -> list[int]:

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 from changeledger.kernels.arrow import Bools, Indices, numbers, valid
 from changeledger.kernels.sql_text import MICROS
 
+# The beginning of 1971: sources that do not know a time write one of 1970, or of long before.
+FIRST_KNOWN = 31_536_000_000_000
 _EPOCH = datetime(1970, 1, 1)
 _SECOND = 1_000_000
 _QUARTER_HOUR = 900 * _SECOND

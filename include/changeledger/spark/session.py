@@ -125,7 +125,7 @@ def as_properties(conf: Mapping[str, str]) -> str:
 # What a process that brings its own Spark (local[*]) needs beside; a cluster's own defaults stand elsewhere.
 def local_conf(settings: Settings) -> dict[str, str]:
     return {
-        "spark.driver.extraClassPath": os.pathsep.join(_class_path(settings)),
+        "spark.driver.extraClassPath": os.pathsep.join(class_path(settings)),
         **_LOCAL,
         "spark.driver.extraJavaOptions": " ".join([FOR_MINUTES_JVM, *_collector(), *class_archive(settings)]),
         # Two waves for two cores; the default of 200 costs more than it brings on one machine.
@@ -149,7 +149,7 @@ def jars(settings: Settings) -> list[str]:
     return [jar for files in by_folder.values() for jar in files]
 
 
-def _class_path(settings: Settings) -> list[str]:
+def class_path(settings: Settings) -> list[str]:
     """`jars` for a JVM of this machine, and those for S3 wherever they are.
 
     An archive of classes belongs to one class path. In `spark.jars`, whose classes are in none, each would be

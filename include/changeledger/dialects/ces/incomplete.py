@@ -10,17 +10,18 @@ says nothing. Nor does one of a type that is never streamed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
 from changeledger.dialects.ces.columns import names_in
 from changeledger.dialects.ces.events import Event
 from changeledger.dialects.ces.sides import Side
-from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.problems import Problem, incomplete
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.cells import NOT_CAPTURED
-from changeledger.model.column_names import folded, shown
+from changeledger.model.column_names import folded
 
 # "Streaming skips columns of these types" (the page "Configure change event streaming", limitations); the
 # other types that it names are large ones, or have no counterpart in the lake.
@@ -45,11 +46,8 @@ def cells(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -
 
 def _counts(plan: TablePlan) -> Bools:
     """Which columns are always sent, and believed."""
-    computed = plan.contract.computed
-    return np.array(
-        [not c.sql_type.is_large and c.name.lower() not in computed for c in plan.writer_schema.columns],
-        np.bool_,
-    )
+    is_large = np.array([c.sql_type.is_large for c in plan.writer_schema.columns], np.bool_)
+    return ~is_large & ~plan.is_computed
 
 
 def _are_in(cols: bytes | None, plan: TablePlan) -> Bools:
@@ -61,9 +59,5 @@ def _are_in(cols: bytes | None, plan: TablePlan) -> Bools:
 
 def problem(lacks: Bools, plan: TablePlan) -> Problem:
     """`lacks`: of one event, column by column."""
-    names = [name for name, is_one in zip(plan.writer_schema.names, lacks, strict=True) if is_one]
-    return Problem(
-        "incomplete_image",
-        f"the current image lacks {shown(names)}, which `cols` or the old image has: whether it is NULL or "
-        "was not sent is open",
-    )
+    says = "`cols` or the old image has: whether it is NULL or was not sent is open"
+    return incomplete("the current image", compress(plan.writer_schema.names, lacks), says)

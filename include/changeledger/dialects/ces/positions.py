@@ -29,8 +29,6 @@ _QUARTER_HOUR = 900_000_000
 _FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
 # `committime` may come from a `datetime`, which counts thirds of 10 ms.
 _TICK = 10_000
-# The beginning of 1971.
-_FIRST_KNOWN = 31_536_000_000_000
 _USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 _INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,9})?"
@@ -109,7 +107,10 @@ def times(events: Sequence[Event]) -> Times:
         clocks.of_texts(column, _USUAL, INSTANT, instant) for column in texts
     )
     is_some = has_event | has_commit
-    has_event, has_commit = has_event & (event >= _FIRST_KNOWN), has_commit & (commit >= _FIRST_KNOWN)
+    has_event, has_commit = (
+        has_event & (event >= clocks.FIRST_KNOWN),
+        has_commit & (commit >= clocks.FIRST_KNOWN),
+    )
     is_unknown = is_some & ~has_event & ~has_commit
     apart = np.abs(commit - event)
     beyond = apart % _QUARTER_HOUR
@@ -123,7 +124,7 @@ def times(events: Sequence[Event]) -> Times:
 
 def committed(time: Times, received: pa.TimestampArray) -> pa.TimestampArray:
     """The commit times; where none says when it was, when the Kafka record was written."""
-    is_unknown = pc.less(time.committed_at.view(pa.int64()), _FIRST_KNOWN)
+    is_unknown = pc.less(time.committed_at.view(pa.int64()), clocks.FIRST_KNOWN)
     return pc.if_else(is_unknown, pc.coalesce(received, time.committed_at), time.committed_at)
 
 

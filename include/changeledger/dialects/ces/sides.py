@@ -18,9 +18,9 @@ from changeledger.config.sources import CesSource
 from changeledger.dialects.ces.events import layout_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import binary_text, sql_text, text_cells
-from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places, valid
-from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, FromTexts
-from changeledger.kernels.images import Image
+from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places
+from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE, FromTexts
+from changeledger.kernels.images import Image, without_nulls
 from changeledger.kernels.sql_text import Reader
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
@@ -68,7 +68,7 @@ def _columns(plan: TablePlan) -> Sequence[_CellsOfColumn]:
 
 def side(rows: Sequence[Any], plan: TablePlan) -> Side:
     """`rows`: as `events.ImageLayout.row`, None if an event does not have the image."""
-    columns, size, never_null = _columns(plan), len(rows), plan.never_null
+    columns, size = _columns(plan), len(rows)
     part = [row for row in rows if row is not None]
     present = np.fromiter((row is not None for row in rows), np.bool_, size)
     at = np.flatnonzero(present)
@@ -87,12 +87,9 @@ def side(rows: Sequence[Any], plan: TablePlan) -> Side:
         converted = column.cell.convert(texts)
         if converted.unfit is not None:
             unfit[at[converted.unfit], number] = True
-        if number in never_null:
-            of_column = states[at, number]
-            unsent = ~valid(converted.values) & (of_column == KNOWN)
-            states[at, number] = np.where(unsent, UNAVAILABLE, of_column)
         cells.append(converted.values if where is None else converted.values.take(where))
-    return Side(Image(present, cells, states if states.any() else None), states, unfit, is_cut)
+    image = without_nulls(Image(present, cells, states if states.any() else None), plan.never_null)
+    return Side(image, states if image.states is None else image.states, unfit, is_cut)
 
 
 def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -142,10 +142,10 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     before = _key_only_delete(before, is_delete & flags_of(pc.equal(connector, "postgresql")), plan)
     place = positions(read, raw)
     of_sqlserver = flags_of(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
-    misplaced = _misplaced(before, after, plan) & of_sqlserver
+    misplaced = _misplaced(before, after, is_update, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     of_log = is_update & of_sqlserver, is_delete & of_sqlserver
-    before, after, is_emptied = _without_unsent(before, after, *of_log, plan)
+    before, after = _without_unsent(before, after, *of_log, plan)
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = images.keys(before, after, is_delete, written)
@@ -170,21 +170,11 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
             change.KEY_CHANGED: moved,
             change.ORDER_AMBIGUOUS: of_sqlserver & place.is_first,
             change.CLOCK_SUSPECT: place.is_suspect,
-            PLACEHOLDER_MISPLACED: misplaced | is_emptied,
+            PLACEHOLDER_MISPLACED: misplaced,
             CALENDAR_SUSPECT: of_sqlserver & old_days.in_images(before, after, plan.contract),
         },
         source_position=message_rows.record(raw),
     )
-
-
-def _without_unsent(
-    before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
-) -> tuple[Image, Image, Bools]:
-    """As `large_values.without_unsent`; nor is a NULL a value in a column that cannot be NULL."""
-    of_log = before, after, is_update, is_delete
-    before, after, is_emptied = large_values.without_unsent(*of_log, plan.writer_schema)
-    before, after = (images.without_nulls(image, plan.never_null) for image in (before, after))
-    return before, after, is_emptied
 
 
 def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
@@ -209,10 +199,19 @@ def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:
     return Image(before.present, before.cells, states)
 
 
-def _misplaced(before: Image, after: Image, plan: TablePlan) -> Bools:
-    """Has a column a placeholder whose values are always in SQL Server's log? Some builds mix columns up."""
+def _without_unsent(
+    before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
+) -> Iterator[Image]:
+    """As `large_values.without_unsent`; nor is a NULL a value in a column that cannot be NULL."""
+    sent = large_values.without_unsent(before, after, is_update, is_delete, plan.writer_schema)
+    return (images.without_nulls(image, plan.never_null) for image in sent)
+
+
+def _misplaced(before: Image, after: Image, is_update: Bools, plan: TablePlan) -> Bools:
+    """Has a column a placeholder whose values are always in SQL Server's log, or a large one behind a value?
+    Some builds mix columns up."""
     small = [at for at, column in enumerate(plan.writer_schema.columns) if not column.is_large]
-    misplaced = np.zeros(len(before.present), np.bool_)
+    misplaced = large_values.behind_a_value(before, after, is_update, plan.writer_schema)
     for image in (before, after):
         if image.states is not None:
             misplaced |= (image.states[:, small] == UNAVAILABLE).any(axis=1)

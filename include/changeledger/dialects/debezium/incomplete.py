@@ -12,12 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from changeledger.dialects.debezium.plan import TablePlan
-from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.problems import incomplete
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.cells import NOT_CAPTURED
 from changeledger.kernels.images import Image
 from changeledger.kernels.json_text import Members
-from changeledger.model.column_names import shown
 
 _REMEDY = (
     "whether it is NULL or was not sent is open. Let what stands behind the connector write every member, "
@@ -29,7 +28,7 @@ def rows(before: Image, after: Image, plan: TablePlan) -> Bools:
     """Which events have such an image."""
     if after.states is None:
         return np.zeros(len(after.present), np.bool_)
-    is_absent = (after.states == NOT_CAPTURED) & after.present[:, None] & ~_is_computed(plan)
+    is_absent = (after.states == NOT_CAPTURED) & after.present[:, None] & ~plan.is_computed
     is_before = np.broadcast_to(before.present[:, None], is_absent.shape)
     if before.states is not None:
         is_before = is_before & (before.states != NOT_CAPTURED)
@@ -42,12 +41,6 @@ def _is_in_block(plan: TablePlan) -> Bools:
     return np.array([field is not None for field in fields], np.bool_)
 
 
-def _is_computed(plan: TablePlan) -> Bools:
-    """No value of such a column is believed."""
-    computed = plan.contract.computed
-    return np.array([name.lower() in computed for name in plan.writer_schema.names], np.bool_)
-
-
 def check(before: Members | None, after: Members | None, plan: TablePlan) -> None:
     """As `rows`, of one event. Raises Problem."""
     if after is None:
@@ -57,4 +50,4 @@ def check(before: Members | None, after: Members | None, plan: TablePlan) -> Non
     for what, names in (("the message's schema block", in_block), ("`before`", list(before or ()))):
         lacking = [n for n in names if n not in after and n.lower() not in plan.contract.computed]
         if lacking:
-            raise Problem("incomplete_image", f"`after` lacks {shown(lacking)}, which {what} has: {_REMEDY}")
+            raise incomplete("`after`", lacking, f"{what} has: {_REMEDY}")

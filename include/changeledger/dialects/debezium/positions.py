@@ -16,8 +16,8 @@ from changeledger.kernels import clocks, lsn
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, equal, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 
-# In milliseconds: the first year in which a time is a time.
-_FIRST_KNOWN = 31_536_000_000
+# In milliseconds.
+_FIRST_KNOWN = clocks.FIRST_KNOWN // 1000
 # SQL Server's own rank at one position (delete 1, insert 2, update 4); a snapshot row shows the state
 # after everything at its position.
 _RANKS = {"d": 1, "c": 2, "u": 4, "r": 5}

@@ -40,6 +40,12 @@ def columns_alike(table: str, names: Iterable[str]) -> Problem:
     )
 
 
+def incomplete(image: str, columns: Iterable[str], says: str) -> Problem:
+    """An image lacks columns that the message has elsewhere. `image`: the one that lacks
+    them; `says`: what has them."""
+    return Problem("incomplete_image", f"{image} lacks {shown(columns)}, which {says}")
+
+
 def misfits(columns: Sequence[Column], unfit: Iterable[bool]) -> Problem | None:
     """What is wrong with an image; None: all values fit. `unfit`: whose value does not, column by column."""
     bad = [column for column, is_bad in zip(columns, unfit, strict=True) if is_bad]

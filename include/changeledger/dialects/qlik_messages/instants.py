@@ -11,8 +11,6 @@ import re
 from changeledger.kernels import clocks, sql_text
 from changeledger.kernels.sql_text import MICROS
 
-# The beginning of 1971: what is earlier is no time.
-FIRST_KNOWN = 31_536_000_000_000
 _LONG = 2**63 - 1
 _ISO = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.](\d{0,9}))?)? ?"
@@ -36,7 +34,7 @@ def instant(text: str) -> int | None:
 def known(text: str | None) -> int | None:
     """The instant that a text says; None if it says none."""
     micros = None if text is None else instant(text)
-    return micros if micros is not None and micros >= FIRST_KNOWN else None
+    return micros if micros is not None and micros >= clocks.FIRST_KNOWN else None
 
 
 def _iso(text: str) -> int | None:

@@ -51,7 +51,7 @@ def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions
     sequence = pc.if_else(digits, written, pa.scalar(None, pa.string()))
     streamed = np.array([event.operation != REFRESH for event in events], np.bool_)
     micros, has_time = _times([event.timestamp for event in events])
-    is_known = has_time & (micros >= instants.FIRST_KNOWN)
+    is_known = has_time & (micros >= clocks.FIRST_KNOWN)
     clock = pc.cast(pc.utf8_slice_codeunits(sequence, 0, _CLOCK_DIGITS), pa.int64())
     in_sequence, has_clock = clocks.micros(np.where(valid(sequence), numbers(clock), 0))
     is_elsewhere = has_clock & clocks.in_another_zone(micros, in_sequence)
@@ -98,7 +98,7 @@ def _committed(
 ) -> pa.TimestampArray:
     """Where the source does not say it, the time in the change sequence, else that of the message."""
     of_message = np.where(valid(received), numbers(received), 0)
-    otherwise = np.where(in_sequence >= instants.FIRST_KNOWN, in_sequence, of_message)
+    otherwise = np.where(in_sequence >= clocks.FIRST_KNOWN, in_sequence, of_message)
     return pa.array(np.where(is_known, micros, otherwise), pa.int64()).view(INSTANT)
 
 
