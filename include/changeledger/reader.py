@@ -90,7 +90,7 @@ def _require_catalog() -> None:
 
 def _tags(feed: str) -> dict[int, str]:
     """The tags of the feed's releases, by their ids. Raises ConfigError if the feed has published nothing."""
-    pointer = catalog.found(FeedTables.of(feed).releases)
+    pointer = catalog.find(FeedTables.of(feed).releases)
     rows = [] if pointer is None else pointer.scan(selected_fields=("release", "tag")).to_arrow().to_pylist()
     if rows:
         return {row["release"]: row["tag"] for row in rows}
@@ -120,7 +120,7 @@ def _scan(feed: str, table: str, name: str, tag: str) -> DataScan:
 
     Raises ConfigError if the lake has no such table, or if the release does not contain it.
     """
-    iceberg_table = catalog.found(name)
+    iceberg_table = catalog.find(name)
     if iceberg_table is None:
         _refuse_table(feed, table)
     ref = iceberg_table.metadata.refs.get(tag)

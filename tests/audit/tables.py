@@ -126,7 +126,7 @@ def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] 
             for rule, one in zip((key_rules.of_intervals, key_rules.of_current), own, strict=True)
         ),
     ]
-    compared = key_rules.of_keys(as_tables(asked), CONTRACT.table)[key_rules.FOUND]
+    compared = key_rules.of_keys(as_tables(asked), CONTRACT.table)[key_rules.NARROW]
     return pa.concat_tables([*(pa.Table.from_batches([one]) for one in of_each), compared])
 
 

@@ -67,7 +67,7 @@ def test_clean_changes_violate_nothing() -> None:
     assert violated(found) == {}
     assert found.column("kind").to_pylist() == [CHANGE] * len(CLEAN)
     assert found.column("change_id").null_count == len(CLEAN)
-    assert len(of_ids(changes(*CLEAN))[ids.FOUND]) == 0
+    assert len(of_ids(changes(*CLEAN))[ids.NARROW]) == 0
 
 
 def test_keys_with_one_hash_are_compared_by_value() -> None:
@@ -155,7 +155,7 @@ def published(change_id: str, where: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_id_twice_in_a_run_or_published_already() -> None:
     rows = changes(*CLEAN, change(9, change_id="id1"))
-    found = of_ids(rows, [published("id2", record(2))])[ids.FOUND]
+    found = of_ids(rows, [published("id2", record(2))])[ids.NARROW]
     assert [(row["position"], row["why"]) for row in broken(found)["change_id_unique"]] == [
         ("shop.orders[0] 1", "2 changes of this run have this id"),
         ("shop.orders[0] 2", "a published change has this id"),
@@ -173,7 +173,7 @@ def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
     )
     halves = [published("deleted", record(8)), published("other", record(5))]
     made = of_ids(rows, halves)
-    assert len(made[ids.FOUND]) == 0
+    assert len(made[ids.NARROW]) == 0
     assert made[ids.JOINED].to_pylist() == [{"id": "deleted"}]
     earlier = [
         (row["source_position"], row["disposition"], row["times"]) for row in made[ids.EARLIER].to_pylist()
@@ -190,11 +190,11 @@ def again(where: dict[str, Any], change_id: str) -> dict[str, Any]:
 def test_duplicates_of_a_change_that_is_there_are_no_loss() -> None:
     rows = changes(change(1), change(2, paired_change_id="deleted", paired_source_position=record(3)))
     repeats = [again(record(4), "id1"), again(record(5), "deleted"), again(record(6), "published")]
-    assert len(of_ids(rows, (), repeats, ["published"])[ids.FOUND]) == 0
+    assert len(of_ids(rows, (), repeats, ["published"])[ids.NARROW]) == 0
 
 
 def test_duplicates_that_leave_no_change_are_found() -> None:
-    found = broken(of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.FOUND])
+    found = broken(of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.NARROW])
     (gone,) = found["duplicates_leave_one"]
     assert (gone["position"], gone["change_id"]) == ("shop.orders[0] 9", "id9")
 
@@ -205,9 +205,9 @@ def test_duplicates_that_leave_no_change_are_found() -> None:
 def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], lost: int) -> None:
     parts = {
         repeated_halves.HALVES: records(half),
-        repeated_halves.THERE: records(row_record("1B"), record(1, "orders__ct")),
+        repeated_halves.RUN_RECORDS: records(row_record("1B"), record(1, "orders__ct")),
     }
-    found = repeated_halves.of_places(parts, CONTRACT.table)[repeated_halves.FOUND]
+    found = repeated_halves.of_places(parts, CONTRACT.table)[repeated_halves.NARROW]
     assert violated(found) == ({"duplicates_leave_one": lost} if lost else {})
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from changeledger.compare.cells import hashed
 from changeledger.kernels.arrow import arrow_type
-from changeledger.kernels.equality import Form, Made, form_of
+from changeledger.kernels.equality import Conversion, Form, form_of
 from changeledger.model.contract import Column
 
 GUID = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
@@ -100,7 +100,7 @@ def column(kind: str) -> Column:
     return Column(name="c", type=kind, ordinal=1)
 
 
-def hash_of(value: Any, kind: str, form: Made | None) -> int:
+def hash_of(value: Any, kind: str, form: Conversion | None) -> int:
     cells = pa.array([value], arrow_type(column(kind).spark_type))
     return int(hashed([cells if form is None else form(cells)], 1)[0])
 

@@ -66,7 +66,7 @@ def test_the_next_look_sees_what_another_process_commits(another: SqlCatalog) ->
     assert after != before
     assert after == another.load_table("known.t").metadata.current_snapshot_id
     another.drop_table("known.t")
-    assert catalog.found(TABLE) is None
+    assert catalog.find(TABLE) is None
 
 
 def test_a_commit_on_an_old_look_is_refused(another: SqlCatalog) -> None:

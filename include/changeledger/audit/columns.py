@@ -62,9 +62,9 @@ def of_ledger(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
     """What is read of a history, or of current rows."""
-    own = [field for field in built_schema(contract) if field.name != "key"]
+    fields = [field for field in built_schema(contract) if field.name != "key"]
     of_intervals = {name for name, _, _ in OF_INTERVALS}
-    more = [field for field in own if intervals or field.name not in of_intervals]
+    more = [field for field in fields if intervals or field.name not in of_intervals]
     return pa.schema([*row_type(contract.key), *more])
 
 

@@ -43,13 +43,15 @@ class Balance:
 
 def uneven(sums: Sequence[Mapping[str, Any]]) -> list[str]:
     """The sources whose two sides differ. `sums`: rows of `record_sums.SUMS`."""
-    left: dict[str, tuple[int, ...]] = {}
+    balances: dict[str, tuple[int, ...]] = {}
     for row in sums:
         sign = 1 if row["disposition"] == READ else -1
-        known = left.get(row["source"], (0, 0, 0))
+        known = balances.get(row["source"], (0, 0, 0))
         counted = (row[name] for name in ("n", "low", "high"))
-        left[row["source"]] = tuple(so_far + sign * more for so_far, more in zip(known, counted, strict=True))
-    return sorted(source for source, rest in left.items() if any(rest))
+        balances[row["source"]] = tuple(
+            so_far + sign * more for so_far, more in zip(known, counted, strict=True)
+        )
+    return sorted(source for source, balance in balances.items() if any(balance))
 
 
 def balances(sums: Sequence[Mapping[str, Any]], faults: Mapping[str, Faulty]) -> list[Balance]:

@@ -23,7 +23,7 @@ DUPLICATES: Final = "duplicates"
 STAYED: Final = "stayed"
 # Outputs: what rules have found; the new records that are those of published halves, taken off the run's
 # sums; the ids of published halves that the run has joined.
-FOUND: Final = "found"
+NARROW: Final = "narrow"
 EARLIER: Final = "earlier"
 JOINED: Final = "joined"
 
@@ -41,7 +41,7 @@ NEW_IDS: Final = pa.schema(
 IDS: Final = pa.schema([("id", pa.string())])
 PUBLISHED_IDS: Final = pa.schema([("id", pa.string()), ("source_position", RECORD), ("hash", pa.int64())])
 DUPLICATE_IDS: Final = pa.schema([("id", pa.string()), ("source_position", RECORD)])
-OUTPUTS: Final = {FOUND: ROWS, EARLIER: ENTRIES, JOINED: IDS}
+OUTPUTS: Final = {NARROW: ROWS, EARLIER: ENTRIES, JOINED: IDS}
 
 
 def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -97,7 +97,7 @@ def of_ids(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]
         ),
     ]
     return {
-        FOUND: pa.concat_tables(rows),
+        NARROW: pa.concat_tables(rows),
         EARLIER: _earlier(new, halves),
         JOINED: halves.select(IDS.names),
     }
@@ -131,7 +131,7 @@ def _duplicates(tables: Mapping[str, pa.Table]) -> Broken:
 def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
     """Of an update of a key whose halves came in two windows, the first half was that window's record."""
     joined = new.filter(new.column("is_joined"))
-    own, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
-    earlier = joined.filter(pa.array(order.are_among(own, among)))
+    run_ids, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
+    earlier = joined.filter(pa.array(order.are_among(run_ids, among)))
     disposition = pc.if_else(column(earlier, "is_change"), change.CHANGE, change.PAIRED)
     return table_of({**by_name(earlier), "disposition": disposition, "times": -1}, ENTRIES)

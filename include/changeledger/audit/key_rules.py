@@ -34,8 +34,8 @@ from changeledger.kernels.rows import as_batch
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
 CURRENT: Final = "current"
-FOUND: Final = "found"
-OUTPUTS: Final = {FOUND: ROWS}
+NARROW: Final = "narrow"
+OUTPUTS: Final = {NARROW: ROWS}
 
 
 def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
@@ -52,7 +52,7 @@ def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table
     parts = [narrow(Judged(table, rows, "key", change_id="_change_id"), {n: c}) for rows, n, c in rules]
     of_changes = Judged(table, new, "key", "source_position", "change_id")
     parts.append(narrow(of_changes, {"order_strict": lambda: changes.order_strict(new)}))
-    return {FOUND: pa.concat_tables(parts)}
+    return {NARROW: pa.concat_tables(parts)}
 
 
 def of_intervals(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:

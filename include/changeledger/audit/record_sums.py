@@ -157,13 +157,13 @@ def faulty(tables: Mapping[str, pa.Table], sources: Sequence[str]) -> Mapping[st
 
 def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
     records = column(entries, "source_position")
-    own = flags_of(pc.equal(_sources(records), source))
+    is_of_source = flags_of(pc.equal(_sources(records), source))
     codes = order.codes(records.flatten(), len(entries))
     _, first, group = np.unique(codes, return_index=True, return_inverse=True)
     is_read = flags_of(pc.equal(column(entries, "disposition"), READ))
     times = numbers(column(entries, "times"))
     read, accounted = (np.bincount(group, times * side).astype(np.int64) for side in (is_read, ~is_read))
-    wrong = np.flatnonzero((read != accounted) & own[first])
+    wrong = np.flatnonzero((read != accounted) & is_of_source[first])
     short = (read - accounted)[wrong]
     some = []
     for at in wrong[:SAMPLES]:

@@ -14,11 +14,11 @@ from changeledger.kernels.hashed import Hashes, hash_of
 
 # Inputs: the run's repeated halves; records of the ledger, and of the run that became something else.
 HALVES: Final = "halves"
-THERE: Final = "there"
-FOUND: Final = "found"
+RUN_RECORDS: Final = "run_records"
+NARROW: Final = "narrow"
 
 RECORDS: Final = pa.schema([("source_position", RECORD)])
-OUTPUTS: Final = {FOUND: ROWS}
+OUTPUTS: Final = {NARROW: ROWS}
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
@@ -36,12 +36,12 @@ def records_of(rows: pa.RecordBatch) -> pa.RecordBatch:
 def of_places(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
     """The kernel of the rule that looks at one place at a time."""
     halves = tables[HALVES]
-    rule = {"duplicates_leave_one": lambda: _halves(halves, tables[THERE])}
-    return {FOUND: narrow(Judged(table, halves, position="source_position"), rule)}
+    rule = {"duplicates_leave_one": lambda: _halves(halves, tables[RUN_RECORDS])}
+    return {NARROW: narrow(Judged(table, halves, position="source_position"), rule)}
 
 
 def _halves(halves: pa.Table, ledger: pa.Table) -> Broken:
-    own, others = (column(table, "source_position").flatten() for table in (halves, ledger))
+    half, others = (column(table, "source_position").flatten() for table in (halves, ledger))
     # Source and row: the number of a repeated row stands between them.
-    stands = order.are_among([own[0], own[3]], [others[0], others[3]]) & valid(own[3])
+    stands = order.are_among([half[0], half[3]], [others[0], others[3]]) & valid(half[3])
     return rows_that(~stands, "it repeats half of an update that is not in the ledger")

@@ -181,13 +181,13 @@ def _of_table(result: ExpectationValidationResult, rule: str, table: str) -> Rul
         return RuleOutcome.unchecked(error)
     details = result.result["details"]
     counts = details["tables"].get(table, {})
-    own = [dict(row) for row in details["samples"] if row["table"] == table]
-    said = [row["why"].removeprefix(NOT_CHECKED) for row in own if row["kind"] == RULE]
+    samples = [dict(row) for row in details["samples"] if row["table"] == table]
+    said = [row["why"].removeprefix(NOT_CHECKED) for row in samples if row["kind"] == RULE]
     if counts.get("unchecked"):
         return RuleOutcome.unchecked(said[0] if said else None)
     checked = counts.get(CHANGE, 0) if rule in OF_CHANGES else None
     broken = counts.get("broken", 0)
-    shown = ({name: value for name, value in row.items() if name not in {"table", "kind"}} for row in own)
+    shown = ({name: value for name, value in row.items() if name not in {"table", "kind"}} for row in samples)
     return RuleOutcome(not broken, violations=broken, checked=checked, samples=tuple(shown))
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from changeledger.kernels import fingerprints
 from changeledger.kernels.arrow import Bools, Bytes, Indices, bitmap, valid
-from changeledger.kernels.equality import Made
+from changeledger.kernels.equality import Conversion
 
 HASHES = pa.list_(pa.int64())
 Numbers = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class CellHashes:
 
 
 def of_cells(
-    cells: Sequence[pa.Array], present: Bools, states: Bytes | None, forms: Sequence[Made | None]
+    cells: Sequence[pa.Array], present: Bools, states: Bytes | None, forms: Sequence[Conversion | None]
 ) -> CellHashes:
     """`states`: n x columns, not 0 if a cell is a gap. `forms`: the form in which each is compared."""
     rows = len(present)

@@ -100,8 +100,8 @@ class MakeEffects:
         keys = [self._keys(rows.column(name)) for name in ("previous_key", "key")]
         of_key = [np.where(leaves, old[at], new[at]) for old, new in zip(*keys, strict=True)]
         operations = pc.index_in(rows.column("operation"), value_set=pa.array(_OPERATIONS))
-        own = operations.to_numpy(zero_copy_only=False)[at]
-        op = np.where(comes, INSERTED, np.where(leaves, DELETED, own))
+        row_operation = operations.to_numpy(zero_copy_only=False)[at]
+        op = np.where(comes, INSERTED, np.where(leaves, DELETED, row_operation))
         lsns = taken(rows.column("commit_lsn"), at)
         columns = {
             "side": self.side,

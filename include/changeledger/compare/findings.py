@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.compare.rematch import FOUND_COLUMNS
+from changeledger.compare.rematch import MISMATCH_COLUMNS
 from changeledger.compare.verdicts import OPERATION
 from changeledger.kernels import display, images
 from changeledger.kernels.arrow import (
@@ -71,7 +71,7 @@ NEEDED: Final = (
     "after_unknown_columns",
 )
 # Inputs: rows of what is wrong, and what changes show; of these only what is wrong comes out.
-FOUND: Final = "found"
+MISMATCHES: Final = "mismatches"
 SHOWN: Final = "shown"
 SHOWN_COLUMNS: Final = pa.schema(
     [
@@ -92,7 +92,7 @@ def joined_columns(prefix: str, schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *shown])
 
 
-OF_REFERENCE: Final = joined_columns("", FOUND_COLUMNS)
+OF_REFERENCE: Final = joined_columns("", MISMATCH_COLUMNS)
 OF_BOTH: Final = joined_columns(_OTHER, OF_REFERENCE)
 
 
@@ -121,7 +121,7 @@ def _keys(keys: pa.StructArray) -> pa.StringArray:
 
 @dataclass(frozen=True)
 class LookUp:
-    """Rows that are FOUND with what the reference (`prefix` ""), or the other feed, shows of its change."""
+    """MISMATCHES with what the reference (`prefix` ""), or the other feed, shows of its change."""
 
     prefix: str
     schema: pa.Schema
@@ -131,12 +131,12 @@ class LookUp:
         return f"{self.prefix}change_id"
 
     def key(self, rows: pa.RecordBatch) -> Hashes:
-        """What FOUND rows are put into buckets by; SHOWN ones are by their id."""
+        """What puts MISMATCHES into buckets; SHOWN rows go by their id."""
         alternative = "other_change_id" if not self.prefix else "change_id"
         return hash_of([pc.coalesce(rows.column(self.id_column), rows.column(alternative))])
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        findings, shown = tables[FOUND], tables[SHOWN]
+        findings, shown = tables[MISMATCHES], tables[SHOWN]
         at = pc.index_in(
             column(findings, self.id_column), value_set=column(shown, "change_id"), skip_nulls=True
         )
@@ -145,7 +145,7 @@ class LookUp:
             cells = column(shown, name)
             values = taken(cells, rows) if len(shown) else pa.nulls(len(findings), cells.type)
             findings = findings.append_column(f"{self.prefix}{name}", values)
-        return {FOUND: findings.cast(self.schema)}
+        return {MISMATCHES: findings.cast(self.schema)}
 
 
 LOOK_UPS: Final = (LookUp("", OF_REFERENCE), LookUp(_OTHER, OF_BOTH))

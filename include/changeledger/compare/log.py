@@ -42,8 +42,8 @@ LOG: Final = pa.schema(
 def as_log(batch: pa.RecordBatch) -> pa.RecordBatch:
     """`LOG` of ledger rows."""
     lsns, is_snapshot = batch.column("commit_lsn"), pc.equal(batch.column("operation"), change.SNAPSHOT)
-    own = {"place": lsns, "position": lsns, "is_placed": True, "is_snapshot": is_snapshot}
-    return batch_of({**by_name(batch), **own}, LOG)
+    placed = {"place": lsns, "position": lsns, "is_placed": True, "is_snapshot": is_snapshot}
+    return batch_of({**by_name(batch), **placed}, LOG)
 
 
 class Extent(NamedTuple):

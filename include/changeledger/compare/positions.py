@@ -31,7 +31,7 @@ ENOUGH: Final = 200_000
 _MOST: Final = 0.5
 
 # The kinds of LSNs that a position occurs as, as bits.
-_ONE_COMMIT, _ONE_CHANGE, _OTHER_COMMIT, _OTHER_CHANGE = 1, 2, 4, 8
+_FIRST_COMMIT, _FIRST_CHANGE, _SECOND_COMMIT, _SECOND_CHANGE = 1, 2, 4, 8
 
 LsnRange = tuple[bytes | None, bytes | None]
 
@@ -66,24 +66,24 @@ def said(record: Mapping[str, Any]) -> str:
 
 
 _READINGS: Final = (
-    (Positions(COMMIT, True, 0, 0), _ONE_COMMIT, _OTHER_COMMIT),
-    (Positions(CHANGE, True, 0, 0), _ONE_CHANGE, _OTHER_COMMIT),
-    (Positions(CHANGE, False, 0, 0), _ONE_COMMIT, _OTHER_CHANGE),
+    (Positions(COMMIT, True, 0, 0), _FIRST_COMMIT, _SECOND_COMMIT),
+    (Positions(CHANGE, True, 0, 0), _FIRST_CHANGE, _SECOND_COMMIT),
+    (Positions(CHANGE, False, 0, 0), _FIRST_COMMIT, _SECOND_CHANGE),
 )
-_COUNTED: Final = ("one", "other", "both")
-# Of each reading, the positions of the one, of the other, and of both. Counts of buckets are added up.
+_COUNTED: Final = ("first", "second", "both")
+# Positions by reading: of the first feed, of the second, of both. Counts of buckets are added up.
 COUNTS: Final = pa.schema([(f"{name} {at}", pa.int64()) for at in range(len(_READINGS)) for name in _COUNTED])
 
 LSNS: Final = pa.schema([("lsn", pa.binary()), ("kind", pa.int32())])
 # Equal LSNs must be in one bucket.
 KEY: Final = by("lsn")
-ONE: Final = "one"
-OTHER: Final = "other"
+FIRST: Final = "first"
+SECOND: Final = "second"
 
 
 def as_lsns(batch: pa.RecordBatch, part: str, parts: int) -> pa.RecordBatch:
-    """Both LSNs of each row of `log.LOG` as rows of `LSNS`; of `parts` parts one, the same of both feeds."""
-    kinds = (_ONE_COMMIT, _ONE_CHANGE) if part == ONE else (_OTHER_COMMIT, _OTHER_CHANGE)
+    """Both LSNs of each row of `log.LOG`, as rows of `LSNS`; one of `parts` parts, the same of both feeds."""
+    kinds = (_FIRST_COMMIT, _FIRST_CHANGE) if part == FIRST else (_SECOND_COMMIT, _SECOND_CHANGE)
     columns = [pc.unique(batch.column(name)).drop_null() for name in ("position", "change_lsn")]
     lsns = pa.concat_arrays(columns)
     kind = np.repeat(np.array(kinds, np.int32), [len(values) for values in columns])
@@ -92,13 +92,13 @@ def as_lsns(batch: pa.RecordBatch, part: str, parts: int) -> pa.RecordBatch:
 
 
 def count(tables: Mapping[str, pa.Table], ranges: Sequence[LsnRange]) -> Mapping[str, pa.Table]:
-    """One row of `COUNTS`. `ranges`: first and last commit LSN and change LSN of one, and of the other."""
-    rows = pa.concat_tables([tables[ONE], tables[OTHER]])
+    """One row of `COUNTS`. `ranges`: ends of commit LSNs and of change LSNs of both feeds."""
+    rows = pa.concat_tables([tables[FIRST], tables[SECOND]])
     encoded = column(rows, "lsn").dictionary_encode()
     kinds: npt.NDArray[np.int32] = np.zeros(len(encoded.dictionary), np.int32)
     np.bitwise_or.at(kinds, numbers(encoded.indices), column(rows, "kind").to_numpy())
     totals = {}
-    by_kind = dict(zip((_ONE_COMMIT, _ONE_CHANGE, _OTHER_COMMIT, _OTHER_CHANGE), ranges, strict=True))
+    by_kind = dict(zip((_FIRST_COMMIT, _FIRST_CHANGE, _SECOND_COMMIT, _SECOND_CHANGE), ranges, strict=True))
     for at, (_, a, b) in enumerate(_READINGS):
         within = _in_both(encoded.dictionary, by_kind[a], by_kind[b])
         for name, wanted in zip(_COUNTED, (a, b, a | b), strict=True):
@@ -113,11 +113,11 @@ def _in_both(lsns: pa.BinaryArray, lsn_range: LsnRange, other: LsnRange) -> Bool
     return flags_of(pc.and_(pc.greater_equal(lsns, max(firsts)), pc.less_equal(lsns, min(lasts))))
 
 
-def found(counts: pa.Table) -> Positions:
+def in_common(counts: pa.Table) -> Positions:
     """What the positions of two feeds have in common, over the part of the log that both have."""
     row = {name: sum(column(counts, name).to_pylist()) for name in COUNTS.names}
     readings = [
-        reading._replace(equal=row[f"both {at}"], positions=min(row[f"one {at}"], row[f"other {at}"]))
+        reading._replace(equal=row[f"both {at}"], positions=min(row[f"first {at}"], row[f"second {at}"]))
         for at, (reading, *_) in enumerate(_READINGS)
     ]
     best = max(readings, key=lambda reading: reading.equal / max(reading.positions, 1))

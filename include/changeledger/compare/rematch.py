@@ -38,10 +38,10 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import INSTANT, Indices, batch_of, taken
 from changeledger.kernels.images import differs
 
-FOUND: Final = "found"
+MISMATCHES: Final = "mismatches"
 
 # What is wrong, as the rematch leaves it. `numbers`: of the columns that differ, -1 for the operation.
-FOUND_COLUMNS: Final = pa.schema(
+MISMATCH_COLUMNS: Final = pa.schema(
     [
         ("verdict", pa.string()),
         ("commit_lsn", pa.binary()),
@@ -53,7 +53,7 @@ FOUND_COLUMNS: Final = pa.schema(
         ("other_change_id", pa.string()),
     ]
 )
-OUTPUTS: Final = {COUNTS: counts.SCHEMA, FOUND: FOUND_COLUMNS}
+OUTPUTS: Final = {COUNTS: counts.SCHEMA, MISMATCHES: MISMATCH_COLUMNS}
 
 UNKNOWN: Final = pa.schema([("columns", pa.list_(pa.bool_()))])
 
@@ -82,14 +82,14 @@ class Rematch:
         effects = of_table(tables[FAULTS], self.columns)
         pairs = self._by_content(effects)
         met = pairs.only(pairs.is_both)
-        alone = ~pairs.is_both
-        rest = _by_place(effects, np.sort(pairs.some[alone]))
-        judgement = judged(effects, rest)
-        nowhere, codes = pa.nulls(len(rest.other), pa.binary()), (judgement.verdict, judgement.reason)
-        parts = [self._met(effects, met), self._outcome(effects, rest, judgement, codes, nowhere)]
+        is_single = ~pairs.is_both
+        single = _by_place(effects, np.sort(pairs.some[is_single]))
+        judgement = judged(effects, single)
+        nowhere, codes = pa.nulls(len(single.other), pa.binary()), (judgement.verdict, judgement.reason)
+        parts = [self._met(effects, met), self._outcome(effects, single, judgement, codes, nowhere)]
         totals = counts.added([table for table, _ in parts])
         findings = pa.concat_tables([table for _, table in parts])
-        return {COUNTS: counts.table(totals), FOUND: findings}
+        return {COUNTS: counts.table(totals), MISMATCHES: findings}
 
     def _by_content(self, effects: Effects) -> Pairs:
         cells = [effects.after.numbers[:, at] for at in self.known]
@@ -124,12 +124,12 @@ class Rematch:
         codes: tuple[Codes, Codes],
         elsewhere: pa.BinaryArray,
     ) -> tuple[pa.Table, pa.Table]:
-        """Counts, and rows of `FOUND_COLUMNS`."""
+        """Counts, and rows of `MISMATCH_COLUMNS`."""
         verdict, reason = codes
         times = [taken(effects.committed_at, rows) for rows in pairs]
         time = pc.coalesce(*times)
-        alone = np.isin(verdict, [VERDICT_CODES[MISSING], VERDICT_CODES[EXTRA]])
-        stay = ~alone | self.reach.is_in_both(time)
+        is_single = np.isin(verdict, [VERDICT_CODES[MISSING], VERDICT_CODES[EXTRA]])
+        stay = ~is_single | self.reach.is_in_both(time)
         is_different = verdict == VERDICT_CODES[DIFFERS]
         columns = [
             numbers if is_one else None
@@ -148,7 +148,7 @@ class Rematch:
                 pa.array(columns, pa.list_(pa.int32())),
                 *(taken(effects.change_id, side) for side in pairs),
             ],
-            schema=FOUND_COLUMNS,
+            schema=MISMATCH_COLUMNS,
         )
         wrong = stay & np.isin(verdict, [VERDICT_CODES[fault] for fault in FAULT_VERDICTS])
         return counts.table(totals), rows.filter(pa.array(wrong))

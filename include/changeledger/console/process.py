@@ -14,14 +14,14 @@ from typing import NoReturn
 
 # Objects made before Python looks at the youngest. With its own 700 it looks at all that has been imported
 # again and again while more is imported: a fifth of an import's time.
-_MADE = 50_000
+_NEW_OBJECTS = 50_000
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _ESCAPE = "changeledger.escape"
 
 
 def collect_rarely() -> None:
     """Look for garbage rarely, in a process that ends soon: a job or a command."""
-    gc.set_threshold(_MADE, *gc.get_threshold()[1:])
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 def reach_directly() -> None:

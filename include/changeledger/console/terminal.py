@@ -102,6 +102,6 @@ def spark_log(command: str) -> Iterator[None]:
         error.add_note(f"What Spark said is in {log}")
         raise
     finally:
-        for stream, own in ours:
-            os.dup2(own, stream)
-            os.close(own)
+        for stream, saved in ours:
+            os.dup2(saved, stream)
+            os.close(saved)

@@ -113,8 +113,8 @@ class MessageScan:
 
 
 def of_window(window_id: str, messages: pa.RecordBatch) -> pa.RecordBatch:
-    own = pa.repeat(pa.scalar(window_id), len(messages))
-    return pa.RecordBatch.from_arrays([own, *messages.columns], schema=RAW)
+    window_ids = pa.repeat(pa.scalar(window_id), len(messages))
+    return pa.RecordBatch.from_arrays([window_ids, *messages.columns], schema=RAW)
 
 
 class _Reading:

@@ -67,8 +67,8 @@ class Kafka:
     """
 
     def __init__(self, conn_id: str, connection: Connection) -> None:
-        own = {str(k): v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
-        self._settings = ClientSettings.of(conn_id, own)
+        client_settings = {str(k): v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
+        self._settings = ClientSettings.of(conn_id, client_settings)
         self._complaints = Complaints()
         self._heard = self._complaints.heard(self._settings.stated)
         try:

@@ -153,7 +153,7 @@ class Schema:
 
     def _record(self, given: Any, said: Mapping[str, Any], namespace: str, depth: int) -> tuple[Node, Any]:
         full, inner = _names(given, namespace)
-        own = self._reserve(full)
+        reserved = self._reserve(full)
         fields: dict[str, Node] = {}
         plain = []
         for field_schema in given["fields"]:
@@ -164,20 +164,20 @@ class Schema:
             fields[name] = replace(of_type, default=field_schema.get("default"))
             plain.append({"name": name, "type": kind})
         node = Node("record", full, fields, properties=said)
-        self._named[full] = node, own
-        return node, {"type": "record", "name": own, "fields": plain}
+        self._named[full] = node, reserved
+        return node, {"type": "record", "name": reserved, "fields": plain}
 
     def _named_leaf(self, given: Any, said: Mapping[str, Any], namespace: str) -> tuple[Node, Any]:
         full, _ = _names(given, namespace)
-        own, kind = self._reserve(full), str(given["type"])
+        reserved, kind = self._reserve(full), str(given["type"])
         node = Node(kind, full, properties=said)
-        self._named[full] = node, own
+        self._named[full] = node, reserved
         if kind == "fixed":
-            return node, {"type": kind, "name": own, "size": int(given["size"])}
+            return node, {"type": kind, "name": reserved, "size": int(given["size"])}
         symbols = [str(symbol) for symbol in given["symbols"]]
         if not all(map(_SYMBOL.match, symbols)):
             raise UnusableSchema(f"{full} has symbols that are no names")
-        return node, {"type": kind, "name": own, "symbols": symbols}
+        return node, {"type": kind, "name": reserved, "symbols": symbols}
 
     def _reserve(self, full: str) -> str:
         if full in self._named:
@@ -188,7 +188,7 @@ class Schema:
     def _union(self, given: list[Any], namespace: str, depth: int) -> tuple[Node, Any]:
         read = [self._read(branch_schema, namespace, depth + 1) for branch_schema in given]
         branches = [node for node, _ in read if node.kind != "null"]
-        plain = [own for _, own in read]
+        plain = [schema for _, schema in read]
         if not branches:
             return Node("null"), plain
         nullable = len(branches) < len(read)

@@ -21,7 +21,7 @@ from changeledger.kernels.rows import unchanged
 from changeledger.model.contract import Column
 from changeledger.model.sql_type import SqlType
 
-Made = Callable[[pa.Array], pa.Array]
+Conversion = Callable[[pa.Array], pa.Array]
 
 _POINT_IN_TIME = (
     r"^(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<clock>[0-9]{2}:[0-9]{2})(?P<second>:[0-9]{2})?"
@@ -39,8 +39,8 @@ class Form(NamedTuple):
     would see; None if equal values always look alike. Both keep NULL.
     """
 
-    value: Made | None = None
-    text: Made | None = None
+    value: Conversion | None = None
+    text: Conversion | None = None
 
 
 def form_of(column: Column, other: Column) -> Form:

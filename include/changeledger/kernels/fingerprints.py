@@ -85,19 +85,19 @@ def of_bytes(h: Hashes, data: Bytes, starts: Indices, lengths: Indices) -> Hashe
         acc[:, long] = _stripes(h[:, long], data, starts[long], lengths[long] // _STRIPE)
     acc += lengths.astype(np.uint64)
     at = starts + (lengths // _STRIPE) * _STRIPE
-    left = lengths % _STRIPE
+    tails = lengths % _STRIPE
     for number in range(_STRIPE // _WORD - 1):
-        rows = np.flatnonzero(left >= (number + 1) * _WORD)
+        rows = np.flatnonzero(tails >= (number + 1) * _WORD)
         if not len(rows):
             break
         acc[:, rows] = _with_word(acc[:, rows], words[at[rows] + number * _WORD])
-    at = at + (left // _WORD) * _WORD
-    rows = np.flatnonzero(left & 4)
+    at = at + (tails // _WORD) * _WORD
+    rows = np.flatnonzero(tails & 4)
     if len(rows):
         acc[:, rows] = _with_half(acc[:, rows], halves[at[rows]].astype(np.uint64))
-    at = at + (left & 4)
+    at = at + (tails & 4)
     for number in range(3):
-        rows = np.flatnonzero((left & 3) > number)
+        rows = np.flatnonzero((tails & 3) > number)
         if not len(rows):
             break
         acc[:, rows] = _with_byte(acc[:, rows], data[at[rows] + number].astype(np.uint64))
@@ -124,8 +124,8 @@ def _stripes(seed: Hashes, data: Bytes, starts: Indices, counts: Indices) -> Has
         some = lanes[:, :, :rows] + some
         lanes[:, :, :rows] = _rotated(some, 31) * _P1
     for row in range(active[together] if together < len(active) else 0):
-        left = data[starts[row] + together * _STRIPE : starts[row] + counts[row] * _STRIPE]
-        lanes[:, :, row] = _stripes_of_one(lanes[:, :, row], left)
+        stripes = data[starts[row] + together * _STRIPE : starts[row] + counts[row] * _STRIPE]
+        lanes[:, :, row] = _stripes_of_one(lanes[:, :, row], stripes)
     acc = np.zeros_like(seed)
     for lane, bits in enumerate((1, 7, 12, 18)):
         acc += _rotated(lanes[:, lane], bits)

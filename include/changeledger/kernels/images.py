@@ -168,15 +168,15 @@ def fitted(image: Image, written: Contract, contract: Contract) -> Image:
     cells: list[pa.Array] = []
     states = np.zeros((rows, len(contract.columns)), np.uint8)
     for at, column in enumerate(contract.columns):
-        kind, own = arrow_type(column.spark_type), indices.get(column.name.lower())
-        if own is None:
+        kind, at_source = arrow_type(column.spark_type), indices.get(column.name.lower())
+        if at_source is None:
             cells.append(pa.nulls(rows, kind))
             states[:, at] = NOT_CAPTURED
             continue
-        cell = image.cells[own]
+        cell = image.cells[at_source]
         cells.append(cell if cell.type == kind else pc.cast(cell, kind))
         if image.states is not None:
-            states[:, at] = image.states[:, own]
+            states[:, at] = image.states[:, at_source]
     return Image(image.present, cells, states if states.any() else None)
 
 

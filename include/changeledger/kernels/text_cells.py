@@ -93,11 +93,11 @@ def _floats(sql: SqlType, read: Reader) -> FromTexts:
         fits = pc.match_substring_regex(texts, _FLOAT)
         values = pc.cast(pc.if_else(fits, texts, nothing), kind)
         is_usual = valid(values) & np.isfinite(numbers(values)) & ~float_digits.doubtful(texts, values)
-        left = valid(texts) & ~is_usual
-        if not left.any():
+        is_unusual = valid(texts) & ~is_usual
+        if not is_unusual.any():
             return Cells(values)
-        others = alone(pc.if_else(pa.array(left), texts, nothing))
-        return Cells(pc.if_else(pa.array(left), others.values, values), others.unfit)
+        others = alone(pc.if_else(pa.array(is_unusual), texts, nothing))
+        return Cells(pc.if_else(pa.array(is_unusual), others.values, values), others.unfit)
 
     return convert
 

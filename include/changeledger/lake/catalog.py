@@ -67,7 +67,7 @@ def _with_snapshot(members: tuple[tuple[str, str], ...], table: str, snapshot: i
     return loaded
 
 
-def found(table: str) -> Table | None:
+def find(table: str) -> Table | None:
     """The table, None if it is not there."""
     try:
         return load(table)
@@ -78,7 +78,7 @@ def found(table: str) -> Table | None:
 def look(tables: Iterable[str]) -> dict[str, Table]:
     """Those of the tables that are there, as they are now; some are asked for at once."""
     names = list(tables)
-    looked = zip(names, parallel_map(found, names), strict=True)
+    looked = zip(names, parallel_map(find, names), strict=True)
     return {name: table for name, table in looked if table is not None}
 
 

@@ -84,8 +84,8 @@ class Writing:
         columns = schema_to_pyarrow(self.metadata.schema(), include_field_ids=False)
         return [
             file
-            for key, own in self._partitions(by_key(table_of(by_name(rows), columns)))
-            for file in write_file(self.io, self.metadata, iter([self._task(key, own)]))
+            for key, rows_of_key in self._partitions(by_key(table_of(by_name(rows), columns)))
+            for file in write_file(self.io, self.metadata, iter([self._task(key, rows_of_key)]))
         ]
 
     def _task(self, key: PartitionKey | None, rows: pa.Table) -> WriteTask:
@@ -102,8 +102,8 @@ class Writing:
         values = pa.table([*map(partial(self._values, rows), fields), np.arange(len(rows))], [*names, "row"])
         grouped = values.group_by(names, use_threads=False).aggregate([("row", "list")])
         for at, partition in enumerate(grouped.select(names).to_pylist()):
-            own = grouped.column("row_list")[at].values
-            yield self._key(partition.values()), rows if len(own) == len(rows) else rows.take(own)
+            places = grouped.column("row_list")[at].values
+            yield self._key(partition.values()), rows if len(places) == len(rows) else rows.take(places)
 
     def _key(self, values: Iterable[Any]) -> PartitionKey:
         spec = self.metadata.spec()

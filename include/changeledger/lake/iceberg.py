@@ -63,8 +63,9 @@ def has_columns(table: Table, columns: Columns) -> bool:
 
     Spark, which reads their types, has to be started before.
     """
-    own, wanted = _schema(table), schema_of(tuple(columns))
-    return not any(_different(own, wanted)) and not any(is_new for _, _, is_new in _different(wanted, own))
+    stored, wanted = _schema(table), schema_of(tuple(columns))
+    has_more = any(is_new for _, _, is_new in _different(wanted, stored))
+    return not has_more and not any(_different(stored, wanted))
 
 
 def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:

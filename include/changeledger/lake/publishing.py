@@ -155,7 +155,7 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
 def pointer_of(session: Callable[[], SparkSession], feed: str) -> Table:
     """The feed's table of releases. The first call makes it by Spark: a run asks for it before it commits."""
     name = FeedTables.of(feed).releases
-    pointer = catalog.found(name)
+    pointer = catalog.find(name)
     if pointer is None:
         iceberg.create(session(), name, RELEASE_COLUMNS)
         pointer = catalog.load(name)

@@ -31,7 +31,7 @@ def heads_in(tables: Tables, ref: str) -> dict[str, int]:
 
 def snapshot_of(table: str, ref: str = MAIN) -> int | None:
     """The snapshot that a branch or tag of the table names; None if there is no such ref, or table."""
-    iceberg_table = catalog.found(table)
+    iceberg_table = catalog.find(table)
     return None if iceberg_table is None else head(iceberg_table, ref)
 
 

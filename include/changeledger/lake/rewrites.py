@@ -52,11 +52,11 @@ class Rewrite(NamedTuple):
         schema = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
         writing = Writing.into(self.table)
         small, large = self._parted()
-        asked = [Asked(self._left(workers, schema, small), writing, schema=FILES)] if small else []
+        asked = [Asked(self._kept_rows(workers, schema, small), writing, schema=FILES)] if small else []
         for task in large:
-            left = self._left(workers, schema, [task])
-            asked.append(Asked(left.through(counted, COUNT)))
-            asked.append(Asked(left, Rewriting(writing, task.file.record_count), schema=FILES))
+            kept_rows = self._kept_rows(workers, schema, [task])
+            asked.append(Asked(kept_rows.through(counted, COUNT)))
+            asked.append(Asked(kept_rows, Rewriting(writing, task.file.record_count), schema=FILES))
         return asked
 
     def _parted(self) -> tuple[list[FileScanTask], list[FileScanTask]]:
@@ -68,7 +68,7 @@ class Rewrite(NamedTuple):
             return [], [*self.files]
         return small, [task for task in self.files if task.file.record_count >= _SMALL_ROWS]
 
-    def _left(self, workers: Workers, schema: pa.Schema, files: Sequence[FileScanTask]) -> SparkRows:
+    def _kept_rows(self, workers: Workers, schema: pa.Schema, files: Sequence[FileScanTask]) -> SparkRows:
         table = self.table
         scan = Scan(alone(table), store_of(table), table.schema(), AlwaysTrue(), schema, tuple(files))
         return reduce(lambda rows, kernel: rows.through(kernel, schema), self.stays, workers.read(scan))

@@ -133,7 +133,7 @@ def _unknown(feed: str) -> tuple[str, str]:
 
 
 def _look(release: ReleaseRow, table: str) -> TableReleases:
-    known = catalog.found(table)
+    known = catalog.find(table)
     if known is None:
         return TableReleases(is_there=False, newest=None, snapshot=None, is_behind=False)
     named = {name: ref.snapshot_id for name, ref in known.metadata.refs.items()}

@@ -73,13 +73,13 @@ def apply(changes: Sequence[TableChange]) -> None:
     asked: list[list[Asked]] = []
     for change, table, rewrite in zip(changes, tables, rewrites, strict=True):
         new = as_spark(chosen(change.new, [name for name, _ in change.columns]))
-        own = [Asked(new, Writing.into(table), schema=FILES)]
-        asked.append([*own, *(rewrite.asked(workers) if rewrite else ())])
-    answers = iter(workers.answers([ask for own in asked for ask in own]))
+        asks = [Asked(new, Writing.into(table), schema=FILES)]
+        asked.append([*asks, *(rewrite.asked(workers) if rewrite else ())])
+    answers = iter(workers.answers([ask for asks in asked for ask in asks]))
     commits = []
-    for change, table, rewrite, own in zip(changes, tables, rewrites, asked, strict=True):
-        written, *left = [next(answers) for _ in own]
-        new_files, old = rewrite.changed(left) if rewrite else ([], [])
+    for change, table, rewrite, asks in zip(changes, tables, rewrites, asked, strict=True):
+        written, *of_rewrite = [next(answers) for _ in asks]
+        new_files, old = rewrite.changed(of_rewrite) if rewrite else ([], [])
         files = [*files_in(written), *new_files]
         if files or old:
             commits.append(partial(commit, table, change.branch, files, old))

@@ -123,10 +123,10 @@ def _holds(wide: str, narrow: str) -> bool:
         return narrow in {"smallint", "int"}
     if wide == "timestamp_ntz":
         return narrow == "date"
-    kind, own = SqlType.parse(wide), SqlType.parse(narrow) if narrow.startswith("decimal") else None
-    scale = (own.scale or 0) if own else 0
-    digits = (own.length or 0) - scale if own else _DIGITS.get(narrow)
-    is_other = own is None or (kind.length, kind.scale or 0) != (own.length, scale)
+    kind, decimal = SqlType.parse(wide), SqlType.parse(narrow) if narrow.startswith("decimal") else None
+    scale = (decimal.scale or 0) if decimal else 0
+    digits = (decimal.length or 0) - scale if decimal else _DIGITS.get(narrow)
+    is_other = decimal is None or (kind.length, kind.scale or 0) != (decimal.length, scale)
     return (
         digits is not None
         and is_other

@@ -45,25 +45,25 @@ def database_meant(
     so_far = {name for name in known if name is not None}
     if len(so_far) == 1:
         return so_far.pop()
-    own = {name: count for name, count in written.items() if same_database(name, feeds)} or written
+    candidates = {name: count for name, count in written.items() if same_database(name, feeds)} or written
     counts: Counter[str] = Counter()
-    for name, count in own.items():
+    for name, count in candidates.items():
         counts[name.lower()] += count
     ((most, count),) = counts.most_common(1) or [("", 0)]
     # A few damaged messages say nothing of the others.
     is_certain = count and count >= _NEARLY_ALL * counts.total()
-    return min(name for name in own if name.lower() == most) if is_certain else None
+    return min(name for name in candidates if name.lower() == most) if is_certain else None
 
 
 def same_database(name: str, other: str | None) -> bool:
     return other is not None and name.lower() == other.lower()
 
 
-def not_of_database(name: str, own: str | None) -> str:
-    """Why records of the database `name` are refused, and what to do. `own`: the feed's."""
-    others = "the feed's tables have messages of others" if own is None else f"the feed reads {own}"
+def not_of_database(name: str, meant: str | None) -> str:
+    """Why records of the database `name` are refused, and what to do. `meant`: the feed's."""
+    others = "the feed's tables have messages of others" if meant is None else f"the feed reads {meant}"
     return (
-        f"the database is {name}, and {others}: give each database a feed of its own, and state in its "
+        f"the database is {name}, and {others}: give each database a feed of its meant, and state in its "
         "`source:` the `database_name:` that messages have, or `topics:` of that database alone"
     )
 
@@ -76,16 +76,16 @@ def several_alike(table: str, names: Iterable[str]) -> ConfigError:
     )
 
 
-def not_meant(name: str, table: str, own: str | None) -> str:
-    """Why records of the table `name` are refused, and what to do. `own`: the name that is `table`."""
-    if own is None:
+def not_meant(name: str, table: str, meant_name: str | None) -> str:
+    """Why records of the table `name` are refused, and what to do. `meant_name`: the name that is `table`."""
+    if meant_name is None:
         return (
             f"{shown([name])}: several tables of the source have names that differ in case only, and none is "
             f"written as the feed writes it, {table}. Write the name as the source does. {_ANOTHER}"
         )
     return (
-        f"{shown([name])} is not {shown([own])}, which the feed reads as {table}: the names differ in case "
-        f"only. {_ANOTHER}. If {shown([own])} was renamed, write its new name in the feed"
+        f"{shown([name])} is not {shown([meant_name])}, which the feed reads as {table}: the names differ in "
+        f"case only. {_ANOTHER}. If {shown([meant_name])} was renamed, write its new name in the feed"
     )
 
 

@@ -59,14 +59,16 @@ class JobLines:
     def of(self, printed: Iterable[str]) -> Iterator[tuple[int, str]]:
         within = False
         for line in map(str.rstrip, printed):
-            own = _LINE.match(line)
-            level, text = (logging.getLevelNamesMapping()[own[1]], own[2]) if own else (logging.INFO, line)
+            entry = _LINE.match(line)
+            level, text = (
+                (logging.getLevelNamesMapping()[entry[1]], entry[2]) if entry else (logging.INFO, line)
+            )
             begins = level >= logging.ERROR or line == _TRACEBACK
-            if own or begins:
+            if entry or begins:
                 # The job went on.
                 yield from self.kept()
             # An error goes on in lines that begin with blanks, a traceback until the next line of ours.
-            goes_on = within and not own and (line[:1].isspace() or self.error[0] == _TRACEBACK)
+            goes_on = within and not entry and (line[:1].isspace() or self.error[0] == _TRACEBACK)
             within = begins or goes_on
             if within:
                 self.error.append(text)

@@ -80,10 +80,10 @@ def rebuilt(
     """
     changes, opened = tables[CHANGES], tables[OPENED]
     keys = column(tables[AGAIN], "key").flatten()
-    own = changes.filter(pa.array(order.are_among(keys_of(changes).flatten(), keys)))
+    of_keys = changes.filter(pa.array(order.are_among(keys_of(changes).flatten(), keys)))
     cells = [column(opened, c.name) for c in contract.key]
     seeds = opened.filter(pa.array(order.are_among(cells, keys)))
-    return history.rebuilt(own, seeds, truncates, contract, window_id)._asdict()
+    return history.rebuilt(of_keys, seeds, truncates, contract, window_id)._asdict()
 
 
 def current(opened: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:

@@ -43,7 +43,7 @@ ROW_WAS_THERE: Final = "row_was_there"
 
 BREAKS = table_schema(change.BREAK_COLUMNS)
 _KINDS = pa.array([None, CELLS_DIFFER, ROW_WAS_GONE, ROW_WAS_THERE, ORDER_UNKNOWN], pa.string())
-_NONE, _DIFFER, _GONE, _THERE, _UNSURE = range(5)
+_NONE, _DIFFER, _GONE, _PRESENT, _UNSURE = range(5)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def judged(images: Images, contract: Contract) -> Chain:
     kinds = np.zeros(len(sequence), np.uint8)
     kinds[rows[is_broken]] = _DIFFER
     kinds[goes_on & was_gone] = _GONE
-    kinds[begins & was_there] = _THERE
+    kinds[begins & was_there] = _PRESENT
     kinds[sequence.is_unsure] = _UNSURE
     kinds[effects.origin[at] == SEED] = _NONE
     return Chain(kinds, rows[is_broken], differing[is_broken])
@@ -160,6 +160,6 @@ def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> 
 def first_found(runs: Mapping[tuple[str, str], str], breaks: pa.RecordBatch) -> pa.RecordBatch:
     """The breaks, each with the run that found it first. `runs`: by key, as JSON, and change."""
     places = zip(breaks.column("key").to_pylist(), breaks.column("change_id").to_pylist(), strict=True)
-    own = breaks.column("window_id").to_pylist()
-    first = [runs.get(place, run) for place, run in zip(places, own, strict=True)]
+    own_runs = breaks.column("window_id").to_pylist()
+    first = [runs.get(place, run) for place, run in zip(places, own_runs, strict=True)]
     return with_column(breaks, "window_id", pa.array(first, pa.string()))

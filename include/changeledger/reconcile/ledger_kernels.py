@@ -37,11 +37,11 @@ NEW: Final = "new"
 NEAR: Final = "near"
 # Its outputs: rows for the ledger; records that became no change of it; published rows that go.
 CHANGES: Final = "changes"
-LEFT: Final = "left"
+OTHERS: Final = "others"
 REPLACED: Final = "replaced"
 
 # What is said of a record that is no row of the ledger, and the record as it came.
-LEFT_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
+OTHER_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
 REPLACED_COLUMNS: Final = table_schema(
     [
         pair
@@ -72,7 +72,7 @@ def _by(name: str, rows: pa.RecordBatch) -> Hashes:
 
 
 def outputs(contract: Contract) -> dict[str, pa.Schema]:
-    return {CHANGES: ledger_schema(contract), LEFT: LEFT_COLUMNS, REPLACED: REPLACED_COLUMNS}
+    return {CHANGES: ledger_schema(contract), OTHERS: OTHER_COLUMNS, REPLACED: REPLACED_COLUMNS}
 
 
 def join_pairs(tables: Mapping[str, pa.Table], plan: TablePlan) -> Mapping[str, pa.Table]:
@@ -99,20 +99,20 @@ class ResolveChanges:
         in_ledger = is_change
         if self.of_pairs:
             in_ledger = pc.or_(is_change, pc.equal(disposition, change.PAIRED))
-        others = left(decoded.filter(pc.invert(in_ledger)), self.contract.table, self.window_id)
+        others = others_of(decoded.filter(pc.invert(in_ledger)), self.contract.table, self.window_id)
         # NULL where nothing says it: how a repetition came.
-        repeats = table_of(by_name(resolved.duplicates), LEFT_COLUMNS)
+        repeats = table_of(by_name(resolved.duplicates), OTHER_COLUMNS)
         return {
             CHANGES: resolved.changes,
-            LEFT: pa.concat_tables([pa.Table.from_batches([others]), repeats]),
+            OTHERS: pa.concat_tables([pa.Table.from_batches([others]), repeats]),
             REPLACED: resolved.replaced.select(REPLACED_COLUMNS.names),
         }
 
 
-def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
-    """`LEFT_COLUMNS` of records that became no change."""
+def others_of(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
+    """`OTHER_COLUMNS` of records that became no change."""
     # NULL where nothing says it: where a record of no table stands.
-    return batch_of({**by_name(decoded), "window_id": window_id, "table": table}, LEFT_COLUMNS)
+    return batch_of({**by_name(decoded), "window_id": window_id, "table": table}, OTHER_COLUMNS)
 
 
 def not_chosen(rows: pa.RecordBatch, tables: Sequence[str]) -> pa.RecordBatch:

@@ -95,8 +95,8 @@ def ids(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 def as_places(rows: pa.RecordBatch, contract: Contract, sort_key: bytes) -> pa.RecordBatch:
     """The `key` of rows of a history, each with that sort key."""
-    own = row_type(contract.key)
+    key_fields = row_type(contract.key)
     cells = [rows.column(c.name) for c in contract.key]
-    key = pa.StructArray.from_arrays(cells, fields=list(own))
+    key = pa.StructArray.from_arrays(cells, fields=list(key_fields))
     columns = [key, pa.repeat(pa.scalar(sort_key, pa.binary()), len(key))]
     return pa.RecordBatch.from_arrays(columns, names=["key", "sort_key"])

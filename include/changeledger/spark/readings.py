@@ -47,7 +47,7 @@ class OfSpark(Origin):
 
 
 @dataclass(frozen=True, eq=False)
-class Made(Origin):
+class KernelOutput(Origin):
     """What kernels of buckets have made: the rows of one part of packed ones, the table's and the output's.
 
     How many rows each table has is not known. `rows` are those of all tables, so they count once for an

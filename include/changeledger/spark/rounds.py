@@ -85,19 +85,19 @@ class Rounds(Generic[Asked]):
 
     def ask(self, asked: Asked) -> Any:
         """The answer, together with those of the other threads of `each`; alone where this is none."""
-        own: tuple[_Round[Asked], int] | None = getattr(self._of_thread, "round", None)
-        return self._answer([asked])[0] if own is None else own[0].ask(own[1], asked)
+        current: tuple[_Round[Asked], int] | None = getattr(self._of_thread, "round", None)
+        return self._answer([asked])[0] if current is None else current[0].ask(current[1], asked)
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`work` on each item, such as a table. The first error is raised when all have ended."""
         todo = list(items)
         if len(todo) < 2 or getattr(self._of_thread, "round", None) is not None:
             return [work(element) for element in todo]
-        own = _Round(self._answer, len(todo))
+        new_round = _Round(self._answer, len(todo))
 
         def member(at: int) -> Result:
-            self._of_thread.round = own, at
-            return own.work(at, work, todo[at])
+            self._of_thread.round = new_round, at
+            return new_round.work(at, work, todo[at])
 
         with ThreadPoolExecutor(len(todo)) as pool:
             return list(pool.map(member, range(len(todo))))

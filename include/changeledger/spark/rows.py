@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
 from changeledger.spark import sinks, tasks
-from changeledger.spark.readings import Given, Made, OfSpark, Origin, Read, in_tasks
+from changeledger.spark.readings import Given, KernelOutput, OfSpark, Origin, Read, in_tasks
 from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
 from changeledger.spark.tasks import BUCKET, InParts
@@ -218,7 +218,7 @@ class Workers:
         packed = self.kept(of_buckets.mapInArrow(partial(tasks.in_buckets, kernels), _PACKED))
         return [
             {
-                name: SparkRows(self, schema, (_Flow(Made(size, packed, number, name)),))
+                name: SparkRows(self, schema, (_Flow(KernelOutput(size, packed, number, name)),))
                 for name, schema in request.outputs.items()
             }
             for number, request in enumerate(asked)
@@ -242,7 +242,7 @@ class Workers:
             dataframes.append(numbers.mapInArrow(reading, kinds))
         kernel_outputs: dict[int, tuple[DataFrame, dict[str, tasks.Tree]]] = {}
         for origin, of in trees.items():
-            if isinstance(origin, Made):
+            if isinstance(origin, KernelOutput):
                 kernel_outputs.setdefault(id(origin.packed), (origin.packed, {}))[1][origin.part] = of
             elif isinstance(origin, OfSpark):
                 reading = partial(tasks.read_rows, origin.schema, of)

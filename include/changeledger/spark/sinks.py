@@ -133,14 +133,14 @@ class Gathered:
 
     rows: int
     _waiting: list[pa.RecordBatch] = field(default_factory=list)
-    _there: int = 0
+    _waiting_rows: int = 0
     _size: int = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterable[pa.Table]:
         self._waiting.append(batch)
-        self._there, self._size = self._there + batch.num_rows, self._size + batch.nbytes
-        return self.rest() if self._there >= self.rows or self._size >= _MOST_BYTES else ()
+        self._waiting_rows, self._size = self._waiting_rows + batch.num_rows, self._size + batch.nbytes
+        return self.rest() if self._waiting_rows >= self.rows or self._size >= _MOST_BYTES else ()
 
     def rest(self) -> Iterable[pa.Table]:
-        waiting, self._waiting, self._there, self._size = self._waiting, [], 0, 0
+        waiting, self._waiting, self._waiting_rows, self._size = self._waiting, [], 0, 0
         return [pa.Table.from_batches(waiting)] if waiting else ()

@@ -115,8 +115,8 @@ def _raw_messages(ctx: StageContext) -> Rows:
     """`arrow.MESSAGE` of the window's messages, and of those that earlier windows have left to wait."""
     new = scans.scanned(ctx.workers, ctx.lake.raw, scans.of_window(ctx.id), MESSAGE)
     others = (input_records.asked_again(ctx, ctx.lake.raw), input_records.waiting(ctx))
-    more = [rows.select(*MESSAGE.names) for rows in others if rows is not None]
-    return together([new, *(_of_spark(ctx, rows, MESSAGE) for rows in more)])
+    again = [rows.select(*MESSAGE.names) for rows in others if rows is not None]
+    return together([new, *(_of_spark(ctx, rows, MESSAGE) for rows in again)])
 
 
 def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
@@ -155,8 +155,8 @@ class _Normalized(NamedTuple):
 def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     """The input's rows as they are to be written; what they take the place of is gone from the branch."""
     if table_input.table is None or table_input.contract is None:
-        left = partial(ledger_kernels.left, table=table_input.table, window_id=ctx.id)
-        rows = table_input.decoded.through(left, ledger_kernels.LEFT_COLUMNS)
+        of_records = partial(ledger_kernels.others_of, table=table_input.table, window_id=ctx.id)
+        rows = table_input.decoded.through(of_records, ledger_kernels.OTHER_COLUMNS)
         return _Normalized(None, other_records.of_no_table(rows))
     contract, names = table_input.contract, ctx.names[table_input.table]
     decoded: Rows = table_input.decoded
@@ -173,7 +173,7 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     resolved = bucketed(parts, kernel, ledger_kernels.outputs(contract))
     # What stands at the positions of the window's changes is published already, or half of it.
     asked = [] if main is None else [resolved[ledger_kernels.REPLACED]]
-    others, collected = other_records.counted(resolved[ledger_kernels.LEFT], asked)
+    others, collected = other_records.counted(resolved[ledger_kernels.OTHERS], asked)
     for replaced in collected:
         if len(replaced):
             gone = ctx.workers.given(replaced).frame

@@ -77,14 +77,14 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         }
 
     table = ctx.lake.dispositions
-    left = scans.rows_of_run(table, at[table], ctx.id, ("disposition", "reason"))
+    dispositions = scans.rows_of_run(table, at[table], ctx.id, ("disposition", "reason"))
     tolerated = [
         a for a in ctx.control.audits.of_window(ctx.feed.feed, ctx.window.id) if a.detail["tolerated"]
     ]
     return {
         "tables": {table: count(table) for table in ctx.contracts()},
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
-        "dispositions": [list(row) for row in scans.grouped(left, "disposition", "reason")],
+        "dispositions": [list(row) for row in scans.grouped(dispositions, "disposition", "reason")],
         "records": _records(ctx),
         "in_quarantine": scans.count(ctx.lake.quarantine, at[ctx.lake.quarantine]),
         "committed": lateness.committed(times),

@@ -154,10 +154,12 @@ def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
     contracts: dict[str, Contract] = {}
     for table in tables:
         dropped = table.contract.dropped
-        own = tuple(c for c in table.contract.columns if c.name not in dropped)
-        known = contracts.setdefault(table.in_source, table.contract.model_copy(update={"columns": own}))
+        kept_columns = tuple(c for c in table.contract.columns if c.name not in dropped)
+        known = contracts.setdefault(
+            table.in_source, table.contract.model_copy(update={"columns": kept_columns})
+        )
         names = {c.name.lower() for c in known.columns}
-        more = tuple(c for c in own if c.name.lower() not in names)
+        more = tuple(c for c in kept_columns if c.name.lower() not in names)
         contracts[table.in_source] = known.model_copy(update={"columns": (*known.columns, *more)})
     return contracts
 

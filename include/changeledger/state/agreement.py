@@ -107,7 +107,7 @@ def comparison_of(control: ControlStore, id: str, feeds: Collection[str]) -> Com
 
 def findings(comparison_id: str, verdict: str = "") -> list[dict[str, Any]]:
     """Rows of `compare.findings.FINDING_COLUMNS` of one comparison, in the order of the log."""
-    table = catalog.found(FINDINGS)
+    table = catalog.find(FINDINGS)
     if table is None:
         return []
     where = is_equal("comparison_id", comparison_id)

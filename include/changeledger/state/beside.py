@@ -61,13 +61,13 @@ class Beside:
 
 
 def beside(
-    control: ControlStore, own: RowLife, others: Sequence[str], moment: datetime | None = None
+    control: ControlStore, reference: RowLife, others: Sequence[str], moment: datetime | None = None
 ) -> Beside:
     """`others`: feeds of the same database; those that lack the table are left out with a reason."""
-    lives, problems = {own.place.feed: own}, {}
+    lives, problems = {reference.place.feed: reference}, {}
     for feed in others:
         try:
-            lives[feed] = life(placed(control, feed, own.place.table), own.key)
+            lives[feed] = life(placed(control, feed, reference.place.table), reference.key)
         except ConfigError as error:
             problems[feed] = error.message
     states = {feed: row_life.at(moment) for feed, row_life in lives.items()}
@@ -78,8 +78,8 @@ def beside(
         for c in reversed(row_life.place.contract.columns)
     }
     columns = [_column(lives, states, behind, name) for name in dict.fromkeys(
-        [*own.place.contract.names, *(n for low, n in names.items()
-                                      if low not in {c.lower() for c in own.place.contract.names})]
+        [*reference.place.contract.names, *(n for low, n in names.items()
+                                      if low not in {c.lower() for c in reference.place.contract.names})]
     )]  # fmt: skip
     return Beside(lives, states, columns, problems, behind)
 

@@ -46,7 +46,7 @@ def warnings(feed: Feed) -> dict[str, int]:
 
 def columns(table: str, *names: str, most: int | None = None) -> pa.Table:
     """Columns of a published table, of at most so many rows; no rows if it is not there."""
-    published = catalog.found(table)
+    published = catalog.find(table)
     if published is None:
         kinds = {"since": pa.timestamp("us", "UTC"), "flags": pa.list_(pa.string())}
         return pa.schema([(name, kinds.get(name, pa.string())) for name in names]).empty_table()

@@ -47,7 +47,7 @@ class Place:
 
     def ledger(self) -> Table:
         """Raises ConfigError if nothing is published of it."""
-        table = catalog.found(TableNames.of(self.feed, self.table).changes)
+        table = catalog.find(TableNames.of(self.feed, self.table).changes)
         if table is None:
             raise ConfigError(
                 f"{self.feed} has published nothing of {self.table}", f"see `changeledger status {self.feed}`"

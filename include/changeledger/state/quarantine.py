@@ -83,7 +83,7 @@ def records(feed: Feed, chosen: Chosen, count: int) -> list[dict[str, Any]]:
 
     Files of other records are passed over; reading ends with the last one that is wanted.
     """
-    table = catalog.found(feed.lake.quarantine)
+    table = catalog.find(feed.lake.quarantine)
     if table is None:
         return []
     rows = table.scan(chosen.condition, limit=count).to_arrow()

@@ -37,7 +37,7 @@ class Hits:
 
 def search(place: Place, text: str, seconds: float = SECONDS) -> Hits:
     """The value as a whole, in each column that can hold it."""
-    table = catalog.found(TableNames.of(place.feed, place.table).history)
+    table = catalog.find(TableNames.of(place.feed, place.table).history)
     conditions = [is_equal(name, value) for name, value in _values(place, text)]
     if table is None or not conditions:
         return Hits((), 0, 0)

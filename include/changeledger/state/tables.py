@@ -89,7 +89,7 @@ def columns_of(control: ControlStore, feed: Feed, table: str) -> Columns:
     """Reads one column of the current rows."""
     contract = control.contracts.of_feed(feed.feed, [table]).get(table)
     names = feed.names.get(table)
-    published = None if names is None else catalog.found(names.current)
+    published = None if names is None else catalog.find(names.current)
     if published is None:
         return Columns(contract, {}, None)
     rows = published.scan(selected_fields=("_unknown_columns",), limit=MOST).to_arrow()

@@ -245,7 +245,7 @@ def said(span: timedelta) -> str:
     seconds = max(span.total_seconds(), 0)
     for size, unit, smaller, part in ((86_400, "day", 3_600, "hour"), (3_600, "hour", 60, "minute")):
         if seconds >= size:
-            whole, left = divmod(int(seconds), size)
-            rest = counted(left // smaller, part)
-            return f"{counted(whole, unit)} {rest}" if left // smaller else counted(whole, unit)
+            whole, seconds_over = divmod(int(seconds), size)
+            rest = counted(seconds_over // smaller, part)
+            return f"{counted(whole, unit)} {rest}" if seconds_over // smaller else counted(whole, unit)
     return f"{int(seconds // 60)} min {int(seconds % 60)} s" if seconds >= 60 else f"{seconds:.1f} s"

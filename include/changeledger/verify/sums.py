@@ -60,11 +60,11 @@ def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     sign = np.where(is_source, 1, -1)[counted]
     hashes = column(rows, "row").to_numpy()[counted]
     at = bucket[counted]
-    left = [np.zeros(BUCKETS, np.int64) for _ in range(3)]
-    np.add.at(left[0], at, sign)
-    np.bitwise_xor.at(left[1], at, hashes)
-    np.add.at(left[2], at, sign * (hashes >> 32))
-    differs = (left[0] != 0) | (left[1] != 0) | (left[2] != 0)
+    balances = [np.zeros(BUCKETS, np.int64) for _ in range(3)]
+    np.add.at(balances[0], at, sign)
+    np.bitwise_xor.at(balances[1], at, hashes)
+    np.add.at(balances[2], at, sign * (hashes >> 32))
+    differs = (balances[0] != 0) | (balances[1] != 0) | (balances[2] != 0)
     ours = np.bincount(bucket[counted & is_source], minlength=BUCKETS)
     holds = np.bincount(at, minlength=BUCKETS) > 0
     looked_at = differs.copy()

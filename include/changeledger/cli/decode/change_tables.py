@@ -95,9 +95,9 @@ def change_tables(
             others += _results(of_table, change.CONTROL, change.TABLE_NOT_IN_FEED, name)
             continue
         listed = config if contract is None else contract
-        own = None if listed is None else _own_name(listed.table, tables.values())
-        if listed is not None and table != own and _same_table(table, listed.table):
-            why = not_meant(table, listed.table, own)
+        meant_table = None if listed is None else _own_name(listed.table, tables.values())
+        if listed is not None and table != meant_table and _same_table(table, listed.table):
+            why = not_meant(table, listed.table, meant_table)
             others += _results(of_table, change.QUARANTINED, TABLES_ALIKE, why)
             continue
         by_width = sorted(of_table, key=lambda numbered: -len(numbered[1].cells))

@@ -49,8 +49,8 @@ class AnyTable(Feed):
     def table(self, name: str) -> TableConfig | None:
         schema, _, table = name.partition(".")
         # Whatever SQL Server takes for a name: no file names it, so no pattern binds it.
-        own = TableConfig.model_construct(table=name) if schema and table else None
-        return super().table(name) or own
+        unlisted = TableConfig.model_construct(table=name) if schema and table else None
+        return super().table(name) or unlisted
 
 
 def is_on_kafka(dialect: str) -> bool:

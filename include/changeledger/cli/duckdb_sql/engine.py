@@ -87,7 +87,7 @@ def connected() -> DuckDBPyConnection:
 def _show(connection: DuckDBPyConnection, query: Query, errors: list[Exception]) -> None:
     """Makes its tables visible, each as it is now. Raises ConfigError for one that is missing."""
     for number, ((schema, name), address) in enumerate(query.tables.items()):
-        table = catalog.found(address.full_name)
+        table = catalog.find(address.full_name)
         if table is None:
             tables.refuse(address.feed, address.table)
         connection.register(f"lake_{number}", dataset(table, address, errors))

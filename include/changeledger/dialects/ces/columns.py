@@ -78,13 +78,13 @@ def writer_schemas(
     everywhere = _together(columns.values(), leave_out=apart)
     result = []
     for group in _alike(in_order, columns, apart):
-        own = everywhere | _together((columns[v] for v in group), leave_out=set())
-        if not own and known is not None:
+        group_columns = everywhere | _together((columns[v] for v in group), leave_out=set())
+        if not group_columns and known is not None:
             result.append(WriterSchema(known, group))
             continue
-        of_group = next((v.key for v in group if v.key), ()) or _first_key(in_order, own.keys())
+        of_group = next((v.key for v in group if v.key), ()) or _first_key(in_order, group_columns.keys())
         key = table.key or of_group or _key_names(known)
-        result.append(WriterSchema(_contract(table.table, own.values(), key), group))
+        result.append(WriterSchema(_contract(table.table, group_columns.values(), key), group))
     return result
 
 
@@ -245,8 +245,8 @@ def contradicts(stated: SqlType, said: SqlType) -> bool:
     column in capitals, a `float` as a `real`. Types that hold the same values by the same text are one,
     whatever their sizes: a value that is too long or too fine for the stated size does not fit.
     """
-    own, other = _kind(stated), _kind(said)
-    return own != other and other not in _READ.get(own, ())
+    stated_kind, other = _kind(stated), _kind(said)
+    return stated_kind != other and other not in _READ.get(stated_kind, ())
 
 
 def _kind(sql: SqlType) -> str:

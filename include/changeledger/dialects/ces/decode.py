@@ -72,9 +72,9 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     )  # fmt: skip
     if bad:
         canonical = canonical.take(pa.array(good))
-    own = split.first_messages(raw)
-    others = foreign.named(own, others, DIALECT)
-    decoded = message_rows.decoded(own, canonical, rows[good], others, plan.contract)
+    firsts = split.first_messages(raw)
+    others = foreign.named(firsts, others, DIALECT)
+    decoded = message_rows.decoded(firsts, canonical, rows[good], others, plan.contract)
     return split.with_segments(decoded, raw, lambda row: others.get(row, Outcome(change.PAIRED)))
 
 

@@ -173,10 +173,10 @@ def discover(window_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) ->
     for table, by_name in tables_written.items():
         contract, config = contracts.get(table), feed.table(table)
         assert config is not None, "looked up above"
-        own = meant(table, None if contract is None else contract.source_table, by_name)
+        meant_table = meant(table, None if contract is None else contract.source_table, by_name)
         for name, variants in by_name.items():
-            if name != own:
-                alike = Problem(TABLES_ALIKE, not_meant(name, table, own)).outcome
+            if name != meant_table:
+                alike = Problem(TABLES_ALIKE, not_meant(name, table, meant_table)).outcome
                 missing |= {way: alike for ways in variants.values() for way in ways}
                 continue
             for schema in writer_schemas(config, variants, contract):
@@ -200,11 +200,11 @@ def _database(
     return database_meant(feed.source.database_name, feed.database, so_far, named)
 
 
-def _elsewhere(way: Way, own: str | None) -> Outcome | None:
+def _elsewhere(way: Way, database: str | None) -> Outcome | None:
     """Why messages that name another database than the feed's are refused."""
-    if way.database is None or same_database(way.database, own):
+    if way.database is None or same_database(way.database, database):
         return None
-    return Problem(DATABASE_MISMATCH, not_of_database(way.database, own)).outcome
+    return Problem(DATABASE_MISMATCH, not_of_database(way.database, database)).outcome
 
 
 def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:

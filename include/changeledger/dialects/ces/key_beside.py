@@ -24,7 +24,7 @@ def doubtful(key: Mapping[str, Text], row: Any, rows: ImageLayout) -> Any:
     """The key as a row (`ImageLayout.row`), where its texts are not those of the image; else None."""
     beside, _ = as_row(key, rows)
     texts = ((getattr(beside, field), getattr(row, field)) for field in rows.fields)
-    is_same = all(UNSET in {text, own} or text == own for text, own in texts)
+    is_same = all(UNSET in {text, in_row} or text == in_row for text, in_row in texts)
     return None if is_same else beside
 
 

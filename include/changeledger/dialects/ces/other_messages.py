@@ -19,9 +19,9 @@ from changeledger.dialects.messages.message_rows import Outcome
 def decode_other(raw: pa.RecordBatch, _feed: Feed, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     outcomes = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
-    own = split.first_messages(raw)
-    named = foreign.named(own, dict(enumerate(outcomes)), DIALECT)
-    return split.with_segments(message_rows.unchanged(own, list(named.values())), raw, named.__getitem__)
+    firsts = split.first_messages(raw)
+    named = foreign.named(firsts, dict(enumerate(outcomes)), DIALECT)
+    return split.with_segments(message_rows.unchanged(firsts, list(named.values())), raw, named.__getitem__)
 
 
 def _outcome(value: bytes | None, plan: Discovery) -> Outcome:

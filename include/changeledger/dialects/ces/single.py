@@ -73,12 +73,12 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
     operation, key = operation.upper(), dict(data.key)
     before, unknown = as_row(image_before(operation, old, key, rows), rows)
     after, others = as_row(image_after(operation, current, key, rows), rows)
-    own = before if operation == DELETE else after
+    key_image = before if operation == DELETE else after
     place = data.transaction
     return Event(
         at, operation, kind, outside.logicalid, outside.time,
         place.get("commitlsn"), place.get("sequencenumber"), place.get("committime"),
-        before, after, bool(old), bool(current), unknown or others, doubtful(key, own, rows),
+        before, after, bool(old), bool(current), unknown or others, doubtful(key, key_image, rows),
         None if data.cols is None else data.cols.encode(),
     )  # fmt: skip
 

@@ -79,13 +79,13 @@ def joined(raw: pa.RecordBatch) -> Joined:
         delivered = Segment(said.segment or 0, *place, said, message)
         groups.setdefault(_event_of(said), []).append(delivered)
     events: list[dict[str, Any]] = []
-    left: list[tuple[Segment, Outcome]] = []
+    refused: list[tuple[Segment, Outcome]] = []
     for segments in groups.values():
         event, others = _group(sorted(segments, key=lambda segment: segment[:4]))
         events += [] if event is None else [event]
-        left += others
-    outcomes = [outcome for _, outcome in left]
-    batch = pa.RecordBatch.from_pylist([segment.message for segment, _ in left], MESSAGE)
+        refused += others
+    outcomes = [outcome for _, outcome in refused]
+    batch = pa.RecordBatch.from_pylist([segment.message for segment, _ in refused], MESSAGE)
     return Joined(pa.RecordBatch.from_pylist(events, JOINED), message_rows.unchanged(batch, outcomes))
 
 

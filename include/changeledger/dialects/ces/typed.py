@@ -114,7 +114,7 @@ def _key_beside(rows: ImageLayout) -> Callable[[Any, Sequence[Key] | None], Any]
     keys = [(spelled[field], attrgetter(field)) for field in rows.key_fields]
 
     def beside(row: Any, key: Sequence[Key] | None) -> Any:
-        if not key or [(c.columnname, c.value) for c in key] == [(name, own(row)) for name, own in keys]:
+        if not key or [(c.columnname, c.value) for c in key] == [(name, value(row)) for name, value in keys]:
             return None
         return doubtful({column.columnname: column.value for column in key}, row, rows)
 

@@ -38,9 +38,9 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     parts: list[pa.RecordBatch] = []
     singles: list[tuple[int, Event | Outcome]] = []
     for how, some in blocks.plans(values, plan):
-        batches, left = _by_types(values, some, how)
+        batches, unusual = _by_types(values, some, how)
         parts += batches
-        singles += [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in left]
+        singles += [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in unusual]
     singles.sort(key=itemgetter(0))
     alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], plan)
     read = events.together([*parts, alone])
@@ -71,11 +71,11 @@ def _by_types(
         # They are unwrapped one by one.
         return [], rows
     if len(rows) == len(values):
-        batch, left = typed.read(values, plan)
-        return [batch], left
-    batch, left = typed.read([values[at] for at in rows], plan)
+        batch, unusual = typed.read(values, plan)
+        return [batch], unusual
+    batch, unusual = typed.read([values[at] for at in rows], plan)
     at = pa.array(np.array(rows, np.int64)).take(batch.column("at"))
-    return [batch.set_column(0, batch.schema.field("at"), at)], [rows[number] for number in left]
+    return [batch.set_column(0, batch.schema.field("at"), at)], [rows[number] for number in unusual]
 
 
 def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:
@@ -181,8 +181,8 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
     """The source's own id; SQL Server's is the commit LSN, which a snapshot row has of no transaction."""
     commit = place.commit_lsn._replace(known=place.commit_lsn.known & ~place.is_snapshot)
     is_other = pc.fill_null(pc.not_equal(read.column("connector"), "sqlserver"), fill_value=False)
-    own = pc.if_else(is_other, read.column("transaction"), pa.scalar(None, pa.string()))
-    return pc.coalesce(own, lsn.to_text(commit))
+    source_id = pc.if_else(is_other, read.column("transaction"), pa.scalar(None, pa.string()))
+    return pc.coalesce(source_id, lsn.to_text(commit))
 
 
 def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:

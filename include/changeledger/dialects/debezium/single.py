@@ -180,13 +180,13 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
 
 def _check_table(schema: str | None, name: str | None, plan: TablePlan) -> None:
     """Raises Problem if a message is of another table. Those of the 0.x line do not say it."""
-    own, table = plan.source_table, plan.writer_schema.table
-    named = f"{own.split('.', 1)[0] if schema is None else schema}.{name}"
-    if name is None or named == own:
+    source_table, table = plan.source_table, plan.writer_schema.table
+    named = f"{source_table.split('.', 1)[0] if schema is None else schema}.{name}"
+    if name is None or named == source_table:
         return
-    if named.lower() == own.lower():
-        raise Problem(TABLES_ALIKE, not_meant(named, table, own))
-    raise Problem("table_mismatch", f"{shown([named])} in the topic of {own}")
+    if named.lower() == source_table.lower():
+        raise Problem(TABLES_ALIKE, not_meant(named, table, source_table))
+    raise Problem("table_mismatch", f"{shown([named])} in the topic of {source_table}")
 
 
 def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | None, int | None]:
@@ -217,9 +217,9 @@ def _millis(text: str | None) -> int | None:
 
 def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, Side | None]:
     before, after = sides.images(envelope.before, envelope.after, plan, envelope.unions)
-    own = before if op == "d" else after
-    assert own is not None, "_operation has seen to it"
+    key_image = before if op == "d" else after
+    assert key_image is not None, "_operation has seen to it"
     keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]
-    if any(own.values[at] is None for at in keys):
+    if any(key_image.values[at] is None for at in keys):
         raise Problem("null_key", "a column of the key is NULL")
     return before, after

@@ -75,9 +75,9 @@ def read(values: Sequence[bytes | None], plan: TablePlan) -> tuple[pa.RecordBatc
     batch, doubtful = _columns(gathered, how, plan)
     if doubtful.any():
         batch = batch.filter(pa.array(~doubtful))
-    left = np.ones(len(values), np.bool_)
-    left[batch.column("at").to_numpy()] = False
-    return batch, np.flatnonzero(left).tolist()
+    is_unusual = np.ones(len(values), np.bool_)
+    is_unusual[batch.column("at").to_numpy()] = False
+    return batch, np.flatnonzero(is_unusual).tolist()
 
 
 def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -> tuple[list[int], list[Any]]:

@@ -106,8 +106,8 @@ def _in_headers(value: bytes, headers: Headers, side: Side) -> Frame | None:
         return None
     setting = converters(side)
     if name.startswith("apicurio."):
-        own = f"{side}.converter.apicurio.registry"
-        setting = f"set {own}.headers.enabled=false and {own}.as-confluent=true"
+        prefix = f"{side}.converter.apicurio.registry"
+        setting = f"set {prefix}.headers.enabled=false and {prefix}.as-confluent=true"
     elif name.startswith("__"):
         setting = f"set {side}.converter.{side}.schema.id.serializer={_PREFIX}"
     what = f"the schema id of the {side} is in the header {name}, and is read in front of the record alone"
@@ -122,9 +122,9 @@ def _of_zero_byte(value: bytes, side: Side) -> Frame | None:
         return None
     long_id = int.from_bytes(value[1:_LONG_FRAME_BYTES], "big")
     if len(value) >= _LONG_FRAME_BYTES and long_id:
-        own = f"{side}.converter.apicurio.registry"
+        prefix = f"{side}.converter.apicurio.registry"
         what = f"the schema id of the {side}, {long_id}, has 8 bytes as Apicurio's converters write it, not 4"
-        return Frame("eight_byte_id", what, f"set {own}.as-confluent=true and {own}.use-id=contentId")
+        return Frame("eight_byte_id", what, f"set {prefix}.as-confluent=true and {prefix}.use-id=contentId")
     what = f"the {side} begins with a zero byte and 0, which is no schema id"
     return Frame("no_schema_id", what, converters(side))
 

@@ -29,23 +29,23 @@ def read(
     `usual` reads most messages; it gives None or raises one of `UNREADABLE` for one that is left to `single`.
     """
     events: list[Event] = []
-    left: list[int] = []
+    unusual: list[int] = []
     for at, value in enumerate(values):
         try:
             event = None if value is None else usual(at, value)
         except UNREADABLE:
             event = None
         if event is None:
-            left.append(at)
+            unusual.append(at)
         else:
             events.append(event)
     others: dict[int, Outcome] = {}
-    for at in left:
+    for at in unusual:
         result = single(at, values[at])
         if isinstance(result, Outcome):
             others[at] = result
         else:
             events.append(result)
-    if left:
+    if unusual:
         events.sort(key=lambda event: event.at)
     return events, others

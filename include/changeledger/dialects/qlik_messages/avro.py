@@ -88,10 +88,10 @@ def _opened(value: bytes, schemas: Schemas) -> Said:
         envelope = _ENVELOPE.record(value, "replace")
     except BrokenRecord:
         return Said(None, Problem("malformed_avro", avro.beginning(value)))
-    kind, schema_id, own = (envelope[name] for name in ("type", "messageSchemaId", "messageSchema"))
+    kind, schema_id, inline_schema = (envelope[name] for name in ("type", "messageSchemaId", "messageSchema"))
     name, inside, problem = of_message(schema_id), b"{}", None
-    if own is not None:
-        name, schemas, schema_id = "own", {"own": own}, None
+    if inline_schema is not None:
+        name, schemas, schema_id = "own", {"own": inline_schema}, None
     try:
         inside = _of_schema(value, envelope["message"], name, schemas)
     except Problem as error:

@@ -124,14 +124,14 @@ class WriterSchemas:
 
     def _by_name(self, label: Label, table: str, config: TableConfig) -> Versions | NoSchema | None:
         """The writer schemas of messages that name none by an id; None if nothing is known of their table."""
-        own = self._own_name(config)
-        if self._is_another(label, table, own):
-            return NoSchema(TABLES_ALIKE, not_meant(table, config.table, own))
-        of_table = self._metadata.get(own or "")
+        meant_name = self._own_name(config)
+        if self._is_another(label, table, meant_name):
+            return NoSchema(TABLES_ALIKE, not_meant(table, config.table, meant_name))
+        of_table = self._metadata.get(meant_name or "")
         if of_table:
             return self._stated(versions.versions(of_table))
         contract = metadata.stated(config) or self._contracts.get(config.table.lower())
-        return None if contract is None else versions.only(contract.read_as(own))
+        return None if contract is None else versions.only(contract.read_as(meant_name))
 
     def _of_id(self, schema_id: str) -> Versions:
         writer_schema = self._known[schema_id]
@@ -144,9 +144,9 @@ class WriterSchemas:
         config = self._feed.table(name)
         if config is None:
             return NoSchema(NOT_IN_FEED, name)
-        own = self._own_name(config)
-        if name != own:
-            return NoSchema(TABLES_ALIKE, not_meant(name, config.table, own))
+        meant_name = self._own_name(config)
+        if name != meant_name:
+            return NoSchema(TABLES_ALIKE, not_meant(name, config.table, meant_name))
         for version in table_versions.versions:
             if (why := metadata.contradiction(version.writer_schema, config)) is not None:
                 return NoSchema(CONTRADICTS, why)
@@ -159,19 +159,20 @@ class WriterSchemas:
         written = _same(config.table, self._in_metadata()) or _same(config.table, self._in_data)
         return meant(config.table, known, written or [config.table])
 
-    def _is_another(self, label: Label, table: str, own: str | None) -> bool:
+    def _is_another(self, label: Label, table: str, meant_name: str | None) -> bool:
         """Is it another table than the feed's, of a name that differs in case only?
 
         A topic, and the name of a table without its schema, say so where metadata has a table of that name.
         """
         if None not in {label.schema, label.table}:
-            return table != own
+            return table != meant_name
         names = _same(table, self._in_metadata())
-        if names in ([], [own]):
+        if names in ([], [meant_name]):
             return False
         said = f".{label.table or label.topic}"
         whole = [name for name in names if said.endswith(f".{name}")]
-        return (whole or [name for name in names if said.endswith(f".{name.split('.', 1)[1]}")]) != [own]
+        in_topic = whole or [name for name in names if said.endswith(f".{name.split('.', 1)[1]}")]
+        return in_topic != [meant_name]
 
     def _in_metadata(self) -> list[str]:
         """The names of the tables that have metadata."""

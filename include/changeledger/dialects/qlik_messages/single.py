@@ -71,15 +71,15 @@ def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
 
 def _check_names(data_message: Message, writer_schema: Contract) -> None:
     """Either name may be missing, and then says nothing."""
-    own = writer_schema.source_table or writer_schema.table
-    schema, table = own.split(".", 1)
+    source_table = writer_schema.source_table or writer_schema.table
+    schema, table = source_table.split(".", 1)
     stated = zip((data_message.schema, data_message.table), (schema, table), strict=True)
     named = ".".join(otherwise if name is None else name for name, otherwise in stated)
-    if named.lower() != own.lower():
-        raise Problem("table_mismatch", f"{shown([named])} with the columns of {own}")
+    if named.lower() != source_table.lower():
+        raise Problem("table_mismatch", f"{shown([named])} with the columns of {source_table}")
     # A schema id says it more exactly.
-    if named != own and data_message.schema_id is None:
-        raise Problem(TABLES_ALIKE, not_meant(named, writer_schema.table, own))
+    if named != source_table and data_message.schema_id is None:
+        raise Problem(TABLES_ALIKE, not_meant(named, writer_schema.table, source_table))
 
 
 def _images(

@@ -61,10 +61,10 @@ class DataMessage(NamedTuple):
     @property
     def committed_at(self) -> int | None:
         """By its own times, else by that of its Kafka message."""
-        own = instants.known(self.contents.timestamp)
-        if own is None and self.contents.sequence:
-            own = instants.of_sequence(self.contents.sequence)
-        return self.written_at if own is None else own
+        written = instants.known(self.contents.timestamp)
+        if written is None and self.contents.sequence:
+            written = instants.of_sequence(self.contents.sequence)
+        return self.written_at if written is None else written
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,12 @@ def header_names(names: Sequence[str], prefix: str, stated: Collection[str] = ()
     if not prefix:
         begin = next((at for at, name in enumerate(lower) if name not in listed), len(lower))
         listed -= of_source | _USUAL.intersection(lower[begin:])
-    own = listed.intersection(lower)
+    headers = listed.intersection(lower)
     for name in lower:
         if name not in listed and (not prefix or name in of_source or not name.startswith(prefix.lower())):
             break
-        own.add(name)
-    return frozenset(own)
+        headers.add(name)
+    return frozenset(headers)
 
 
 def source_of(feed: Feed) -> QlikTablesSource:

@@ -49,7 +49,7 @@ _CLOCK_DIGITS = 16
 _HIGHEST = "9" * SEQ_DIGITS
 
 
-class _Found(NamedTuple):
+class _StoredTable(NamedTuple):
     """One change table in the database."""
 
     rows: TableClause
@@ -71,7 +71,7 @@ class ChangeTables:
         self._feed = feed
         self._source = source
         self._database = database
-        self._found: dict[str, _Found] = {}
+        self._stored: dict[str, _StoredTable] = {}
         self.tables: Sequence[ChangeTable] = [self._find(config) for config in feed.tables]
         _require_one_each(self.tables)
 
@@ -88,7 +88,7 @@ class ChangeTables:
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
         """The change table of each position: another one can have a name that differs in case only."""
-        names = {of_table.table: self._found[of_table.instance].rows.name for of_table in self.tables}
+        names = {of_table.table: self._stored[of_table.instance].rows.name for of_table in self.tables}
         return {table: f"{at} ({names[table]})" for table, at in positions.items() if table in names}
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
@@ -118,7 +118,7 @@ class ChangeTables:
         return first, last
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
-        database_table, last = self._found[table.instance], to or ""
+        database_table, last = self._stored[table.instance], to or ""
         names = [database_table.rows.c[name] for name in database_table.headers.values()]
         data = [
             as_read(database_table.rows.c[c.name], c.sql_type).label(c.name)
@@ -137,8 +137,8 @@ class ChangeTables:
         schema = self._source.target_schema or schema
         alike = self._database.rows(columns_of(schema, name + SUFFIX))
         names = {f"{row['table_schema']}.{row['table_name']}" for row in alike}
-        own = meant(f"{schema}.{name}{SUFFIX}", None, names)
-        rows = [row for row in alike if f"{row['table_schema']}.{row['table_name']}" == own]
+        meant_name = meant(f"{schema}.{name}{SUFFIX}", None, names)
+        rows = [row for row in alike if f"{row['table_schema']}.{row['table_name']}" == meant_name]
         rows.sort(key=lambda row: row["ordinal_position"])
         if names and not rows:
             raise several_alike(config.table, names)
@@ -165,7 +165,7 @@ class ChangeTables:
         # Tables of several schemas may have one name.
         schema, name = rows[0]["table_schema"], rows[0]["table_name"]
         instance = f"{schema}.{name}"
-        self._found[instance] = _Found(
+        self._stored[instance] = _StoredTable(
             table(name, *(column(row["column_name"]) for row in rows), schema=schema),
             headers,
             str(timestamps[0]).lower() if timestamps else "",
@@ -174,7 +174,7 @@ class ChangeTables:
 
     def _highest(self, of_table: ChangeTable, *before: datetime) -> list[str | None]:
         """The highest change_seq of all, and of the changes before each of the times."""
-        database_table = self._found[of_table.instance]
+        database_table = self._stored[of_table.instance]
         seq = database_table.seq
         early = [func.max(case((_is_before(database_table, at), seq))) for at in before]
         results = [highest.label(f"highest_{n}") for n, highest in enumerate([func.max(seq), *early])]
@@ -183,12 +183,12 @@ class ChangeTables:
         return [row[result.name] for result in results]
 
     def _lowest(self, of_table: ChangeTable) -> str | None:
-        seq = self._found[of_table.instance].seq
+        seq = self._stored[of_table.instance].seq
         (row,) = self._database.rows(select(func.min(seq).label("lowest")).where(_placed(seq)))
         lowest: str | None = row["lowest"]
         return lowest
 
-    def _cuts(self, database_table: _Found, after: str, to: str) -> list[str]:
+    def _cuts(self, database_table: _StoredTable, after: str, to: str) -> list[str]:
         """Ends of minutes that cut a large read into ranges of about `partition_rows` rows."""
         minute = func.substring(database_table.seq, 1, _MINUTE_DIGITS)
         query = select(minute.label("minute"), func.count().label("rows")).group_by(minute)
@@ -219,7 +219,7 @@ def _time_of(seq: str) -> datetime | None:
         return None
 
 
-def _is_before(database_table: _Found, at: datetime) -> ColumnElement[bool]:
+def _is_before(database_table: _StoredTable, at: datetime) -> ColumnElement[bool]:
     """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
     utc = at.astimezone(UTC)
     if not database_table.timestamp_type.startswith(("timestamp", "datetime")):
@@ -236,7 +236,7 @@ def _is_before(database_table: _Found, at: datetime) -> ColumnElement[bool]:
     return or_(stamp < end, stamp.is_(None))
 
 
-def _between(database_table: _Found, after: str, to: str) -> ColumnElement[bool]:
+def _between(database_table: _StoredTable, after: str, to: str) -> ColumnElement[bool]:
     return and_(
         _placed(database_table.seq), database_table.seq > literal(after), database_table.seq <= literal(to)
     )

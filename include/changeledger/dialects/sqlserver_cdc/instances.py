@@ -54,8 +54,8 @@ def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureIn
     alike = [i for i in instances if i.table.lower() == table.lower()]
     if not alike:
         raise _not_captured(table, instances)
-    own = meant(table, None, {i.table for i in alike})
-    own_instances = [i for i in alike if i.table == own]
+    meant_table = meant(table, None, {i.table for i in alike})
+    own_instances = [i for i in alike if i.table == meant_table]
     if not own_instances:
         raise several_alike(table, {f"{i.table} ({i.name})" for i in alike})
     begun = [i for i in own_instances if i.start_lsn is not None]

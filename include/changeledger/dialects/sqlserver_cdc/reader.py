@@ -61,7 +61,7 @@ class CaptureTables:
         self._oldest: dict[str, CaptureInstance] = {}
         # The highest LSN that rows were asked up to.
         self._read = bytes(WIDTH)
-        self.tables: Sequence[ChangeTable] = self._found()
+        self.tables: Sequence[ChangeTable] = self._discovered()
 
     def check(self, released: TablePositions) -> None:
         """Asks for the instances again: a clean-up moves their start_lsn before it removes rows."""
@@ -198,7 +198,7 @@ class CaptureTables:
                 "run the window again: it then reads both instances",
             )
 
-    def _found(self) -> list[ChangeTable]:
+    def _discovered(self) -> list[ChangeTable]:
         instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns())
         change_tables = []
         for config in self._feed.tables:

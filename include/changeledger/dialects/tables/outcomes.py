@@ -39,20 +39,20 @@ class Problems:
 
     def __init__(self, rows: int) -> None:
         self.bad: Bools = np.zeros(rows, np.bool_)
-        self._found: dict[int, tuple[str, str]] = {}
+        self._problems: dict[int, tuple[str, str]] = {}
 
     def add(self, condition: Bools, reason: str, detail: str | Callable[[int], str]) -> None:
         """`detail`: the words, or how they are found for a row."""
         for row in np.flatnonzero(condition & ~self.bad):
             words = detail if isinstance(detail, str) else detail(int(row))
-            self._found[int(row)] = reason, words[:_LONGEST]
+            self._problems[int(row)] = reason, words[:_LONGEST]
         self.bad |= condition
 
     def columns(self) -> tuple[pa.Array, pa.Array, pa.Array]:
         """`disposition`, `reason` and `detail` of all rows."""
         rows = np.flatnonzero(self.bad)
         where = places(rows, len(self.bad))
-        problems = [self._found[int(row)] for row in rows]
+        problems = [self._problems[int(row)] for row in rows]
         reasons, details = (pa.array([problem[at] for problem in problems], pa.string()) for at in range(2))
         words = pa.array([change.CHANGE, change.QUARANTINED], pa.string())
         return words.take(pa.array(self.bad.astype(np.int8))), reasons.take(where), details.take(where)

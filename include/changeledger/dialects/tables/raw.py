@@ -52,14 +52,14 @@ class RawTable:
                 kind = pa.int32() if field.type in _NARROW else field.type
                 fields.setdefault(stored.lower(), pa.field(stored, kind))
                 kinds[stored.lower()] = kind_of(kind)
-        own = [pa.field(name, kind) for name, _, kind in _OWN]
-        return cls(pa.schema([*own, *fields.values()]), names)
+        first = [pa.field(name, kind) for name, _, kind in _OWN]
+        return cls(pa.schema([*first, *fields.values()]), names)
 
     @property
     def columns(self) -> list[tuple[str, str]]:
         """With Spark's types."""
-        own = [(name, kind) for name, kind, _ in _OWN]
-        return own + [(field.name, kind_of(field.type)) for field in list(self.schema)[len(_OWN) :]]
+        first = [(name, kind) for name, kind, _ in _OWN]
+        return first + [(field.name, kind_of(field.type)) for field in list(self.schema)[len(_OWN) :]]
 
 
 @dataclass(frozen=True)

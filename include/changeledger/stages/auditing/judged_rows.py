@@ -93,9 +93,9 @@ class JudgedRows:
             kernel = record_sums.of_messages if is_messages else record_sums.of_rows
             own = scans.scanned(ctx.workers, raw, scans.of_window(ctx.id), schema)
             entries.append(own.through(kernel, record_sums.ENTRIES))
-        more = [input_records.asked_again(ctx, raw) for raw in ctx.raws]
-        more += [input_records.waiting(ctx), input_records.planned(ctx)]
-        for rows in more:
+        again = [input_records.asked_again(ctx, raw) for raw in ctx.raws]
+        again += [input_records.waiting(ctx), input_records.planned(ctx)]
+        for rows in again:
             if rows is not None:
                 carried = ctx.workers.of_spark(rows.select("source_position"), schema=_READ_RECORD)
                 entries.append(carried.through(record_sums.of_others, record_sums.ENTRIES))
@@ -142,11 +142,11 @@ class JudgedRows:
 
     def _keys(self, contract: Contract, placed: Rows) -> Rows:
         """The keys that the run touches, by changes or otherwise."""
-        names, own = self.ctx.names[contract.table], row_type(contract.key)
-        schema = touched_schema(own)
+        names, key_type = self.ctx.names[contract.table], row_type(contract.key)
+        schema = touched_schema(key_type)
         parts = [placed.through(partial(sides_touched, schema=schema), schema)]
         for name in (names.history, names.current):
-            rows = self._at(name, self._is_own, pa.schema(list(own)))
+            rows = self._at(name, self._is_own, pa.schema(list(key_type)))
             parts.append(rows.through(partial(keys_touched, schema=schema), schema))
         return together(parts)
 
@@ -162,10 +162,10 @@ class JudgedRows:
         """`suspects.OPEN` of intervals and `HASHES` of current rows."""
         if where is None:
             return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(HASHES)
-        names, own = self.ctx.names[contract.table], list(row_type(contract.key))
+        names, key_fields = self.ctx.names[contract.table], list(row_type(contract.key))
         key = key_of_rows(contract)
-        history = self._at(names.history, where.history, pa.schema([*own, *_SPAN]), where.among)
-        current = self._at(names.current, where.current, pa.schema(own), where.among)
+        history = self._at(names.history, where.history, pa.schema([*key_fields, *_SPAN]), where.among)
+        current = self._at(names.current, where.current, pa.schema(key_fields), where.among)
         opened = history.through(partial(suspects.opened, key_of_rows=key), suspects.OPEN)
         return opened, current.through(partial(suspects.each, key_of=key), HASHES)
 

@@ -111,7 +111,7 @@ class Judging:
             history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
             current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
             judged.breaks(table).through(partial(dispositions.of_breaks, table=table), narrow_rows.ROWS),
-            by_keys, by_ids[ids.FOUND],
+            by_keys, by_ids[ids.NARROW],
         ]  # fmt: skip
         if self.beside.has(table, named=False):
             rows.append(self._halves(contract))
@@ -165,7 +165,7 @@ class Judging:
         history, current = self.judged.of_keys(contract, around.keys)
         parts = {key_rules.CHANGES: new, key_rules.HISTORY: history, key_rules.CURRENT: current}
         kernel = partial(key_rules.of_keys, table=contract.table)
-        return bucketed(_among(parts, "key", keys), kernel, key_rules.OUTPUTS)[key_rules.FOUND]
+        return bucketed(_among(parts, "key", keys), kernel, key_rules.OUTPUTS)[key_rules.NARROW]
 
     def _judged_by_ids(self, table: str, by_id: Mapping[str, Rows], of_suspects: Known) -> dict[str, Rows]:
         if not len(of_suspects):
@@ -179,10 +179,10 @@ class Judging:
         records = self.judged.records(contract, halves).and_all([others])
         parts = {
             repeated_halves.HALVES: Part(chosen(halves, ["source_position"]), repeated_halves.key),
-            repeated_halves.THERE: Part(records, repeated_halves.key),
+            repeated_halves.RUN_RECORDS: Part(records, repeated_halves.key),
         }
         kernel = partial(repeated_halves.of_places, table=contract.table)
-        return bucketed(parts, kernel, repeated_halves.OUTPUTS)[repeated_halves.FOUND]
+        return bucketed(parts, kernel, repeated_halves.OUTPUTS)[repeated_halves.NARROW]
 
     def _ledger_keeps(self, contract: Contract, sums: pa.Table, joined: Rows) -> rules.Sum | None:
         """None where nothing was published before. Counted from what Iceberg's snapshots say."""
@@ -190,8 +190,8 @@ class Judging:
         summary = self.judged.tables[ledger]
         if not summary.is_published:
             return None
-        own = sum(row["n"] for row in sums.to_pylist() if row["disposition"] == change.CHANGE)
-        kept = None if summary.now is None else summary.now - own
+        new_changes = sum(row["n"] for row in sums.to_pylist() if row["disposition"] == change.CHANGE)
+        kept = None if summary.now is None else summary.now - new_changes
         published = None if summary.before is None else summary.before - count(joined)
         return rules.ledger_keeps(ledger, kept, published)
 

@@ -222,10 +222,10 @@ class StageContext:
         }
         ledgers = {table: names.changes for table, names in self.names.items() if table in stored}
         existing = catalog.existing(ledgers.values())
-        own = {table: stored[table] for table, ledger in ledgers.items() if ledger in existing}
-        for contract in own.values():
+        existing_contracts = {table: stored[table] for table, ledger in ledgers.items() if ledger in existing}
+        for contract in existing_contracts.values():
             require_as_published(self.feed, contract)
-        return {table: contract.published for table, contract in own.items()}
+        return {table: contract.published for table, contract in existing_contracts.items()}
 
     def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
         """Store what the stage has built of these tables, and by which contracts."""

@@ -113,7 +113,7 @@ class Matching:
         return cls(reference, other, columns, method, span, name)
 
     def counted(self) -> tuple[Counts, Rows | None]:
-        """What all effects count; and rows of what is wrong (`rematch.FOUND_COLUMNS`), if anything is."""
+        """What all effects count; and rows of what is wrong (`rematch.MISMATCH_COLUMNS`), if anything is."""
         totals, unlike = self._prefiltered() if self.method.by_position else (Totals(), None)
         wrong = None
         if unlike is None or totals[counts.UNLIKE, -1]:
@@ -126,25 +126,27 @@ class Matching:
 
     def explained(self, wrong: Rows, named: Mapping[str, str]) -> Rows:
         """`findings.FINDINGS`."""
-        own = (self.columns.reference, self.columns.other)
+        column_lists = (self.columns.reference, self.columns.other)
         finding_rows = wrong
-        for side, columns, look in zip((self.reference, self.other), own, findings.LOOK_UPS, strict=True):
+        for side, columns, look in zip(
+            (self.reference, self.other), column_lists, findings.LOOK_UPS, strict=True
+        ):
             ids = chosen(finding_rows, [look.id_column])
             rows = side.ledger.among(findings.NEEDED, "change_id", ids)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
             parts = {
-                findings.FOUND: Part(finding_rows, look.key),
+                findings.MISMATCHES: Part(finding_rows, look.key),
                 findings.SHOWN: Part(shown, by("change_id")),
             }
-            finding_rows = bucketed(parts, look, {findings.FOUND: look.schema})[findings.FOUND]
+            finding_rows = bucketed(parts, look, {findings.MISMATCHES: look.schema})[findings.MISMATCHES]
         return finding_rows.through(findings.Explain(self.columns.names, named), findings.FINDINGS)
 
     def _effects(self, at: Rows | None = None) -> list[Rows]:
         effect_rows = []
         for side in (self.reference, self.other):
             make = effects.MakeEffects(side.number, self.columns, self.method.by_position)
-            own = None if at is None else chosen(where(at, "side", side.number), ["position"])
-            effect_rows.append(side.effects(make, own))
+            positions = None if at is None else chosen(where(at, "side", side.number), ["position"])
+            effect_rows.append(side.effects(make, positions))
         return effect_rows
 
     def _prefiltered(self) -> tuple[Totals, Rows]:
@@ -153,8 +155,8 @@ class Matching:
         parts = {buckets.SAYS: Part(says, effects.PLACE)}
         outputs = bucketed(parts, partial(buckets.prefiltered, span=self.span), buckets.PREFILTERED)
         numbers = counts.added([outputs[buckets.COUNTS].collected()])
-        alike, left = (numbers[what, -1] for what in (EQUAL, counts.UNLIKE))
-        log.info("%s: %d alike; %s to match", self.name, alike, counted(left, "effect"))
+        alike, unlike = (numbers[what, -1] for what in (EQUAL, counts.UNLIKE))
+        log.info("%s: %d alike; %s to match", self.name, alike, counted(unlike, "effect"))
         return numbers, outputs[buckets.UNLIKE]
 
     def _matched(self, within: Rows | None) -> tuple[Totals, Rows]:
@@ -173,4 +175,4 @@ class Matching:
         known = np.flatnonzero(~flags).tolist()
         kernel = rematch.Rematch(self.columns, known, self.method.is_ordered, self.method.reach)
         outputs = bucketed({buckets.FAULTS: Part(faulty, effects.KEY)}, kernel, rematch.OUTPUTS)
-        return counts.added([outputs[buckets.COUNTS].collected()]), outputs[rematch.FOUND]
+        return counts.added([outputs[buckets.COUNTS].collected()]), outputs[rematch.MISMATCHES]

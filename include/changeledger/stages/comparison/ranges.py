@@ -82,13 +82,13 @@ def corresponding(reference: FeedRange, other: FeedRange) -> Positions:
     """How the positions of the two feeds correspond."""
     parts = max((reference.rows + other.rows) // positions.ENOUGH, 1)
     lsns = {}
-    for name, of in ((positions.ONE, reference), (positions.OTHER, other)):
+    for name, of in ((positions.FIRST, reference), (positions.SECOND, other)):
         as_lsns = partial(positions.as_lsns, part=name, parts=parts)
         rows = together([table.through(as_lsns, positions.LSNS) for table in of.log()])
         lsns[name] = Part(rows, positions.KEY)
     ranges = ((reference.first, reference.last), reference.changes, (other.first, other.last), other.changes)
     counted = bucketed(lsns, partial(positions.count, ranges=ranges), {"counts": positions.COUNTS})
-    return positions.found(counted["counts"].collected())
+    return positions.in_common(counted["counts"].collected())
 
 
 class Translation(NamedTuple):

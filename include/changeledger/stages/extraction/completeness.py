@@ -23,7 +23,7 @@ _PARTITION = ["topic", "partition"]
 _PLACES = pa.schema([MESSAGE.field(name) for name in (*_PARTITION, "offset", "timestamp")])
 
 
-class _Found(NamedTuple):
+class _PartitionCounts(NamedTuple):
     """Records of a partition: how many, the first offset, the newest time in milliseconds."""
 
     rows: int
@@ -127,7 +127,7 @@ def note_messages(
     _save_topic_states(ctx, kafka, end, {source: partition.newest for source, partition in counts.items()})
 
 
-def _counted(ctx: StageContext) -> dict[str, _Found]:
+def _counted(ctx: StageContext) -> dict[str, _PartitionCounts]:
     """By partition, of those with records in the window. Counted without Spark, file by file."""
     if not catalog.exists(ctx.lake.raw):
         return {}
@@ -144,7 +144,7 @@ def _counted(ctx: StageContext) -> dict[str, _Found]:
     times = by_partition.column("timestamp_max_max").cast(pa.int64()).to_pylist()
     rows = by_partition.select([*_PARTITION, "count_all_sum", "offset_min_min"]).to_pylist()
     return {
-        partition_name(row["topic"], str(row["partition"])): _Found(
+        partition_name(row["topic"], str(row["partition"])): _PartitionCounts(
             row["count_all_sum"], row["offset_min_min"], None if time is None else time // 1000
         )
         for row, time in zip(rows, times, strict=True)

@@ -79,8 +79,8 @@ def _schema_ids(raw: DataFrame) -> list[str]:
         framed = (F.col(side) < F.lit(b"\1")) & (F.octet_length(side) >= FRAME_BYTES)
         # What has its id in a header begins with any bytes.
         elsewhere = F.expr(f"exists(headers, header -> {_has_id(names)})")
-        own = framed & ~F.coalesce(elsewhere, F.lit(col=False))
-        frames = raw.where(own).groupBy(F.substring(side, 1, FRAME_BYTES).alias("frame"))
+        is_framed = framed & ~F.coalesce(elsewhere, F.lit(col=False))
+        frames = raw.where(is_framed).groupBy(F.substring(side, 1, FRAME_BYTES).alias("frame"))
         most = (
             frames.agg(F.count("*").alias("messages")).orderBy(F.desc("messages"), "frame").limit(_MOST_IDS)
         )

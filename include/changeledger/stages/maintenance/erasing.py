@@ -160,8 +160,8 @@ class Erasing:
         paired = ledger.where("paired_source_position IS NOT NULL").select(
             F.col("paired_source_position").alias("source_position")
         )
-        own = ledger.select("source_position").union(paired)
-        frames = [own, *self._repeated(ledger), *self._of_messages(own), *self._of_rows()]
+        records = ledger.select("source_position").union(paired)
+        frames = [records, *self._repeated(ledger), *self._of_messages(records), *self._of_rows()]
         rows = iceberg.union(frames).distinct().collect()
         view = self.spark.createDataFrame(rows, changes.select("source_position").schema)
         view.createOrReplaceTempView(_RECORDS)
@@ -176,7 +176,7 @@ class Erasing:
             iceberg.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("source_position")
         ]
 
-    def _of_messages(self, own: DataFrame) -> list[DataFrame]:
+    def _of_messages(self, records: DataFrame) -> list[DataFrame]:
         """Messages with the key of the row's own messages: tombstones, and what could not be read.
 
         Not where other rows' messages have it, too: a key may be the topic's, or the table's.
@@ -188,12 +188,12 @@ class Erasing:
         keyed = messages.select(
             "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
         )
-        keys = keyed.join(own, "source_position", "left_semi").select(place).distinct()
+        keys = keyed.join(records, "source_position", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
         ledgers = filter(catalog.exists, [names.changes for names in self.feed.names.values()])
         changes = [iceberg.read(self.spark, t).select("source_position") for t in ledgers]
         others = candidates.join(iceberg.union(changes), "source_position", "left_semi").join(
-            own, "source_position", "left_anti"
+            records, "source_position", "left_anti"
         )
         return [
             candidates.join(others.select(place).distinct(), place, "left_anti").select("source_position")

@@ -44,5 +44,5 @@ class OtherFeeds:
     @cached_property
     def _feeds(self) -> list[Feed]:
         feeds = readable_feeds(self.ctx.settings.feeds)[0].values()
-        own = self.ctx.feed
-        return [other for other in feeds if other.database == own.database and other.feed != own.feed]
+        feed = self.ctx.feed
+        return [other for other in feeds if other.database == feed.database and other.feed != feed.feed]

@@ -18,7 +18,7 @@ from changeledger.stages.normalization import waiting
 
 
 class OtherRecords(NamedTuple):
-    """Records that became no row of the ledger (`ledger_kernels.LEFT_COLUMNS`), counted by disposition."""
+    """Records that became no row of the ledger (`ledger_kernels.OTHER_COLUMNS`), counted by disposition."""
 
     rows: Rows
     counts: Mapping[str, int]
@@ -26,8 +26,8 @@ class OtherRecords(NamedTuple):
 
 def of_no_table(rows: Rows) -> OtherRecords:
     """Dealt out with the changes of tables: else all messages would be read for these records alone."""
-    parts = {ledger_kernels.LEFT: Part(rows, by("source_position"))}
-    return counted(kept(parts)[ledger_kernels.LEFT])[0]
+    parts = {ledger_kernels.OTHERS: Part(rows, by("source_position"))}
+    return counted(kept(parts)[ledger_kernels.OTHERS])[0]
 
 
 def not_chosen(ctx: StageContext, others: Rows) -> Rows:
@@ -44,9 +44,9 @@ def counted(rows: Rows, others: Sequence[Rows] = ()) -> tuple[OtherRecords, list
     return OtherRecords(rows, summed(by_batch)), collected
 
 
-def to_be_written(ctx: StageContext, left: Iterable[OtherRecords]) -> list[writes.TableChange]:
+def to_be_written(ctx: StageContext, of_inputs: Iterable[OtherRecords]) -> list[writes.TableChange]:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
-    some = [records for records in left if records.counts]
+    some = [records for records in of_inputs if records.counts]
     if not some:
         return []
     rows = together([records.rows for records in some])

@@ -64,8 +64,8 @@ def inputs(ctx: StageContext) -> list[Input]:
         contract = ctx.control.contracts.of_table(ctx.feed.feed, row["table"])
         assert contract is not None, "a proof reads what was published"
         contract = contract.published
-        own = planned.where(F.col("table") == row["table"])
-        rows = ctx.workers.of_spark(own, own.count(), repairs.RAW)
+        of_table = planned.where(F.col("table") == row["table"])
+        rows = ctx.workers.of_spark(of_table, of_table.count(), repairs.RAW)
         decode = partial(repairs.decode, plan=TablePlan(ctx.feed, contract, contract, ctx.id))
         table_inputs.append(Input(contract.table, contract, rows.through(decode, decoded_schema(contract))))
     return table_inputs

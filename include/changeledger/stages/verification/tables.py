@@ -149,9 +149,9 @@ def _as_the_feed(read: Contract, contract: Contract) -> Contract:
     return read.model_copy(update={"columns": tuple(columns)})
 
 
-def _like(read: Column, own: Column) -> Column:
+def _like(read: Column, published: Column) -> Column:
     """What is cast in the feed is compared as it was read, where that is another type than the feed's."""
-    rule = own.publish
-    if rule is not None and rule.cast and read.spark_type != own.spark_type:
+    rule = published.publish
+    if rule is not None and rule.cast and read.spark_type != published.spark_type:
         rule = PublishRule(rename=rule.rename) if rule.rename else None
-    return read.model_copy(update={"publish": rule, "hash_key": own.hash_key})
+    return read.model_copy(update={"publish": rule, "hash_key": published.hash_key})
