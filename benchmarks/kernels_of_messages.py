@@ -55,7 +55,10 @@ def ces(at: int, op: str, before: dict[str, Any] | None, after: dict[str, Any] |
         return _dumped(said)
 
     position = f"0000002c{at // 3:08x}0011".upper()
-    transaction = {"commitlsn": f"{position[:8]}:{position[8:16]}:{position[16:]}", "beginlsn": "0" * 20}
+    transaction: dict[str, Any] = {
+        "commitlsn": f"{position[:8]}:{position[8:16]}:{position[16:]}",
+        "beginlsn": "0" * 20,
+    }
     transaction |= {"sequencenumber": at % 3, "committime": f"{TIME}Z", "finalevent": False}
     key = [{"columnname": "id", "value": str((after or before or {})["id"])}]
     source = {"db": "bench", "schema": "dbo", "tbl": "t", "cols": COLS, "pkkey": key}
@@ -63,7 +66,12 @@ def ces(at: int, op: str, before: dict[str, Any] | None, after: dict[str, Any] |
         "eventsource": {**source, "transaction": transaction},
         "eventrow": {"old": image(before), "current": image(after)},
     }
-    event = {"specversion": "1.0", "type": "com.microsoft.SQL.CES.DML.V1", "source": "/", "id": f"{at:036}"}
+    event: dict[str, Any] = {
+        "specversion": "1.0",
+        "type": "com.microsoft.SQL.CES.DML.V1",
+        "source": "/",
+        "id": f"{at:036}",
+    }
     event |= {"logicalid": f"{GUID}:{position}:{at % 3:020}", "time": f"{TIME}Z"}
     event |= {"operation": {"c": "INS", "u": "UPD", "d": "DEL"}[op], "segmentindex": 0, "finalsegment": True}
     return _dumped({**event, "data": _dumped(data)}).encode()
@@ -71,7 +79,11 @@ def ces(at: int, op: str, before: dict[str, Any] | None, after: dict[str, Any] |
 
 def qlik(at: int, op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:
     operation, mask = QLIK[op]
-    headers = {"operation": operation, "changeSequence": f"{20260807162500:014}88{at:019}", "timestamp": TIME}
+    headers: dict[str, Any] = {
+        "operation": operation,
+        "changeSequence": f"{20260807162500:014}88{at:019}",
+        "timestamp": TIME,
+    }
     headers |= {"streamPosition": f"0000002c:{at // 3:08x}:0011", "transactionId": f"{at // 3:032X}"}
     headers |= {"changeMask": mask, "columnMask": "03FF", "transactionEventCounter": at % 3}
     old = _texts(before) if before is not None and op == "u" else None
@@ -80,18 +92,21 @@ def qlik(at: int, op: str, before: dict[str, Any] | None, after: dict[str, Any] 
 
 
 def batches(values: Iterable[bytes]) -> list[pa.RecordBatch]:
-    rows = [("bench.dbo.t", 0, at, 1_786_119_902_000_000, None, value, []) for at, value in enumerate(values)]
+    rows: list[tuple[Any, ...]] = [
+        ("bench.dbo.t", 0, at, 1_786_119_902_000_000, None, value, []) for at, value in enumerate(values)
+    ]
     columns = [pa.array(list(c), f.type) for c, f in zip(zip(*rows, strict=True), MESSAGE, strict=True)]
-    return pa.Table.from_arrays(columns, schema=MESSAGE).to_batches(BATCH)
+    in_batches: list[pa.RecordBatch] = pa.Table.from_arrays(columns, schema=MESSAGE).to_batches(BATCH)
+    return in_batches
 
 
 def main() -> None:
     changes = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     parts = batches(ces(at, *event) for at, event in enumerate(events(Random(1), changes)))
-    facts = ces_discovery.merged([ces_discovery.facts(parts[0])])
+    facts = ces_discovery.merged([ces_discovery.facts(parts[0], {})])
     ways = ces_discovery.discover(facts, feed("ces"), EarlierWindows({}, {}, {}))
     table = TablePlan(feed("ces"), ways.tables[0].writer_schema, CONTRACT, "window")
-    print(f"ces: facts               {cpu(ces_discovery.facts, parts):6.2f}")
+    print(f"ces: facts               {cpu(lambda b: ces_discovery.facts(b, {}), parts):6.2f}")
     print(f"ces: routes              {cpu(lambda b: ces_discovery.routes(b, ways), parts):6.2f}")
     print(f"ces: decode              {cpu(lambda b: ces_decode.decode(b, table), parts):6.2f}")
     parts = batches(qlik(at, *event) for at, event in enumerate(events(Random(1), changes)))

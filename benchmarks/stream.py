@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -130,7 +131,7 @@ def event(table: str, at: int, op: str, images: Images, serial: int | None = Non
         "change_lsn": f"0000002a:{at:08x}:0003", "commit_lsn": f"0000002a:{at // 3 * 3 + 3:08x}:0005",
         "event_serial_no": serial or 1 + (op == "u"),
     }  # fmt: skip
-    whole = {"before": images[0], "after": images[1], "source": source, "op": op}
+    whole: dict[str, Any] = {"before": images[0], "after": images[1], "source": source, "op": op}
     whole |= {"ts_ms": 1_786_119_901_883 + at, "transaction": None}
     whole |= {"ts_us": 1_786_119_901_883_000 + at, "ts_ns": 1_786_119_901_883_000_000 + at}
     return json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"

@@ -106,7 +106,8 @@ def batches(changes: int, header: Any, names: Any) -> list[pa.RecordBatch]:
     arrays = [
         pa.array(list(values), f.type) for values, f in zip(zip(*raw_rows, strict=True), schema, strict=True)
     ]
-    return pa.Table.from_arrays(arrays, schema=schema).to_batches(BATCH)
+    in_batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, schema=schema).to_batches(BATCH)
+    return in_batches
 
 
 def cpu(work: Work, parts: list[pa.RecordBatch], size: int) -> float:

@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -67,7 +67,7 @@ def main() -> None:
         _command("status")
 
 
-def _describe(path: Path, feed: dict[str, object], connection: object) -> None:
+def _describe(path: Path, feed: Mapping[str, object], connection: object) -> None:
     name = path.stem
     os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(connection)
     path.write_text(yaml.safe_dump({"feed": name, "connection": name, **feed}))

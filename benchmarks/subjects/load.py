@@ -50,7 +50,7 @@ def main() -> None:
         read.execute("COPY (SELECT * FROM plain.changes) TO ? (FORMAT parquet)", [str(out / "rows.parquet")])
 
 
-@dlt.resource(
+@dlt.resource(  # type: ignore[untyped-decorator]  # dlt has an environment of its own
     name="changes",
     primary_key="id",
     write_disposition="merge",
