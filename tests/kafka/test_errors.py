@@ -37,11 +37,11 @@ from sourcelab.process import free_port
     ],
 )
 def test_causes(said: str, message: str, remedy: str) -> None:
-    found = explained("shop", "b:1", said)
-    assert found is not None
-    assert message in found.message
-    assert remedy in found.remedy
-    assert not found.retryable
+    error = explained("shop", "b:1", said)
+    assert error is not None
+    assert message in error.message
+    assert remedy in error.remedy
+    assert not error.retryable
 
 
 @pytest.mark.parametrize(

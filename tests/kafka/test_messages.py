@@ -1,4 +1,4 @@
-"""Messages of a real broker, read by this process and by Spark's workers: a range, and nothing else."""
+"""This process and Spark's workers read exactly the given offset ranges from a real broker."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ Record = Mapping[str, Any]
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=6, unique_by=lambda one: one[0]),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=6, unique_by=lambda drawn: drawn[0]),
     st.integers(1, 20),
 )
 def test_parts_are_the_whole(sizes: list[tuple[int, int]], most: int) -> None:
-    """Each offset once, no part larger than said, and one range of a partition in a part."""
+    """Parts have each offset once, at most `most` offsets, and one range per partition."""
     ranges = [Range("t", partition, 7, 7 + size) for partition, size in sizes]
     parts = in_parts(ranges, most)
-    offsets = [(one.partition, at) for part in parts for one in part for at in range(one.start, one.end)]
+    offsets = [(span.partition, at) for part in parts for span in part for at in range(span.start, span.end)]
     assert sorted(offsets) == sorted((p, at) for p, size in sizes for at in range(7, 7 + size))
     for part in parts:
-        assert 0 < sum(one.end - one.start for one in part) <= most
-        assert len({one.partition for one in part}) == len(part)
+        assert 0 < sum(span.end - span.start for span in part) <= most
+        assert len({span.partition for span in part}) == len(part)
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ def _wait(futures: Mapping[Any, Any]) -> None:
 
 
 def create(kafka: KafkaBroker, topic: str, partitions: int = 1, **config: str) -> None:
-    more = {name.replace("_", "."): value for name, value in config.items()}
+    options = {name.replace("_", "."): value for name, value in config.items()}
     admin = _admin(kafka)
-    _wait(admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **more})]))
+    _wait(admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **options})]))
 
 
 def send(kafka: KafkaBroker, topic: str, records: Sequence[Record], **settings: Any) -> None:
@@ -78,7 +78,7 @@ def send(kafka: KafkaBroker, topic: str, records: Sequence[Record], **settings: 
 
 
 def transact(kafka: KafkaBroker, topic: str, values: Sequence[bytes], *, abort: bool = False) -> None:
-    """As many offsets as values, and one of the mark."""
+    """A transaction takes an offset for each value, and one for its commit or abort marker."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}{time.time()}"})
     producer.init_transactions(_SECONDS)
     producer.begin_transaction()
@@ -98,9 +98,11 @@ def scan(kafka: KafkaBroker, *ranges: Range, most: int = 1000, seconds: float = 
     return MessageScan(settings, in_parts(ranges, most), seconds)
 
 
-def read(kafka: KafkaBroker, *ranges: Range, **more: Any) -> list[dict[str, Any]]:
-    own = scan(kafka, *ranges, **more)
-    return pa.Table.from_batches([rows for part in own.parts for rows in own.rows(part)], MESSAGE).to_pylist()
+def read(kafka: KafkaBroker, *ranges: Range, **options: Any) -> list[dict[str, Any]]:
+    message_scan = scan(kafka, *ranges, **options)
+    return pa.Table.from_batches(
+        [rows for part in message_scan.parts for rows in message_scan.rows(part)], MESSAGE
+    ).to_pylist()
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, bytes]]:
@@ -118,22 +120,24 @@ def test_null_is_not_empty(kafka: KafkaBroker, topic: str) -> None:
         {"key": None, "value": b"", "timestamp": 1, "headers": []},
     ]
     send(kafka, topic, sent)
-    found = read(kafka, Range(topic, 0, 0, 5))
-    times = [row.pop("timestamp") for row in found]
-    assert [round(one.timestamp() * 1000) for one in times] == [one["timestamp"] for one in sent]
+    rows = read(kafka, Range(topic, 0, 0, 5))
+    times = [row.pop("timestamp") for row in rows]
+    assert [round(moment.timestamp() * 1000) for moment in times] == [
+        message["timestamp"] for message in sent
+    ]
     pairs = [{"key": "a", "value": b"1"}, {"key": "a", "value": None}, {"key": "", "value": b""}]
-    assert found == [
+    assert rows == [
         {
-            "topic": topic, "partition": 0, "offset": at, "key": one["key"], "value": one["value"],
+            "topic": topic, "partition": 0, "offset": at, "key": message["key"], "value": message["value"],
             "headers": pairs if at == 3 else None,
         }
-        for at, one in enumerate(sent)
+        for at, message in enumerate(sent)
     ]  # fmt: skip
 
 
 @pytest.mark.integration
 def test_aborted_messages_and_marks(kafka: KafkaBroker, topic: str) -> None:
-    """Whether anything follows the range, or not: it is over where no record says so."""
+    """A range ends although its last offsets have no record, whether or not records follow it."""
     create(kafka, topic)
     transact(kafka, topic, [b"0", b"1"])
     transact(kafka, topic, [b"3", b"4", b"5"], abort=True)
@@ -167,7 +171,7 @@ def test_an_open_transaction_is_behind_the_end(kafka: KafkaBroker, topic: str) -
 
 @pytest.fixture
 def quick_cleaner(kafka: KafkaBroker) -> Iterator[None]:
-    """The broker looks for something to compact at once, and not every 15 s."""
+    """The broker's log cleaner runs at once instead of every 15 s."""
     admin = _admin(kafka)
 
     def change(operation: AlterConfigOpType, value: str | None) -> None:
@@ -187,24 +191,24 @@ def test_offsets_that_compaction_has_emptied(kafka: KafkaBroker, topic: str) -> 
     create(kafka, topic, segment_ms="100", max_compaction_lag_ms="100", **compaction)
     send(kafka, topic, [{"key": b"k", "value": b"%d" % at} for at in range(6)])
     deadline = time.monotonic() + 90
-    found: list[tuple[int, bytes]] = []
-    while len(found) != 1 and time.monotonic() < deadline:
+    kept: list[tuple[int, bytes]] = []
+    while len(kept) != 1 and time.monotonic() < deadline:
         # A new record closes the segment.
         time.sleep(0.5)
         send(kafka, topic, [{"key": b"other", "value": b"o"}])
-        found = values(read(kafka, Range(topic, 0, 0, 6)))
-    assert found == [(5, b"5")]
+        kept = values(read(kafka, Range(topic, 0, 0, 6)))
+    assert kept == [(5, b"5")]
     assert values(read(kafka, Range(topic, 0, 1, 5))) == []
 
 
 @pytest.mark.integration
 def test_large_messages(kafka: KafkaBroker, topic: str) -> None:
-    """No batch holds many of them."""
+    """Messages of 5 MB arrive complete."""
     create(kafka, topic, max_message_bytes=str(16 << 20))
     large = [bytes([at]) * (5 << 20) for at in range(16)]
-    send(kafka, topic, [{"value": one} for one in large], **{"message.max.bytes": 16 << 20})
-    own = scan(kafka, Range(topic, 0, 0, 16))
-    batches = list(own.rows(own.parts[0]))
+    send(kafka, topic, [{"value": value} for value in large], **{"message.max.bytes": 16 << 20})
+    message_scan = scan(kafka, Range(topic, 0, 0, 16))
+    batches = list(message_scan.rows(message_scan.parts[0]))
     assert [value for batch in batches for value in batch.column("value").to_pylist()] == large
 
 
@@ -214,8 +218,8 @@ def test_a_batch_is_bounded_in_bytes(kafka: KafkaBroker, topic: str, monkeypatch
     send(kafka, topic, [{"value": b"x" * 1000}] * 500)
     monkeypatch.setattr(kafka_messages, "_MOST_ROWS", 100)
     monkeypatch.setattr(kafka_messages, "_MOST_BYTES", 10_000)
-    own = scan(kafka, Range(topic, 0, 0, 500))
-    sizes = [batch.num_rows for batch in own.rows(own.parts[0])]
+    message_scan = scan(kafka, Range(topic, 0, 0, 500))
+    sizes = [batch.num_rows for batch in message_scan.rows(message_scan.parts[0])]
     assert sum(sizes) == 500
     assert sizes[0] <= 100
     assert max(sizes[1:]) < 10
@@ -223,17 +227,17 @@ def test_a_batch_is_bounded_in_bytes(kafka: KafkaBroker, topic: str, monkeypatch
 
 @pytest.mark.integration
 def test_a_range_in_parts_is_the_whole(spark: SparkSession, kafka: KafkaBroker, topic: str) -> None:
-    """By one client, by several, and by Spark's workers."""
+    """One client, several clients and Spark's workers read the same rows."""
     create(kafka, topic, partitions=3)
-    # Batches of several records: a cut lies within some.
+    # The producer batches several records, so some cuts fall within a batch.
     send(kafka, topic, [{"partition": at % 3, "value": b"%d" % at} for at in range(700)], **{"linger.ms": 50})
     ends = [234, 233, 233]
     ranges = [Range(topic, at, 5, end) for at, end in enumerate(ends)]
     whole = read(kafka, *ranges)
     assert len(whole) == 685
     for partition, end in enumerate(ends):
-        own = [row["offset"] for row in whole if row["partition"] == partition]
-        assert own == list(range(5, end))
+        offsets = [row["offset"] for row in whole if row["partition"] == partition]
+        assert offsets == list(range(5, end))
     for most in (10_000, 90):
         cut = scan(kafka, *ranges, most=most)
         assert len(cut.parts) == len(in_parts(ranges, most))
@@ -263,11 +267,11 @@ def test_records_that_go_while_they_are_read(
 ) -> None:
     create(kafka, topic)
     send(kafka, topic, [{"value": b"%d" % at * 400_000} for at in range(100)])
-    # What the client has fetched ahead it has.
+    # The client keeps prefetched records: let it prefetch as few as possible.
     monkeypatch.setattr(kafka_messages, "_AHEAD", {**kafka_messages._AHEAD, "queued.min.messages": 1})
     monkeypatch.setattr(kafka_messages, "_MOST_ROWS", 1)
-    own = scan(kafka, Range(topic, 0, 0, 100))
-    reading = own.rows(own.parts[0])
+    message_scan = scan(kafka, Range(topic, 0, 0, 100))
+    reading = message_scan.rows(message_scan.parts[0])
     next(reading)
     remove(kafka, topic, 99)
     with pytest.raises(SourceDataLostError, match="removed while they were read"):
@@ -276,7 +280,7 @@ def test_records_that_go_while_they_are_read(
 
 @pytest.mark.integration
 def test_a_partition_that_ends_too_early(kafka: KafkaBroker, topic: str) -> None:
-    """A topic that was created again, or a leader that lacks records."""
+    """The topic was created again, or the leader lacks records."""
     create(kafka, topic)
     send(kafka, topic, [{"value": b"%d" % at} for at in range(3)])
     with pytest.raises(SourceDataLostError, match=r"ends at offset 3, and had messages up to 9"):
@@ -287,7 +291,7 @@ def test_a_partition_that_ends_too_early(kafka: KafkaBroker, topic: str) -> None
 
 @pytest.mark.integration
 def test_a_topic_that_is_not_there(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    # So long, half a minute by default, it may be that not all brokers have heard of it.
+    # The client waits this long (30 s by default) for brokers to learn of a new topic.
     soon = {**kafka_messages._AHEAD, "topic.metadata.propagation.max.ms": 500}
     monkeypatch.setattr(kafka_messages, "_AHEAD", soon)
     with pytest.raises(SourceDataLostError, match=r"read_nowhere.*[Uu]nknown topic"):
@@ -299,8 +303,8 @@ def test_a_broker_that_goes(tmp_path: Path) -> None:
     with KafkaBroker(JARS.with_name("kafka"), tmp_path) as kafka:
         create(kafka, "t")
         send(kafka, "t", [{"value": b"0"}])
-        own = scan(kafka, Range("t", 0, 0, 2), seconds=3)
-        reading = own.rows(own.parts[0])
+        message_scan = scan(kafka, Range("t", 0, 0, 2), seconds=3)
+        reading = message_scan.rows(message_scan.parts[0])
         next(reading)
     with pytest.raises(SourceUnavailable, match="the broker does not answer any more: ") as raised:
         list(reading)
@@ -310,8 +314,8 @@ def test_a_broker_that_goes(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_no_secret_is_in_a_plan(spark: SparkSession) -> None:
     settings = ClientSettings.of("here", {"bootstrap.servers": "a:1", "sasl.password": "very secret"})
-    own = MessageScan(settings, in_parts([Range("t", 0, 0, 9)]), 1)
-    frame = Workers(lambda: spark).read(own).frame
+    message_scan = MessageScan(settings, in_parts([Range("t", 0, 0, 9)]), 1)
+    frame = Workers(lambda: spark).read(message_scan).frame
     plan = frame._jdf.queryExecution().toString()
     assert "MapInArrow" in plan
     assert "very secret" not in plan

@@ -1,4 +1,4 @@
-"""The registry's client: what a run does where the registry does not answer as hoped."""
+"""The client of the schema registry, when the registry is absent, refuses or fails."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LOGIN = "reader:s3cret:with:colons"
 def of(url: str, **members: object) -> SchemaRegistry:
     settings = {"url": url, "max.retries": 0, **members}
     extra = {"bootstrap.servers": "k:9092"} | {f"schema.registry.{k}": v for k, v in settings.items()}
-    made = SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=extra))
-    assert made is not None
-    return made
+    registry = SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=extra))
+    assert registry is not None
+    return registry
 
 
 def test_a_connection_without_a_registry() -> None:
@@ -32,7 +32,7 @@ def test_a_connection_without_a_registry() -> None:
 
 
 def test_settings_of_a_registry_that_is_not_named() -> None:
-    """`URL` is no `url`: without a word there would be no registry."""
+    """`URL` is not `url`: the connection would silently have no registry."""
     extra = {"bootstrap.servers": "k:9092", "schema.registry.URL": "http://s3cret@registry:8081"}
     with pytest.raises(ConfigError, match=r"schema\.registry\.URL without schema\.registry\.url") as error:
         SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=extra))

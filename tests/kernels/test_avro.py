@@ -1,4 +1,4 @@
-"""Avro records as JSON: all of a record, and nothing but it."""
+"""Avro records become JSON with all their fields, and use up exactly their bytes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def row(**cells: Any) -> dict[str, Any]:
 
 
 def test_a_record_is_the_json_of_its_values() -> None:
-    """Bytes as base64, and logical types as they are stored."""
-    found = Schema(json.dumps(SCHEMA)).json(written(after=row(data=b"\x04\x63", list=[1.5, None])))
-    assert json.loads(found) == {"before": None, "after": row(data="BGM=", list=[1.5, None]), "note": None}
+    """Bytes become base64, logical types their stored value."""
+    text = Schema(json.dumps(SCHEMA)).json(written(after=row(data=b"\x04\x63", list=[1.5, None])))
+    assert json.loads(text) == {"before": None, "after": row(data="BGM=", list=[1.5, None]), "note": None}
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 def test_what_is_no_number_of_json_is_not_null(number: str) -> None:
     cells = row(**{"Größe 1": float(number)}, list=[float(number)])
-    found = json.loads(Schema(json.dumps(SCHEMA)).json(written(after=cells)))
-    assert found["after"]["Größe 1"] == number
-    assert found["after"]["list"] == [number]
+    decoded = json.loads(Schema(json.dumps(SCHEMA)).json(written(after=cells)))
+    assert decoded["after"]["Größe 1"] == number
+    assert decoded["after"]["list"] == [number]
 
 
 def test_a_record_uses_up_its_bytes() -> None:
@@ -97,16 +97,16 @@ def test_what_is_no_schema_of_a_record_says_why(schema: str, why: str) -> None:
 
 
 def test_columns_have_the_names_that_they_are_given() -> None:
-    """Though Avro has names of its own, which know neither spaces nor cases."""
+    """Columns keep their names, although names in Avro have no spaces."""
     money = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
     value = {**record("Value", **{"a b": "int", "A B": ["null", money]}), "namespace": "s.dbo.t"}
     schema = Schema(json.dumps(record("Envelope", before=["null", value], after=["null", "s.dbo.t.Value"])))
     after = schema.root.fields["after"]
     assert list(after.fields) == ["a b", "A B"]
     assert after.fields["A B"].properties["scale"] == 2
-    # `before` is absent; of `after` 1, and the bytes 04 63 in the second branch.
-    found = json.loads(schema.json(b"\0\2\2\2\4\x04\x63"))
-    assert found == {"before": None, "after": {"a b": 1, "A B": "BGM="}}
+    # `before` is null; `after` has 1, and the bytes 04 63 in the second branch.
+    decoded = json.loads(schema.json(b"\0\2\2\2\4\x04\x63"))
+    assert decoded == {"before": None, "after": {"a b": 1, "A B": "BGM="}}
 
 
 def test_a_name_without_namespace_is_of_the_one_around_it() -> None:

@@ -1,4 +1,4 @@
-"""What the dialects share knows none of them."""
+"""Kernels that dialects share name no dialect."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ NAMES = re.compile(r"debezium|qlik|event streaming|_ct\b|\bces\b", re.IGNORECASE
 def test_what_is_shared_names_no_dialect() -> None:
     files = sorted(KERNELS.glob("*.py"))
     assert len(files) > 8, "the folder is elsewhere"
-    found = [f"{path.name}: {line.strip()}" for path in files for line in path.read_text("utf-8").splitlines()
+    lines = [f"{path.name}: {line.strip()}" for path in files for line in path.read_text("utf-8").splitlines()
              if NAMES.search(line)]  # fmt: skip
-    assert not found, "\n".join(found)
+    assert not lines, "\n".join(lines)

@@ -35,8 +35,8 @@ CASES: list[tuple[str, Any, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "one", "other", "is_other"), CASES)
-def test_two_cells(kind: str, one: Any, other: Any, is_other: bool) -> None:
+@pytest.mark.parametrize(("kind", "first", "second", "differs"), CASES)
+def test_two_cells(kind: str, first: Any, second: Any, differs: bool) -> None:
     column = Column(name="c", type=kind, ordinal=1)
-    cells = [pa.array([value], arrow_type(column.spark_type)) for value in (one, other)]
-    assert differ(cells[0], cells[1], column).tolist() == [is_other]
+    cells = [pa.array([value], arrow_type(column.spark_type)) for value in (first, second)]
+    assert differ(cells[0], cells[1], column).tolist() == [differs]

@@ -27,32 +27,32 @@ def seeded(seed: int, rows: int = 1) -> Hashes:
     ],
 )
 def test_hashes_are_xxh64(text: str, expected: int) -> None:
-    found = fingerprints.of_column(seeded(0), pa.array([text]))
-    assert found.tolist() == [[expected], [expected]]
+    hashes = fingerprints.of_column(seeded(0), pa.array([text]))
+    assert hashes.tolist() == [[expected], [expected]]
 
 
 def test_values_are_chained_as_spark_chains_them() -> None:
     """Spark's documentation of the function: `xxhash64('Spark', array(123), 2)` is 5602566077635097486."""
-    found = fingerprints.of_column(seeded(42), pa.array(["Spark"]))
+    hashes = fingerprints.of_column(seeded(42), pa.array(["Spark"]))
     for number in (123, 2):
-        found = fingerprints.of_ints(found, np.array([number]))
-    assert found[0].view(np.int64).tolist() == [5602566077635097486]
+        hashes = fingerprints.of_ints(hashes, np.array([number]))
+    assert hashes[0].view(np.int64).tolist() == [5602566077635097486]
 
 
 def test_what_is_null_leaves_the_hash_as_it_was() -> None:
     before = seeded(42, 2)
-    found = fingerprints.of_column(before, pa.array([None, "x"]), b"label")
-    assert found[0, 0] == 42
-    assert found[0, 1] != 42
+    hashes = fingerprints.of_column(before, pa.array([None, "x"]), b"label")
+    assert hashes[0, 0] == 42
+    assert hashes[0, 1] != 42
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=20))
 def test_neighbours_have_no_part_in_a_hash(values: list[bytes]) -> None:
-    """Together or alone, cut from a longer column or not, or the same for all rows."""
+    """A row's hash is the same in a whole column, in a slice and as a constant."""
     together = fingerprints.of_column(seeded(7, len(values)), pa.array(values))
     for at, value in enumerate(values):
-        alone = fingerprints.of_constant(seeded(7), value)
-        assert alone[0, 0] == together[0, at]
+        single = fingerprints.of_constant(seeded(7), value)
+        assert single[0, 0] == together[0, at]
         part = fingerprints.of_column(seeded(7), pa.array(values).slice(at, 1))
         assert part[0, 0] == together[0, at]
 
@@ -64,12 +64,12 @@ def test_neighbours_have_no_part_in_a_hash(values: list[bytes]) -> None:
 )
 def test_decimals_are_the_fewest_bytes_of_their_number(values: list) -> None:
     column = pa.array(values, pa.decimal128(18, 3))
-    found = fingerprints.of_column(seeded(42, len(values)), column)
+    hashes = fingerprints.of_column(seeded(42, len(values)), column)
     for at, value in enumerate(values):
         number = int(value.scaleb(3))
         length = (number if number >= 0 else ~number).bit_length() // 8 + 1
         data = number.to_bytes(length, "big", signed=True)
-        assert fingerprints.of_constant(seeded(42), data)[0, 0] == found[0, at]
+        assert fingerprints.of_constant(seeded(42), data)[0, 0] == hashes[0, at]
 
 
 @pytest.mark.parametrize("size", [31, 32, 63, 64, 1000, 5000])
@@ -81,5 +81,5 @@ def test_few_long_values_are_hashed_as_many(size: int) -> None:
 
 
 def test_minus_zero_is_zero() -> None:
-    found = fingerprints.of_column(seeded(42, 2), pa.array([0.0, -0.0]))
-    assert found[0, 0] == found[0, 1]
+    hashes = fingerprints.of_column(seeded(42, 2), pa.array([0.0, -0.0]))
+    assert hashes[0, 0] == hashes[0, 1]

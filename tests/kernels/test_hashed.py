@@ -35,7 +35,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_hash_is_of_the_values_alone(name: str) -> None:
-    """However rows are cut, and wherever a column begins; NULL adds nothing, and 0 and -0 are one number."""
+    """Slices and offsets do not change a hash; NULL adds nothing, and 0 equals -0."""
     cells = COLUMNS[name]
     whole = hash_of([cells])
     assert np.concatenate([hash_of([cells.slice(at, 1)]) for at in range(3)]).tolist() == whole.tolist()
@@ -59,9 +59,9 @@ def test_rows_are_among_the_known_ones() -> None:
 def test_keys_of_several_batches_are_touched_together() -> None:
     schema = touched_schema(pa.struct([("id", pa.int32())]))
     batches = [keys_touched(keys, schema) for keys in (batch(5, 2), batch(), batch(9))]
-    found = Touched.of(pa.Table.from_batches(batches))
-    assert len(found.hashes) == 3
-    assert sorted(found.keys.column("id").to_pylist()) == [2, 5, 9]
+    touched = Touched.of(pa.Table.from_batches(batches))
+    assert len(touched.hashes) == 3
+    assert sorted(touched.keys.column("id").to_pylist()) == [2, 5, 9]
 
 
 def test_ends_of_what_has_no_order_are_unknown() -> None:

@@ -1,4 +1,4 @@
-"""Row images: what is not known is a gap, never a NULL, and is compared with nothing."""
+"""Row images: an unknown value is a gap, never NULL, and is not compared."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ STATES = st.lists(st.lists(st.sampled_from([KNOWN, KNOWN, *WORDS]), min_size=4, 
 
 
 def image(rows: list[tuple[Any, ...] | None], gaps: list[dict[str, int] | None] | None = None) -> Image:
-    """`gaps`: by row the states of columns that are not known."""
+    """`gaps`: for each row, the states of its unknown columns."""
     none = (None,) * len(NAMES)
     columns = zip(*(row or none for row in rows), strict=True)
     cells = [
         pa.array(list(values), arrow_type(c.spark_type))
         for c, values in zip(CONTRACT.columns, columns, strict=True)
     ]
-    states = [[(one or {}).get(name, KNOWN) for name in NAMES] for one in gaps or []]
+    states = [[(row_gaps or {}).get(name, KNOWN) for name in NAMES] for row_gaps in gaps or []]
     present = np.array([row is not None for row in rows])
     return Image(present, cells, np.array(states, np.uint8) if gaps else None)
 
@@ -51,16 +51,18 @@ def test_what_differs_where_both_sides_are_known() -> None:
         ((1, "x", None, None), (1, "X", "y", None), gap, None),
         ((1, None, "y", None), (1, None, None, None), None, gap),
         ((1, "x", None, None), (1, "x", None, b""), gap, gap),
-        # Nothing is seen to differ. A gap on both sides is an old value that was kept; of one that is new
-        # alone nobody can say.
+        # No difference is known. A gap on both sides is a value that was kept; a gap in the new image alone
+        # is undecided.
         ((1, "x", None, b"z"), (1, "x", None, b"z"), gap, gap),
         ((1, "x", None, b"z"), (1, "x", "y", b"z"), gap, None),
         (None, (1, "x", "y", b"z"), None, None),
         ((1, "x", "y", b"z"), None, None, None),
     ]
     before, after, before_unknown_columns, after_unknown_columns = map(list, zip(*rows, strict=True))
-    found = images.changed(image(before, before_unknown_columns), image(after, after_unknown_columns), NAMES)
-    assert found.to_pylist() == [
+    changed = images.changed(
+        image(before, before_unknown_columns), image(after, after_unknown_columns), NAMES
+    )
+    assert changed.to_pylist() == [
         [],
         ["id", "a.b", "select", "doc"],
         ["a.b"],
@@ -75,23 +77,23 @@ def test_what_differs_where_both_sides_are_known() -> None:
 
 @given(STATES)
 def test_gaps_are_read_as_they_are_written(states: list[list[int]]) -> None:
-    one = Image(np.ones(len(states), np.bool_), [], np.array(states, np.uint8))
-    gaps = images.gaps(one, NAMES)
+    after = Image(np.ones(len(states), np.bool_), [], np.array(states, np.uint8))
+    gaps = images.gaps(after, NAMES)
     expected = [
         [(name, WORDS[state]) for name, state in zip(NAMES, row, strict=True) if state != KNOWN]
         for row in states
     ]
     assert gaps.to_pylist() == [row or None for row in expected]
-    found = images.states(gaps, NAMES)
-    assert (states if found is None else found.tolist()) == states
-    assert (found is None) == (not any(map(any, states)))
+    read_back = images.states(gaps, NAMES)
+    assert (states if read_back is None else read_back.tolist()) == states
+    assert (read_back is None) == (not any(map(any, states)))
 
 
 def test_an_image_that_is_not_there_has_no_gaps() -> None:
     gaps: list[dict[str, int] | None] = [{"doc": UNAVAILABLE}, {"doc": UNAVAILABLE}]
-    one = image([None, (1, "x", "y", None)], gaps)
-    assert images.gaps(one, NAMES).to_pylist() == [None, [("doc", change.UNAVAILABLE)]]
-    assert images.struct(one, CONTRACT.columns).to_pylist() == [
+    after = image([None, (1, "x", "y", None)], gaps)
+    assert images.gaps(after, NAMES).to_pylist() == [None, [("doc", change.UNAVAILABLE)]]
+    assert images.struct(after, CONTRACT.columns).to_pylist() == [
         None,
         {"id": 1, "a.b": "x", "select": "y", "doc": None},
     ]

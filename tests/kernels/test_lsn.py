@@ -63,30 +63,30 @@ def test_what_is_absent_is_not_broken(text: str | None, *, absent: bool) -> None
             st.none(),
             st.text(),
             st.just("00000000:00000000:0000"),
-            st.tuples(LSNS, st.sampled_from(sorted(FORMS))).map(lambda one: written(*one)),
+            st.tuples(LSNS, st.sampled_from(sorted(FORMS))).map(lambda drawn: written(*drawn)),
         )
     )
 )
 def test_columns_are_read_as_each_alone(texts: list[str | None]) -> None:
-    found = lsn.parse_all(pa.array(texts, pa.string()))
-    assert found.array().to_pylist() == [None if text is None else lsn.parse(text) for text in texts]
+    parsed = lsn.parse_all(pa.array(texts, pa.string()))
+    assert parsed.array().to_pylist() == [None if text is None else lsn.parse(text) for text in texts]
     sliced = lsn.parse_all(pa.array(["x", *texts], pa.string()).slice(1))
-    assert sliced.array().equals(found.array())
+    assert sliced.array().equals(parsed.array())
 
 
 def test_zero_bytes_stand_for_none() -> None:
-    found = lsn.of_bytes(pa.array([bytes(lsn.WIDTH), bytes([*bytes(9), 1]), None], pa.binary()))
-    assert found.known.tolist() == [False, True, False]
+    lsns = lsn.of_bytes(pa.array([bytes(lsn.WIDTH), bytes([*bytes(9), 1]), None], pa.binary()))
+    assert lsns.known.tolist() == [False, True, False]
 
 
 @given(st.lists(LSNS, min_size=1))
 def test_their_text_is_twenty_digits(values: list[bytes]) -> None:
     digits = np.frombuffer(b"".join(values), np.uint8).reshape(-1, lsn.WIDTH)
-    found = lsn.to_text(lsn.Lsns(digits, np.ones(len(values), np.bool_)))
-    assert found.to_pylist() == [value.hex().upper() for value in values]
+    text = lsn.to_text(lsn.Lsns(digits, np.ones(len(values), np.bool_)))
+    assert text.to_pylist() == [value.hex().upper() for value in values]
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1))
 def test_positions_of_64_bits_order_as_numbers(values: list[int]) -> None:
-    found = lsn.of_integers(pa.array(values, pa.int64())).array().to_pylist()
-    assert found == [value.to_bytes(lsn.WIDTH, "big") for value in values]
+    positions = lsn.of_integers(pa.array(values, pa.int64())).array().to_pylist()
+    assert positions == [value.to_bytes(lsn.WIDTH, "big") for value in values]

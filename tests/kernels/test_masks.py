@@ -28,7 +28,7 @@ class Example:
 
     @property
     def bits_set(self) -> list[int]:
-        """The ordinals whose bit is set, by the rule; bytes that are not there are zero."""
+        """Ordinals whose bit is set, by the rule; missing bytes are zero."""
         low_first = self.mask[::-1] if self.order == "big" else self.mask
         return [
             byte * 8 + bit + 1 for byte, value in enumerate(low_first) for bit in range(8) if value >> bit & 1
@@ -41,7 +41,7 @@ def examples(draw: st.DrawFn) -> Example:
     others = draw(st.sets(st.integers(1, highest), max_size=12))
     order: ByteOrder = draw(st.sampled_from(["big", "little"]))
     full = (highest + 7) // 8
-    # Trimmed, of the table's own width, or with more bytes than the table needs: also than any table can.
+    # Trimmed, as wide as the table, or with more bytes than this table (or any table) needs.
     size = draw(st.one_of(st.just(full), st.integers(0, full), st.integers(full, full + 200)))
     bits = draw(
         st.one_of(st.just(b"\xff" * size), st.just(bytes(size)), st.binary(min_size=size, max_size=size))
@@ -52,15 +52,15 @@ def examples(draw: st.DrawFn) -> Example:
 @settings(max_examples=300, deadline=None)
 @given(example=examples(), others=st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=3))
 def test_masks_of_any_width_and_ordinals_with_gaps(example: Example, others: list[bytes | None]) -> None:
-    """Beside others in a column, of which some are NULL."""
+    """The mask has neighbours in its column, some of them NULL."""
     column = pa.array([*others, example.mask, *others], pa.binary()).slice(len(others), 1 + len(others))
     bits = masks.bits(column, max(example.ordinals), example.order)
     names = [f"c{o}" for o in example.ordinals]
     known = column.is_valid().to_numpy(zero_copy_only=False)
-    found = masks.columns(bits, example.ordinals, names, known).to_pylist()
-    there = set(example.bits_set)
-    assert found[0] == [f"c{o}" for o in example.ordinals if o in there]
-    assert [one is None for one in found[1:]] == [one is None for one in others]
+    columns = masks.columns(bits, example.ordinals, names, known).to_pylist()
+    bits_set = set(example.bits_set)
+    assert columns[0] == [f"c{o}" for o in example.ordinals if o in bits_set]
+    assert [row is None for row in columns[1:]] == [mask is None for mask in others]
     assert masks.highest_set(column, example.order)[0] == max(example.bits_set, default=0)
     assert masks.to_hex(column)[0].as_py() == example.mask.hex().upper()
     assert octets.lengths(column)[0] == len(example.mask)
@@ -71,12 +71,12 @@ def test_masks_of_any_width_and_ordinals_with_gaps(example: Example, others: lis
 def test_every_single_bit_of_the_widest_table(order: ByteOrder, *, trimmed: bool) -> None:
     """One row for each ordinal of a table of 1024 columns: its bit alone is set."""
 
-    def alone(ordinal: int) -> bytes:
+    def single_bit(ordinal: int) -> bytes:
         # Big trims its leading zero bytes, little its trailing ones.
         size = (ordinal + 7) // 8 if trimmed else HIGHEST // 8
         return (1 << (ordinal - 1)).to_bytes(size, order)
 
-    column = pa.array([alone(o) for o in range(1, HIGHEST + 1)], pa.binary())
+    column = pa.array([single_bit(o) for o in range(1, HIGHEST + 1)], pa.binary())
     assert (masks.bits(column, HIGHEST, order) == np.eye(HIGHEST, dtype=np.bool_)).all()
     assert masks.highest_set(column, order).tolist() == list(range(1, HIGHEST + 1))
 
@@ -114,7 +114,7 @@ def test_text_of_masks() -> None:
 def test_hex_is_what_python_takes_for_it(texts: list[str | None]) -> None:
     def read(text: str | None) -> bytes | None:
         digits = text[2:] if text and text[:2] in {"0x", "0X"} else text
-        if digits is None or any(one not in "0123456789abcdefABCDEF" for one in digits):
+        if digits is None or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
             return None
         return bytes.fromhex("0" * (len(digits) % 2) + digits)
 
@@ -141,9 +141,9 @@ def test_width_in_bytes(highest: int, width: int) -> None:
 def test_a_mask_has_the_bits_that_it_must_have_and_no_others(
     flags: list[int], required: list[int], allowed: list[int], disagrees: bool
 ) -> None:
-    matrices = [np.array([one, one], np.bool_) for one in (flags, required, allowed)]
-    found = masks.disagrees(matrices[0], np.array([True, False]), *matrices[1:])
-    assert found.tolist() == [disagrees, False], "and of no mask at all nothing is known"
+    matrices = [np.array([row, row], np.bool_) for row in (flags, required, allowed)]
+    disagreeing = masks.disagrees(matrices[0], np.array([True, False]), *matrices[1:])
+    assert disagreeing.tolist() == [disagrees, False], "and of no mask at all nothing is known"
 
 
 def test_an_update_has_the_bits_of_the_columns_in_which_its_images_differ() -> None:

@@ -1,4 +1,4 @@
-"""Rows found by their values."""
+"""Looks rows up by their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as they are published: hashed, cast, renamed, left out; and that the whole line agrees with it."""
+"""Published columns are hashed, cast, renamed or dropped, in ledger, current rows and history alike."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_key_is_named_without_being_told() -> None:
 
 
 def in_both(log: Log, table: str, rules: Mapping[str, Any], manner: Manner) -> tuple[pa.Table, ...]:
-    """Of current rows and history: made of published changes, and made of the source's and published then."""
+    """Closed and open intervals: each of published changes, then of the source's, published afterwards."""
     parsed = {name: PublishRule.model_validate(rule) for name, rule in rules.items()}
     source = contract_of(log.table(table))
     contract = source.published_by(parsed, key_id(SECRET))
@@ -95,20 +95,20 @@ def in_both(log: Log, table: str, rules: Mapping[str, Any], manner: Manner) -> t
     after = tables.all_at_once(changes, contract.published, "run")
     before = tables.all_at_once(ledger, source, "run")
     shape = PublishRows(contract, SECRET, contract.published.names)
-    found = []
-    for made, plain in ((after.closed, before.closed), (after.opened, before.opened)):
+    compared = []
+    for published, plain in ((after.closed, before.closed), (after.opened, before.opened)):
         order = [
             ("_sort_key", "ascending"),
             ("_valid_from", "ascending"),
             (contract.published.names[0], "ascending"),
         ]
-        own = list(shape.schema.names)
-        there = pa.Table.from_batches([shape(as_batch(plain.select(list(source.names))))])
+        columns = list(shape.schema.names)
+        shaped = pa.Table.from_batches([shape(as_batch(plain.select(list(source.names))))])
         for name in ("_sort_key", "_valid_from", "_valid_to", "_is_deleted"):
-            there = there.append_column(name, plain.column(name))
-            own.append(name)
-        found += [made.select(own).sort_by(order), there.select(own).sort_by(order)]
-    return tuple(found)
+            shaped = shaped.append_column(name, plain.column(name))
+            columns.append(name)
+        compared += [published.select(columns).sort_by(order), shaped.select(columns).sort_by(order)]
+    return tuple(compared)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def in_both(log: Log, table: str, rules: Mapping[str, Any], manner: Manner) -> t
     ],
 )
 def test_publishing_before_or_after_history_is_the_same(manner: Manner) -> None:
-    """What equals stays equal, the key with it: so history, made of what is published, has no other rows."""
+    """Publishing keeps equal values equal, keys too, so history of published changes has the same rows."""
     log = simulate(3, 60)
     rules = {"id": {"hash": True, "rename": "person"}, "name": "hash", "notes": "drop"}
     closed, closed_there, opened, opened_there = in_both(log, CUSTOMERS, rules, manner)

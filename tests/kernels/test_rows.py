@@ -1,4 +1,4 @@
-"""Rows of one process: in one piece, or in several where Arrow cannot hold a column in one."""
+"""Rows in one process: one batch, or several where a column exceeds Arrow's limit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SCHEMA = pa.schema([("value", pa.binary())])
 
 @pytest.fixture
 def more_than_2_gib() -> Iterator[pa.Table]:
-    # Offsets of 32 bits end at 2 GiB: 33 values of 64 MiB are over it. They share one buffer here.
+    # Offsets of 32 bits end at 2 GiB; 33 values of 64 MiB exceed it. All values share one buffer.
     batch = pa.RecordBatch.from_arrays([pa.array([b"x" * (64 << 20)])], schema=SCHEMA)
     yield pa.Table.from_batches([batch] * 33)
-    # Else this process keeps what the rows took in one piece, until it ends.
+    # Otherwise this process keeps the memory until it ends.
     pa.default_memory_pool().release_unused()
 
 
@@ -52,5 +52,5 @@ def test_a_kernel_goes_over_all_pieces(more_than_2_gib: pa.Table) -> None:
     def lengths(rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([pc.binary_length(rows.column("value"))], names=["size"])
 
-    found = InMemory(more_than_2_gib).through(lengths, pa.schema([("size", pa.int32())]))
-    assert found.collected().num_rows == 33
+    sizes = InMemory(more_than_2_gib).through(lengths, pa.schema([("size", pa.int32())]))
+    assert sizes.collected().num_rows == 33

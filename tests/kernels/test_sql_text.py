@@ -1,4 +1,4 @@
-"""Texts of SQL Server's types: what is read is what was written, and nothing else is read."""
+"""Texts of SQL Server's types are read as written; other texts are refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_time_has_its_digits(clock: time, digits: int) -> None:
     whole = f"{clock:%H:%M:%S}"
     written = f"{whole}.{fraction}" if digits else whole
     assert read(f"time({digits})", written) == written
-    # Zeros that are left out, or that say no more, change nothing.
+    # Missing or trailing zeros change nothing.
     assert read(f"time({digits})", written.rstrip("0") if digits else whole) == written
     assert read(f"time({digits})", f"{written}00" if digits else f"{whole}.00") == written
 
@@ -58,8 +58,8 @@ def test_a_decimal_in_any_notation_is_exact_or_none(precision: int, scale: int) 
     texts = [d + e for d in digits for e in exponents if not ("e" in d and e)]
     texts += ["1.00000000000000000049E0", "1E-1000000000", "1E1000000000", "0E-1000000000", "1E-30000000"]
     texts += ["1" * 2000, "0." + "1" * 2000, "1." + "0" * 300, "x", "1E", "E1", ""]
-    found = {text: read(f"decimal({precision},{scale})", text) for text in texts}
-    assert found == {text: exact(text, precision, scale) for text in texts}
+    values = {text: read(f"decimal({precision},{scale})", text) for text in texts}
+    assert values == {text: exact(text, precision, scale) for text in texts}
 
 
 def exact(text: str, precision: int, scale: int) -> Decimal | None:
@@ -88,7 +88,7 @@ def test_a_whole_number_is_in_its_range(number: int) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False, width=32))
 def test_a_real_is_read_in_every_form_in_which_it_is_written(number: float) -> None:
-    """The fewest digits that tell it apart (Java), 9 of them (CONVERT with style 3), or all that it has."""
+    """The fewest digits that identify it (Java), nine digits (CONVERT with style 3), or all its digits."""
     narrow = np.float32(number)
     texts = [str(narrow), f"{narrow:.8e}", f"{number:.9g}", repr(number), f"{number:.15g}", f"{number:.160f}"]
     for text in texts:
@@ -101,7 +101,7 @@ def test_a_float_is_read_in_every_form_in_which_it_is_written(number: float) -> 
         assert read("float", text) == number, text
 
 
-# None of them is a number of its type, which would be rounded (docs/types.md: never rounded).
+# Their types cannot hold these numbers, and values are never rounded (docs/types.md).
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -134,7 +134,7 @@ def test_a_number_of_more_digits_than_its_type_keeps_does_not_fit(kind: str, tex
         ("datetimeoffset(3)", "2018-07-13T12:23:45-00:00", "2018-07-13T12:23:45.000+00:00"),
         ("uniqueidentifier", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "6F9619FF-8B86-D011-B42D-00C04FC964FF"),
         ("char(5)", "ab", "ab   "),
-        # A code page's bytes are not known.
+        # The length in bytes of a code page is unknown.
         ("char(5)", "é", "é"),
         ("nchar(3)", "é", "é  "),
         # A character outside the first plane is two units of UTF-16.
@@ -153,7 +153,7 @@ def test_a_text_has_its_types_form(kind: str, text: str, expected: object) -> No
     [
         ("date", "2026-02-30"), ("date", "2026-08-07\n"), ("date", "0000-01-01"),
         ("time(3)", "24:00:00"), ("time(3)", "16:25:00.8835"), ("datetime2(3)", "2026-08-07 16:25:00.88333"),
-        # 0.8834567 s are no thirds of 10 ms.
+        # 0.8834567 s is no third of 10 ms.
         ("datetime", "2026-08-07 16:25:00.8834567"), ("datetime", "2026-08-07 16:25:00.8837"),
         ("datetimeoffset(7)", "2018-07-13T12:23:45"), ("datetimeoffset(7)", "2018-07-13T12:23:45+15:00"),
         # SQL Server's zones end at 14:00.

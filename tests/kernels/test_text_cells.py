@@ -1,4 +1,4 @@
-"""Columns of texts have the values that the reader of a single text gives, whatever is in them."""
+"""Reading a column of texts gives the values that reading each text gives."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_a_column_is_read_as_its_texts_are(name: str, texts: list[str | None]) -
     sql = SqlType.parse(name)
     read = sql_text.reader(sql)
     column = pa.array(texts, pa.string())
-    found = text_cells.from_texts(sql, read)(column)
-    alone = cells.one_by_one(read, arrow_type(sql.spark))(column)
-    assert found.values.type == alone.values.type
-    assert found.values.to_pylist() == alone.values.to_pylist()
-    assert (found.unfit is not None) == (alone.unfit is not None)
-    if found.unfit is not None and alone.unfit is not None:
-        assert found.unfit.tolist() == alone.unfit.tolist()
+    vectorised = text_cells.from_texts(sql, read)(column)
+    one_by_one = cells.one_by_one(read, arrow_type(sql.spark))(column)
+    assert vectorised.values.type == one_by_one.values.type
+    assert vectorised.values.to_pylist() == one_by_one.values.to_pylist()
+    assert (vectorised.unfit is not None) == (one_by_one.unfit is not None)
+    if vectorised.unfit is not None and one_by_one.unfit is not None:
+        assert vectorised.unfit.tolist() == one_by_one.unfit.tolist()
 
 
 def test_a_datetime_as_ces_writes_it_is_read_in_columns() -> None:
-    """With seven digits of thirds of 10 ms: not one by one, which takes a hundred times as long."""
+    """Seven digits of thirds of 10 ms are read vectorised: one by one takes a hundred times as long."""
     begin = "2026-08-07 16:25:00"
     texts = [begin + text for text in ("", ".8800000", ".8833333", ".8866667", ".0000000", ".9966667")]
     cells_of = text_cells.from_texts(SqlType.parse("datetime"), pytest.fail)(pa.array([*texts, None]))

@@ -40,18 +40,18 @@ def given(writer_schema: Contract, *records: dict[str, Any]) -> Facts:
     highest = max(c.ordinal for c in writer_schema.columns)
 
     def flags(name: str) -> np.ndarray:
-        found = np.zeros((len(records), highest), np.bool_)
-        for at, one in enumerate(records):
-            found[at, [o - 1 for o in one.get(name) or ()]] = True
-        return found
+        matrix = np.zeros((len(records), highest), np.bool_)
+        for at, record in enumerate(records):
+            matrix[at, [o - 1 for o in record.get(name) or ()]] = True
+        return matrix
 
-    def there(name: str) -> np.ndarray:
-        return np.array([one.get(name) is not None for one in records], np.bool_)
+    def has(name: str) -> np.ndarray:
+        return np.array([record.get(name) is not None for record in records], np.bool_)
 
     return Facts(
-        pa.array([bytes.fromhex(one["mask"]) for one in records], pa.binary()),
-        pa.array([one["kind"] for one in records], pa.string()),
-        flags("differing"), there("differing"), flags("known"), there("known"), flags("gaps"),
+        pa.array([bytes.fromhex(record["mask"]) for record in records], pa.binary()),
+        pa.array([record["kind"] for record in records], pa.string()),
+        flags("differing"), has("differing"), flags("known"), has("known"), flags("gaps"),
     )  # fmt: skip
 
 
@@ -75,13 +75,13 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     # 0FFF: big 1..12; little 1..4 and 9..16.
     ("insert in big order", TWELVE, QLIK, insert("0FFF", EVERY), "big"),
     ("insert in little order", TWELVE, QLIK, insert("FF0F", EVERY), "little"),
-    # Only 1..4 and 9 are known: big has them, and so has little.
+    # Only 1..4 and 9 are known, and both orders have them.
     ("insert of few columns", TWELVE, QLIK, insert("0FFF", {1, 2, 3, 4, 9}), "undecided"),
     ("insert that lacks a column", TWELVE, QLIK, insert("0FFE", EVERY), "neither"),
     ("insert without its bits", TWELVE, QLIK, insert("", EVERY), "neither"),
     # A set bit of a column that is NULL is legal: NULL was inserted.
     ("insert of a NULL", TWELVE, QLIK, insert("0FFF", EVERY - {3}), "big"),
-    # Bits beyond the table, as some sources set them, are nothing against an insert.
+    # Some sources set bits beyond the table; that does not speak against an insert.
     ("insert with all bits of its bytes", TWELVE, SQL_SERVER, insert("FFFF", EVERY), "either"),
     ("insert that nothing is known of", TWELVE, QLIK, insert("FFFF", None), "untested"),
     # 0001: big 1; little 9.
@@ -104,7 +104,7 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     # The highest ordinal of little is 128: far from the table's one word.
     ("update far beyond the table", TWELVE, QLIK, update("00" * 15 + "80", None), "big"),
     ("update with an empty mask", TWELVE, QLIK, update("00", {1}), "untested"),
-    # Nothing is known of column 12, so that 3 alone counts.
+    # Column 12 is unknown, so only 3 counts.
     ("update with a gap", TWELVE, QLIK, update("0804", {3}, gaps={12}), "big"),
     # Headers. 0F80: big 8..12; little 1..4 (headers) and 16.
     ("headers, insert in big order", WITH_HEADERS, HEADERS, insert("0F80", {8, 9, 10, 11, 12}), "big"),
@@ -116,7 +116,7 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("headers, update without an image", WITH_HEADERS, HEADERS, update("0200", None), "big"),
     # The page's slip: mask 11000 on a table with headers has bits 3 and 4 set. They are header columns.
     ("headers, the slip of the page", WITH_HEADERS, HEADERS, update("18", None), "neither"),
-    # Masks that count the columns of the source alone, where the headers should be counted too.
+    # Masks that do not count the header columns, although they should.
     ("headers not counted by the source", WITH_HEADERS, HEADERS, insert("1F", {8, 9, 10, 11, 12}), "neither"),
     ("another kind of record", TWELVE, QLIK, {"mask": "0804", "kind": change.SNAPSHOT}, "undecided"),
 ]  # fmt: skip
@@ -126,13 +126,13 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("writer_schema", "rules"), [(TWELVE, QLIK), (TWELVE, SQL_SERVER), (WITH_HEADERS, HEADERS)]
 )
 def test_what_a_record_says(writer_schema: Contract, rules: MaskRules) -> None:
-    """All records of a table together: each is counted once, and in parts as in one."""
+    """Counting all records of a table at once, or in parts, counts each record once."""
     mine = [r for r in RECORDS if r[1] is writer_schema and r[2] is rules]
     records = [fact for *_, fact, _ in mine]
     expected = {name: len([label for label, *_, says in mine if says == name]) for name in COUNTS}
     together = counted(given(writer_schema, *records), writer_schema, rules)
     assert together.counts == expected
-    parts = [counted(given(writer_schema, one), writer_schema, rules) for one in records[::-1]]
+    parts = [counted(given(writer_schema, record), writer_schema, rules) for record in records[::-1]]
     assert merged(parts) == together
     assert merged([merged(parts[:2]), *parts[2:]]) == together
 
@@ -143,9 +143,9 @@ def test_what_a_record_says(writer_schema: Contract, rules: MaskRules) -> None:
 def test_each_record_alone(
     label: str, writer_schema: Contract, rules: MaskRules, fact: dict[str, Any], says: str
 ) -> None:
-    found = said(writer_schema, rules, fact)
-    assert {name: getattr(found, name) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | {says: 1}
-    assert set(found.examples) == {says} & {"big", "little", "undecided", "neither"}
+    evidence = said(writer_schema, rules, fact)
+    assert {name: getattr(evidence, name) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | {says: 1}
+    assert set(evidence.examples) == {says} & {"big", "little", "undecided", "neither"}
 
 
 def test_nothing_says_nothing() -> None:
@@ -154,8 +154,8 @@ def test_nothing_says_nothing() -> None:
 
 
 def test_examples_are_words_for_people() -> None:
-    found = said(TWELVE, QLIK, update("0804", {3, 12}), insert("FF0F", EVERY), update("02", set()))
-    assert found.examples == {
+    evidence = said(TWELVE, QLIK, update("0804", {3, 12}), insert("FF0F", EVERY), update("02", set()))
+    assert evidence.examples == {
         "big": "update with mask 0x0804, the images differ in c3, c12",
         "little": "insert with mask 0xFF0F",
         "neither": "update with mask 0x02, the images differ in no column",
@@ -167,7 +167,7 @@ def test_tables_of_any_width(highest: int) -> None:
     """The bits of the first and the last column change: 2^0 and 2^(highest-1)."""
     mask = (1 | 1 << (highest - 1)).to_bytes((highest + 7) // 8, "big")
     changed = {1, highest}
-    found = said(
+    evidence = said(
         table(highest),
         QLIK,
         update(mask.hex(), changed),
@@ -176,7 +176,7 @@ def test_tables_of_any_width(highest: int) -> None:
     )
     # Of 9 and 65 columns, the mask is the same from both ends: 01..01.
     expected = (0, 0, 2, 1) if highest % 8 == 1 else (1, 1, 0, 1)
-    assert (found.big, found.little, found.either, found.neither) == expected
+    assert (evidence.big, evidence.little, evidence.either, evidence.neither) == expected
 
 
 SHAPE = Contract(
@@ -226,13 +226,13 @@ def decoded(*rows: tuple[Any, ...]) -> pa.RecordBatch:
 
 
 def ordinals(flags: np.ndarray, known: np.ndarray) -> list[list[int] | None]:
-    return [(np.flatnonzero(one) + 1).tolist() if is_known else None
-            for one, is_known in zip(flags, known, strict=True)]  # fmt: skip
+    return [(np.flatnonzero(row) + 1).tolist() if is_known else None
+            for row, is_known in zip(flags, known, strict=True)]  # fmt: skip
 
 
 def test_facts_of_decoded_records() -> None:
     gap = [("it's", change.UNAVAILABLE)]
-    found = facts(
+    mask_facts = facts(
         decoded(
             ("change", "insert", "7FF", None, ROW, None, None),
             ("change", "update", "0402", ROW, differs(name="y", d=8), None, None),
@@ -247,11 +247,11 @@ def test_facts_of_decoded_records() -> None:
         SHAPE,
         SQL_SERVER,
     )
-    assert [mask.hex() for mask in found.mask.to_pylist()] == ["07ff", "0402", "20", "02", "0001"]
-    assert found.kind.to_pylist() == ["insert", "update", "update", "update", "delete"]
-    assert ordinals(found.known, found.is_known) == [[1, 2, 3, 4, 6, 8, 11], None, None, None, None]
-    assert ordinals(found.differing, found.has_images) == [None, [2, 11], [6], None, None]
-    assert [one.tolist() for one in map(np.flatnonzero, found.gaps)] == [[], [], [1], [], [1]]
+    assert [mask.hex() for mask in mask_facts.mask.to_pylist()] == ["07ff", "0402", "20", "02", "0001"]
+    assert mask_facts.kind.to_pylist() == ["insert", "update", "update", "update", "delete"]
+    assert ordinals(mask_facts.known, mask_facts.is_known) == [[1, 2, 3, 4, 6, 8, 11], None, None, None, None]
+    assert ordinals(mask_facts.differing, mask_facts.has_images) == [None, [2, 11], [6], None, None]
+    assert [row.tolist() for row in map(np.flatnonzero, mask_facts.gaps)] == [[], [], [1], [], [1]]
 
 
 def test_evidence_of_decoded_records() -> None:
@@ -264,8 +264,8 @@ def test_evidence_of_decoded_records() -> None:
         # A gap is not known to differ: `it's` is unavailable in the before image.
         ("change", "update", "0400", differs(name=None), differs(d=8), [("it's", "unavailable")], None),
     )
-    found = counted(facts(frame, SHAPE, SQL_SERVER), SHAPE, SQL_SERVER)
-    assert found.counts == dict.fromkeys(COUNTS, 0) | {"big": 3, "little": 1}
+    tally = counted(facts(frame, SHAPE, SQL_SERVER), SHAPE, SQL_SERVER)
+    assert tally.counts == dict.fromkeys(COUNTS, 0) | {"big": 3, "little": 1}
 
 
 def test_excluded_columns_say_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The judgement on the byte order of masks: what is proved, what is open, what must stay closed."""
+"""Decides the byte order of masks: proved, open, or contradicted."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from changeledger.stages.normalization.reading import of_change_table
 NOTHING = Evidence()
 
 
-def auto(found: Evidence, stored: Evidence = NOTHING, published: ByteOrder | None = None) -> MaskDecision:
-    return decide(found, stored, "auto", published)
+def auto(evidence: Evidence, stored: Evidence = NOTHING, published: ByteOrder | None = None) -> MaskDecision:
+    return decide(evidence, stored, "auto", published)
 
 
 @pytest.mark.parametrize(
-    ("found", "order", "settled"),
+    ("evidence", "order", "settled"),
     [
-        # Nothing writes the orders apart, and they read the same: big, but not proved.
+        # Both orders read the same: big, but not proved.
         (Evidence(), "big", False),
         (Evidence(either=9, untested=3), "big", False),
-        # One record is enough: that a fault obeys every rule in just the other order is rare.
+        # One record is enough: a faulty mask rarely obeys every rule in the other order.
         (Evidence(big=1), "big", True),
         (Evidence(little=1), "little", True),
         (Evidence(little=1, either=1_000_000, undecided=5), "little", True),
-        # Both, one each: no order is right.
+        # One record for each order: neither is right.
         (Evidence(big=1, little=1), None, False),
         (Evidence(big=9, little=1), None, False),
-        # One is forgiven where ten speak against it, or one in a hundred.
+        # One contradicting record in ten, or one in a hundred, is tolerated.
         (Evidence(big=10, little=1), "big", True),
         (Evidence(big=1, little=10), "little", True),
         (Evidence(big=148, little=2), None, False),
@@ -47,12 +47,12 @@ def auto(found: Evidence, stored: Evidence = NOTHING, published: ByteOrder | Non
         # ... and no masks at all once most are wrong.
         (Evidence(neither=2), None, False),
         (Evidence(big=2, either=2, neither=5), None, False),
-        # Records that no rule applies to say nothing in favour.
+        # Records without a rule are no evidence for an order.
         (Evidence(untested=50, neither=2), None, False),
     ],
 )  # fmt: skip
-def test_a_first_window(found: Evidence, order: ByteOrder | None, settled: bool) -> None:
-    assert auto(found)[:2] == (order, settled)
+def test_a_first_window(evidence: Evidence, order: ByteOrder | None, settled: bool) -> None:
+    assert auto(evidence)[:2] == (order, settled)
 
 
 def test_undecided_records_are_not_read_by_guess() -> None:
@@ -83,8 +83,8 @@ def test_a_long_history_does_not_drown_a_window_that_contradicts_it() -> None:
 
 
 def test_words_say_why() -> None:
-    found = Evidence(big=3, little=2, examples={"little": "delete with mask 0x0100"})
-    assert auto(found).why == (
+    evidence = Evidence(big=3, little=2, examples={"little": "delete with mask 0x0100"})
+    assert auto(evidence).why == (
         "the masks contradict both byte orders: big 3, little 2 (delete with mask 0x0100)"
     )
     assert auto(NOTHING).why == "both byte orders read the same so far: no record with a mask"
@@ -94,28 +94,28 @@ def test_words_say_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "stored", "order"),
+    ("evidence", "stored", "order"),
     [
         (NOTHING, NOTHING, "little"),
         (Evidence(little=3), NOTHING, "little"),
         (Evidence(undecided=3), NOTHING, "little"),
         (Evidence(big=1), NOTHING, None),
         (Evidence(big=50, little=1), NOTHING, None),
-        # Once against a long history in favour: a faulty mask.
+        # One record against a long history is a faulty mask.
         (Evidence(big=1), Evidence(little=500), "little"),
         (Evidence(big=2), Evidence(little=500), None),
         # The source was set up again, and the feed says so.
         (Evidence(little=3), Evidence(big=500), "little"),
         (Evidence(either=3), Evidence(big=500), "little"),
-        # Nothing in the window speaks, all others speak against the setting.
+        # This window has no evidence, and earlier windows contradict the setting.
         (Evidence(undecided=3), Evidence(big=500), None),
         (Evidence(neither=2), NOTHING, None),
     ],
 )
-def test_a_stated_order_is_checked(found: Evidence, stored: Evidence, order: ByteOrder | None) -> None:
-    reading = decide(found, stored, "little", "big")
+def test_a_stated_order_is_checked(evidence: Evidence, stored: Evidence, order: ByteOrder | None) -> None:
+    reading = decide(evidence, stored, "little", "big")
     assert reading.order == order
-    if order is None and not found.neither:
+    if order is None and not evidence.neither:
         assert reading.why.startswith("the feed states little, and its records contradict that")
 
 

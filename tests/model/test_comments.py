@@ -12,8 +12,8 @@ from tests.model.test_publishing import PEOPLE
 def test_every_column_says_where_it_comes_from() -> None:
     rules = {"email": {"hash": True, "rename": "mail"}, "note": "drop"}
     parsed = {name: PublishRule.model_validate(rule) for name, rule in rules.items()}
-    own = PEOPLE.published_by(parsed, "key").read_as("shop.dbo.items")
-    current = comments("current", own, "shop", "people", "ces")
+    contract = PEOPLE.published_by(parsed, "key").read_as("shop.dbo.items")
+    current = comments("current", contract, "shop", "people", "ces")
     assert current.table == (
         "Current rows of shop.dbo.items in shop, as the feed people (ces) has them. Not published: note"
     )
@@ -21,11 +21,11 @@ def test_every_column_says_where_it_comes_from() -> None:
     assert current.columns["mail",] == (
         "shop.dbo.items.email, nvarchar(100); published with hash, rename: mail"
     )
-    published = own.published
+    published = contract.published
     assert current.columns.keys() >= {(name,) for name, _ in change.current_columns(published)}
-    history = comments("history", own, "shop", "people", "ces").columns
+    history = comments("history", contract, "shop", "people", "ces").columns
     assert history.keys() == {(name,) for name, _ in change.history_columns(published)}
-    changes = comments("changes", own, "shop", "people", "ces").columns
+    changes = comments("changes", contract, "shop", "people", "ces").columns
     assert (
         {path[0] for path in changes}
         == {name for name, _ in change.ledger_columns(published)}

@@ -81,7 +81,7 @@ def test_fraction_digits(text: str, digits: int) -> None:
     [
         ("text", True, False), ("ntext", True, False), ("image", True, False), ("varchar(max)", False, True),
         ("nvarchar(max)", False, True), ("varbinary(MAX)", False, True), ("nvarchar(4000)", False, False),
-        # How long its values are nobody says: they may be large.
+        # Without a length its values may be large.
         ("nvarchar", False, True), ("xml", False, False),
     ],
 )  # fmt: skip
@@ -90,7 +90,7 @@ def test_large_types(text: str, is_lob: bool, is_max: bool) -> None:
 
 
 def test_a_large_object_stays_one_whatever_type_is_stated() -> None:
-    """The type that a feed states does not say what its writer leaves out of updates."""
+    """A stated type does not change which values the writer omits from updates."""
     (captured,) = contract(("note", "nvarchar(max)")).columns
     stated = captured.stated_as("nvarchar(200)", nullable=True)
     assert (stated.type, stated.is_large, stated.is_lob) == ("nvarchar(200)", True, True)
@@ -150,7 +150,7 @@ def test_a_changed_key_is_refused() -> None:
      ("varchar(30)", "datetime2(7)"), ("varchar(16)", "time(7)"), ("datetimeoffset(7)", "varchar(40)")],
 )  # fmt: skip
 def test_a_key_whose_values_get_another_text_is_refused(old: str, new: str) -> None:
-    """`abc  ` of a `char(5)` is `abc       ` in a `char(10)`: a published row would be there twice.
+    """`abc  ` of a `char(5)` is `abc       ` in a `char(10)`: a row would be published twice.
 
     Microsoft's page "char and varchar": a char is padded to its column's length. Values that become GUIDs or
     times have these types' own text from then on ("CAST and CONVERT").
@@ -158,7 +158,7 @@ def test_a_key_whose_values_get_another_text_is_refused(old: str, new: str) -> N
     with pytest.raises(ContractError, match=r"dbo\.items\.id, of the key, changed its type") as raised:
         contract(("id", old)).evolved_to(contract(("id", new)))
     assert "new feed" in raised.value.remedy
-    # Outside the key it is the same value to whoever compares.
+    # Outside the key both texts compare equal.
     columns = ("id", "int"), ("code", new)
     assert contract(("id", "int"), ("code", old)).evolved_to(contract(*columns)) == contract(*columns)
 
@@ -226,21 +226,21 @@ def test_what_verify_reads_of_tables_that_feeds_keep_apart_is_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "wider"),
+    ("first", "second", "wider"),
     [
         ("int", "bigint", "bigint"),
         ("bigint", "int", "bigint"),
         ("tinyint", "smallint", "smallint"),
         ("smallint", "tinyint", "smallint"),
         ("decimal(10,2)", "decimal(18,2)", "decimal(18,2)"),
-        # Their values are not the same in both, or mean something else.
+        # The values differ between the types, or mean something else.
         ("decimal(10,2)", "decimal(10,3)", "decimal(10,2)"),
         ("real", "float", "real"),
         ("nvarchar(50)", "nvarchar(max)", "nvarchar(50)"),
     ],
 )
-def test_the_wider_types_of_two_contracts_read_both(one: str, other: str, wider: str) -> None:
-    both = contract(("id", "int"), ("x", one)), contract(("id", "int"), ("x", other))
+def test_the_wider_types_of_two_contracts_read_both(first: str, second: str, wider: str) -> None:
+    both = contract(("id", "int"), ("x", first)), contract(("id", "int"), ("x", second))
     assert both[0].in_wider_types(both[1]).columns[1].type == wider
 
 

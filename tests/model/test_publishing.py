@@ -1,4 +1,4 @@
-"""Rules of publishing: what they say, what contradicts itself, and what a table cannot have."""
+"""Publishing rules: their effect, and those that contradict each other or their table."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def published(**rules: Any) -> Contract:
 
 
 def test_a_contract_as_it_is_published() -> None:
-    own = published(Email={"hash": True, "rename": "person"}, note="drop", id={"cast": "bigint"})
-    assert [(c.name, c.type, c.ordinal, c.key_position) for c in own.published.columns] == [
+    contract = published(Email={"hash": True, "rename": "person"}, note="drop", id={"cast": "bigint"})
+    assert [(c.name, c.type, c.ordinal, c.key_position) for c in contract.published.columns] == [
         ("id", "bigint", 1, 1),
         ("person", "varchar(64)", 2, 0),
         ("weight", "real", 4, 0),
     ]
-    assert own.dropped == ("note",)
-    assert [c.hash_key for c in own.columns] == [None, "key", None, None]
-    assert own.unpublished == PEOPLE
+    assert contract.dropped == ("note",)
+    assert [c.hash_key for c in contract.columns] == [None, "key", None, None]
+    assert contract.unpublished == PEOPLE
     # As the control store has it.
-    assert Contract.model_validate(own.model_dump(mode="json")) == own
+    assert Contract.model_validate(contract.model_dump(mode="json")) == contract
     assert PEOPLE.model_dump() == PEOPLE.published.model_dump(), "stored contracts stay as they were"
 
 

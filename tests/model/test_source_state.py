@@ -55,7 +55,7 @@ def test_an_open_transaction_holds_the_feed_back() -> None:
 @pytest.mark.parametrize(
     ("first", "earlier_end", "since"),
     [
-        # A producer may write the time of long ago: what was not there at the look before has come since.
+        # A producer may write an old time: a message that the last look did not see arrived since.
         (NOON - 900 * HOUR, 7, NOON - HOUR),
         (NOON - 900 * HOUR, 8, NOON - 900 * HOUR),
         (NOON - MINUTE, 7, NOON - MINUTE),

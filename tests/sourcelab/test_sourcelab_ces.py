@@ -43,8 +43,8 @@ TEXTS = {
 
 
 def _log(*changes: tuple[Any, dict | None, dict | None, tuple[str, ...]], table: Table = CUSTOMERS) -> Log:
-    made = [Change(table, kind, b, a, COMMIT, 1, names, 1) for kind, b, a, names in changes]
-    return Log((CUSTOMERS, ORDERS, PARTS, WIDE), (Transaction(NOON, NOON, BEGIN, COMMIT, tuple(made)),))
+    logged = [Change(table, kind, b, a, COMMIT, 1, names, 1) for kind, b, a, names in changes]
+    return Log((CUSTOMERS, ORDERS, PARTS, WIDE), (Transaction(NOON, NOON, BEGIN, COMMIT, tuple(logged)),))
 
 
 def _reported(log: Log, **settings: Any) -> list[dict[str, Any]]:

@@ -73,9 +73,9 @@ def test_the_history_of_a_key_has_no_hole_and_ends_in_the_final_row(log: Log) ->
     for table in TABLES:
         history = log.history(table)
         for key in {i.key for i in history}:
-            own = [i for i in history if i.key == key]
-            assert [i.valid_to for i in own[:-1]] == [i.valid_from for i in own[1:]]
-            assert own[-1].valid_to is None
+            intervals = [i for i in history if i.key == key]
+            assert [i.valid_to for i in intervals[:-1]] == [i.valid_from for i in intervals[1:]]
+            assert intervals[-1].valid_to is None
         opened = {i.key: i.row for i in history if i.valid_to is None and not i.deleted}
         assert opened == log.final_rows(table)
 

@@ -35,8 +35,8 @@ def change(operation: Any, after: Any, changed: tuple[str, ...] = (), table: Tab
     return Change(table, operation, before, after, bytes.fromhex("00000027000007580003"), 4, changed, 41)
 
 
-def reported(one: Change, task: Task = Task()) -> list[dict[str, Any]]:  # noqa: B008 - a frozen value
-    rows = qlik_tables.change_rows(Transaction(NOON, NOON, COMMIT, COMMIT, (one,)), task)
+def reported(logged: Change, task: Task = Task()) -> list[dict[str, Any]]:  # noqa: B008 - a frozen value
+    rows = qlik_tables.change_rows(Transaction(NOON, NOON, COMMIT, COMMIT, (logged,)), task)
     return [dict(zip((*task.header, *CUSTOMERS.names), row, strict=True)) for _, row in rows]
 
 

@@ -52,11 +52,11 @@ def test_ports_that_are_chosen_together_differ() -> None:
 
 def test_without_the_loopback_address_the_remedy_is_said() -> None:
     ipv6_only = "ip link set lo up && ip addr del 127.0.0.1/8 dev lo"
-    alone = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c"]
-    if shutil.which("unshare") is None or subprocess.run([*alone, ipv6_only], check=False).returncode:
+    isolated = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c"]
+    if shutil.which("unshare") is None or subprocess.run([*isolated, ipv6_only], check=False).returncode:
         pytest.skip("this machine makes no network without 127.0.0.1")
     program = "from sourcelab.process import free_port; free_port()"
-    command = [*alone, f"{ipv6_only} && exec {sys.executable} -c '{program}'"]
+    command = [*isolated, f"{ipv6_only} && exec {sys.executable} -c '{program}'"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "no port of 127.0.0.1 can be had: Cannot assign requested address" in ended.stderr
     assert "Remedy: give the loopback interface its IPv4 address" in ended.stderr

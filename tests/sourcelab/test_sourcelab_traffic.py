@@ -16,8 +16,8 @@ OFTEN = {"dbo.customers", "sales.orders"}
 
 def changed(transactions: tuple[Transaction, ...], since: datetime) -> set[str]:
     """The tables that change in the hour that begins then."""
-    of_hour = [one for one in transactions if since <= one.commit_time < since + HOUR]
-    return {change.table.full_name for one in of_hour for change in one.changes}
+    of_hour = [tx for tx in transactions if since <= tx.commit_time < since + HOUR]
+    return {change.table.full_name for tx in of_hour for change in tx.changes}
 
 
 def test_hours_of_the_past_have_quiet_tables_and_one_is_quiet() -> None:
@@ -27,7 +27,7 @@ def test_hours_of_the_past_have_quiet_tables_and_one_is_quiet() -> None:
     hours = [changed(reported[1:], begin + at * HOUR) for at in range(4)]
     assert hours == [ALL, OFTEN, set(), ALL - OFTEN]
     assert len(reported) == 1 + 3 * 66
-    moments = [one.commit_time for one in reported]
+    moments = [tx.commit_time for tx in reported]
     assert moments == sorted(moments)
     assert max(moments) < datetime(2026, 8, 7, 16, tzinfo=UTC)
 
@@ -41,5 +41,5 @@ def test_it_goes_on_in_the_same_way() -> None:
     assert len(reported) == sum(added)
     begin = NOW.replace(minute=0)
     assert [changed(reported, begin + at * HOUR) for at in range(4)] == [ALL, OFTEN, set(), ALL - OFTEN]
-    lsns = [one.commit_lsn for one in traffic.log.transactions]
+    lsns = [tx.commit_lsn for tx in traffic.log.transactions]
     assert lsns == sorted(set(lsns))

@@ -61,7 +61,7 @@ def test_a_shell_gets_what_the_commands_need(tmp_path: Path, airflow: AirflowHom
     command = ["sh", "-c", f'. {file}; command -v airflow; command -v changeledger; echo "{shown}"']
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"})
     *commands, said = ended.stdout.splitlines()
-    assert [Path(one).name for one in commands] == ["airflow", "changeledger"]
+    assert [Path(command).name for command in commands] == ["airflow", "changeledger"]
     metadata, remote, connection = said.split("|")
     assert metadata == "postgresql+psycopg2://u:it's@127.0.0.1:1/airflow"
     assert remote == server.remote

@@ -48,8 +48,8 @@ def tables(name: str) -> set[str]:
 
 def calls(text: str, procedure: str) -> list[dict[str, str]]:
     """The named arguments of every call of a procedure, N'...' without its quotes."""
-    found = re.findall(rf"EXEC {re.escape(procedure)}\s+(@[^;]*);", text)
-    return [dict(re.findall(r"@(\w+) = (?:N')?([^',\s]*)", arguments)) for arguments in found]
+    argument_lists = re.findall(rf"EXEC {re.escape(procedure)}\s+(@[^;]*);", text)
+    return [dict(re.findall(r"@(\w+) = (?:N')?([^',\s]*)", arguments)) for arguments in argument_lists]
 
 
 def grants(login: str) -> set[tuple[str, str]]:
@@ -80,9 +80,9 @@ def test_nothing_is_made_twice_and_nothing_is_removed(name: str) -> None:
     once = (
         r"CREATE (?:DATABASE(?! SCOPED)|LOGIN|USER|TABLE|MASTER|DATABASE SCOPED)|EXEC sys\.sp_cdc_enable_\w+"
     )
-    for found in re.finditer(rf"\n( *)(?:{once})", text):
-        before = text[: found.start()].rstrip().rpartition("\n")[2]
-        assert found[1] == "    ", found[0]
+    for statement in re.finditer(rf"\n( *)(?:{once})", text):
+        before = text[: statement.start()].rstrip().rpartition("\n")[2]
+        assert statement[1] == "    ", statement[0]
         assert before.startswith("IF "), before
 
 

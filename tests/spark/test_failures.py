@@ -98,12 +98,12 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_known_error_has_its_cause_and_a_remedy(name: str) -> None:
     text, kind, message, remedy = KNOWN[name]
-    found = failures.known(RuntimeError(text), "shop_kafka")
-    assert type(found) is kind
-    assert message in found.message
-    assert remedy in found.remedy
-    assert "\n" not in found.message
-    assert "Exception: " not in found.message
+    error = failures.known(RuntimeError(text), "shop_kafka")
+    assert type(error) is kind
+    assert message in error.message
+    assert remedy in error.remedy
+    assert "\n" not in error.message
+    assert "Exception: " not in error.message
 
 
 def test_what_nobody_knows_keeps_its_traceback() -> None:
@@ -114,7 +114,7 @@ def test_what_nobody_knows_keeps_its_traceback() -> None:
 
 
 def test_the_cause_may_stand_beside_the_message() -> None:
-    """pyspark keeps Java's stack apart; Python's own cause is one, too."""
+    """pyspark keeps Java's stack in the exception; Python's `__cause__` counts as well."""
     error = RuntimeError("[WRITING_JOB_ABORTED] Writing job aborted")
     error._stackTrace = KNOWN["database"][0]  # type: ignore[attr-defined]
     assert type(failures.known(error)) is SourceUnavailable

@@ -1,4 +1,4 @@
-"""What Spark is told of the catalog follows from one setting, which pyiceberg takes as it is."""
+"""Spark's catalog options follow from the settings that pyiceberg takes."""
 
 from __future__ import annotations
 

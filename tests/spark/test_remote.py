@@ -1,4 +1,4 @@
-"""A Spark Connect server that is not there is noticed in seconds: its client would try for ten minutes."""
+"""A missing Spark Connect server is noticed in seconds; its client alone would retry for ten minutes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from changeledger.spark.rounds import Rounds
 
 
 class Answers:
-    """Doubles numbers, and keeps what was asked at once."""
+    """Doubles numbers and records which were asked together."""
 
     def __init__(self) -> None:
         self.rounds: list[list[int]] = []
@@ -19,7 +19,7 @@ class Answers:
         self.rounds.append(sorted(asked))
         if 13 in asked:
             raise ValueError("thirteen")
-        return [2 * one for one in asked]
+        return [2 * number for number in asked]
 
 
 def test_one_round_for_all_however_many_threads() -> None:
@@ -31,8 +31,8 @@ def test_one_round_for_all_however_many_threads() -> None:
         return int(rounds.ask(first + 1))
 
     items = list(range(20, 70))
-    assert rounds.each(work, items) == [2 * (2 * one + 1) for one in items]
-    assert answers.rounds == [items, [2 * one + 1 for one in items]]
+    assert rounds.each(work, items) == [2 * (2 * item + 1) for item in items]
+    assert answers.rounds == [items, [2 * item + 1 for item in items]]
 
 
 def test_those_that_ask_less_keep_nobody_waiting() -> None:
@@ -42,7 +42,7 @@ def test_those_that_ask_less_keep_nobody_waiting() -> None:
     def work(item: int) -> list[int]:
         return [rounds.ask(10 * item + at) for at in range(item)]
 
-    assert [len(found) for found in rounds.each(work, range(5))] == [0, 1, 2, 3, 4]
+    assert [len(answered) for answered in rounds.each(work, range(5))] == [0, 1, 2, 3, 4]
     assert len(answers.rounds) == 4
 
 
@@ -82,7 +82,7 @@ def test_an_error_of_one_thread_lets_the_others_end() -> None:
 
 
 def test_within_a_thread_one_after_the_other() -> None:
-    """Else the threads of one would wait for those of another."""
+    """A nested `each` starts no threads: they would wait for those of other items."""
     answers = Answers()
     rounds = Rounds(answers)
     both = Barrier(2)

@@ -1,4 +1,4 @@
-"""Rows that Spark's workers carry are those of a process of its own, in any buckets and tasks."""
+"""Spark's workers give the same rows as a single process, however buckets and tasks are cut."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def summed(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    both = pa.concat_tables([one.select(["id"]) for one in tables.values()])
+    both = pa.concat_tables([part.select(["id"]) for part in tables.values()])
     return {
         "sums": both.group_by("id").aggregate([([], "count_all")]).rename_columns(SUMS.names),
         "none": SUMS.empty_table(),
@@ -43,8 +43,8 @@ def summed(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
 def test_kernels_and_origins(spark: SparkSession) -> None:
     with Workers(lambda: spark) as workers:
         given = workers.given(table(20))
-        own = workers.of_spark(spark.createDataFrame(table(5)), 5, SCHEMA)
-        both = together([given.through(named, SCHEMA), own.through(doubled, SCHEMA)])
+        from_spark = workers.of_spark(spark.createDataFrame(table(5)), 5, SCHEMA)
+        both = together([given.through(named, SCHEMA), from_spark.through(doubled, SCHEMA)])
         assert sorted(both.collected().column("id").to_pylist()) == [
             0, 0, 2, 3, 4, 6, 6, 8, 9, 12, 15, 18,
         ]  # fmt: skip
@@ -65,9 +65,9 @@ def test_rows_of_one_key_are_in_one_bucket(
                 "one": Part(workers.given(table(20)), by("id")),
                 "other": Part(workers.given(table(extra)), by("id")),
             }
-            found = bucketed(parts, summed, {"sums": SUMS, "none": SUMS})
-            assert count(found["none"]) == 0
-            rows = found["sums"].collected()
+            outputs = bucketed(parts, summed, {"sums": SUMS, "none": SUMS})
+            assert count(outputs["none"]) == 0
+            rows = outputs["sums"].collected()
             return sorted(zip(rows.column("id").to_pylist(), rows.column("n").to_pylist(), strict=True))
 
         assert workers.each(work, [0, 3]) == [
@@ -99,9 +99,9 @@ def test_rows_picked_by_keys_get_no_buckets_of_their_own(
         many, few = workers.given(table(1000)), workers.given(table(10))
         among = Among(by("id"), known(few.through(HashesOf(by("id")), HASHES).collected()))
         parts = {"one": Part(many.through(among, SCHEMA), by("id")), "other": Part(few, by("id"))}
-        found = bucketed(parts, summed, {"sums": SUMS})["sums"]
-        assert carried.as_spark(found).frame.rdd.getNumPartitions() == 2
-        assert found.collected().column("n").to_pylist() == [2] * 10
+        sums = bucketed(parts, summed, {"sums": SUMS})["sums"]
+        assert carried.as_spark(sums).frame.rdd.getNumPartitions() == 2
+        assert sums.collected().column("n").to_pylist() == [2] * 10
 
 
 @pytest.mark.parametrize("tables", [1, 7])
@@ -127,7 +127,7 @@ def test_small_parts_share_tasks_and_large_ones_do_not() -> None:
     (task,) = in_tasks(small)
     assert sorted(reading.number for reading in task) == list(range(6))
     several = in_tasks([Given(table(120_000)), *small])
-    # Three parts of up to 50,000 rows, for several cores, and the small ones.
+    # Three parts of up to 50,000 rows, for several cores, beside the small parts.
     assert len(several) == 6
     assert max(sum(reading.part.num_rows for reading in task) for task in several) <= 50_000
     many = in_tasks([Given(table(50_000))] * 60)
@@ -142,6 +142,6 @@ def test_without_rows_spark_is_not_started() -> None:
     with Workers(session) as workers:
         nothing = workers.nothing(SCHEMA)
         parts = {"one": Part(nothing, by("id")), "other": Part(nothing.through(named, SCHEMA), by("id"))}
-        found = bucketed(parts, summed, {"sums": SUMS})
-        assert len(found["sums"].collected()) == 0
-        assert count(together([nothing, found["sums"].through(doubled, SUMS)])) == 0
+        outputs = bucketed(parts, summed, {"sums": SUMS})
+        assert len(outputs["sums"].collected()) == 0
+        assert count(together([nothing, outputs["sums"].through(doubled, SUMS)])) == 0

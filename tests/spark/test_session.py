@@ -1,4 +1,4 @@
-"""What a job's own JVM is started with."""
+"""Options with which a job starts its JVM."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_java_starts_whatever_collector_the_environment_has_chosen(
     settings: Settings, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", chosen)
-    found = options(settings)
-    assert ("-XX:+UseParallelGC" in found) == ("GC" not in chosen)
+    java_options = options(settings)
+    assert ("-XX:+UseParallelGC" in java_options) == ("GC" not in chosen)
     ended = subprocess.run(
-        [java(), *found, "-version"], env=dict(os.environ), capture_output=True, text=True, check=False
+        [java(), *java_options, "-version"], env=dict(os.environ), capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
 

@@ -1,4 +1,4 @@
-"""What a worker of Spark does at the begin of a task."""
+"""Set-up in a Spark worker when a task begins."""
 
 from __future__ import annotations
 
