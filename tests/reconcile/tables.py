@@ -20,7 +20,7 @@ from changeledger.reconcile.history import History, Published
 from changeledger.reconcile.image_chain import BREAKS
 from changeledger.reconcile.resolve import Resolved, resolve
 
-# What says in which run a row was written, and by which of several deliveries.
+# Columns that depend on the run and on the delivery of a row.
 OF_THE_RUN = ("_window_id", "window_id", "source_position", "paired_source_position")
 
 LedgerRow = dict[str, Any]
@@ -33,9 +33,8 @@ def truncates_of(changes: pa.Table) -> pa.Table:
 
 def ledger(rows: Iterable[LedgerRow], contract: Contract) -> pa.Table:
     """Rows with some of the ledger's columns; times without a zone are UTC."""
-    schema = ledger_schema(contract)
-    found = list(rows)
-    return pa.table([pa.array([_arrow(r.get(f.name)) for r in found], f.type) for f in schema], schema=schema)
+    schema, rows = ledger_schema(contract), list(rows)
+    return pa.table([pa.array([_arrow(r.get(f.name)) for r in rows], f.type) for f in schema], schema=schema)
 
 
 def _arrow(value: Any) -> Any:
@@ -45,7 +44,7 @@ def _arrow(value: Any) -> Any:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """As a test compares them: times without their zone (UTC), maps as dicts."""
+    """Rows to compare: times without their zone (UTC), maps as dicts."""
     kinds = {field.name: field.type for field in table.schema}
     return [{name: _plain(v, kinds[name]) for name, v in row.items()} for row in table.to_pylist()]
 
@@ -63,12 +62,12 @@ def all_at_once(changes: pa.Table, contract: Contract, run: str = "run") -> Hist
 
 
 def intervals(rows: Iterable[LedgerRow], contract: Contract) -> list[dict[str, Any]]:
-    made = all_at_once(ledger(rows, contract), contract)
-    return rows_of(pa.concat_tables([made.closed, made.opened]))
+    built = all_at_once(ledger(rows, contract), contract)
+    return rows_of(pa.concat_tables([built.closed, built.opened]))
 
 
 class Lake:
-    """The tables of one source table, as windows leave them, one after the other."""
+    """The published tables of one source table, after each window."""
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
@@ -79,7 +78,7 @@ class Lake:
         self.duplicates: list[dict[str, Any]] = []
 
     def carry(self, rows: Sequence[LedgerRow], number: int) -> Resolved:
-        """One window with these rows, delivered at other places than by the windows before."""
+        """Writes a window with these rows, at source positions that no earlier window has."""
         delivered = [
             {
                 **row,
@@ -105,36 +104,39 @@ class Lake:
         emptied, came = truncates_of(self.changes), truncates_of(resolved.changes)
         replaced = resolved.replaced.select(["key", "sort_key"])
         again = pa.concat_tables([replaced, self._ended_before(came)])
-        found = Published(
+        state = Published(
             opened=self.history.filter(pc.invert(self.history.column("_valid_to").is_valid())),
             shown=published.filter(pc.equal(published.column("operation"), change.SNAPSHOT)),
             again=again,
         )
-        made = history.continued(exploded(resolved.changes), found, emptied, self.contract, window)
-        self._merge(made)
-        if len(made.again):
-            rest = self._rebuild(made.again, pc.min(made.again.column("sort_key")).as_py(), emptied, window)
-            if len(rest):
-                assert not len(self._rebuild(rest, None, emptied, window))
+        continued = history.continued(exploded(resolved.changes), state, emptied, self.contract, window)
+        self._merge(continued)
+        if len(continued.again):
+            unbuilt = self._rebuild(
+                continued.again, pc.min(continued.again.column("sort_key")).as_py(), emptied, window
+            )
+            if len(unbuilt):
+                assert not len(self._rebuild(unbuilt, None, emptied, window))
 
     def _rebuild(self, again: pa.Table, since: bytes | None, emptied: pa.Table, window: str) -> pa.Table:
-        """From that sort key on, or all; returns what cannot be built so."""
+        """Rebuilds these keys from sort key `since` on, or completely; returns keys that need the latter."""
         keys = {tuple(key.values()) for key in again.column("key").to_pylist()}
         rows = exploded(self.changes)
-        is_own = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
+        has_key = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
         of_keys = [tuple(row.values()) in keys for row in self.history.select(self._key).to_pylist()]
         seeds = self.history.filter(pa.array(of_keys, pa.bool_()))
         if since is None:
             seeds = seeds.slice(0, 0)
         else:
-            is_own = [
-                own and at >= since for own, at in zip(is_own, rows["sort_key"].to_pylist(), strict=True)
+            has_key = [
+                is_wanted and at >= since
+                for is_wanted, at in zip(has_key, rows["sort_key"].to_pylist(), strict=True)
             ]
             ends = seeds.column("_next_sort_key")
             reaches = pc.or_kleene(pc.greater_equal(ends, since), pc.is_null(ends))
             seeds = seeds.filter(pc.and_(pc.less(seeds.column("_sort_key"), since), reaches))
-        own = rows.filter(pa.array(is_own))
-        rebuilt = history.rebuilt(own, seeds, emptied, self.contract, window)
+        key_rows = rows.filter(pa.array(has_key))
+        rebuilt = history.rebuilt(key_rows, seeds, emptied, self.contract, window)
         self._merge(rebuilt, keys, since)
         return rebuilt.again
 
@@ -143,7 +145,7 @@ class Lake:
         return [c.name for c in self.contract.key]
 
     def _ended_before(self, came: pa.Table) -> pa.Table:
-        """Keys whose row was alive at one of these truncates, in a closed interval; and the truncate."""
+        """Keys whose row was alive, in a closed interval, at one of these truncates; with its sort key."""
         rows = self.history.filter(self.history.column("_valid_to").is_valid()).to_pylist()
         ended = [
             {"key": {name: row[name] for name in self._key}, "sort_key": at}
@@ -155,35 +157,35 @@ class Lake:
         return pa.Table.from_pylist(ended, schema)
 
     def _merge(
-        self, made: History, again: Collection[tuple[Any, ...]] = (), since: bytes | None = None
+        self, new: History, again: Collection[tuple[Any, ...]] = (), since: bytes | None = None
     ) -> None:
-        """`again`: keys of which goes what ends at that sort key or later, or all."""
+        """`again`: keys whose intervals are replaced, all or those that end at sort key `since` or later."""
         key = self._key
-        opened = {tuple(row[name] for name in key) for row in made.opened.select(key).to_pylist()}
-        assert len(opened) == len(made.opened)
+        opened = {tuple(row[name] for name in key) for row in new.opened.select(key).to_pylist()}
+        assert len(opened) == len(new.opened)
         is_open = ~valid(column(self.history, "_valid_to"))
         of_keys = [tuple(row.values()) for row in self.history.select(key).to_pylist()]
         ends = self.history.column("_next_sort_key").to_pylist()
         goes = np.array(
             [
-                own in again and (since is None or end is None or end >= since)
-                for own, end in zip(of_keys, ends, strict=True)
+                row_key in again and (since is None or end is None or end >= since)
+                for row_key, end in zip(of_keys, ends, strict=True)
             ],
             np.bool_,
         )
-        goes |= is_open & np.array([one in opened for one in of_keys], np.bool_)
-        self.history = pa.concat_tables([self.history.filter(pa.array(~goes)), made.closed, made.opened])
+        goes |= is_open & np.array([row_key in opened for row_key in of_keys], np.bool_)
+        self.history = pa.concat_tables([self.history.filter(pa.array(~goes)), new.closed, new.opened])
         for gone in opened:
             self.current.pop(gone, None)
-        for row in rows_of(current(made.opened, self.contract)):
+        for row in rows_of(current(new.opened, self.contract)):
             self.current[tuple(row[name] for name in key)] = row
-        texts = [_key_text(self.contract, one) for one in again]
+        texts = [_key_text(self.contract, row_key) for row_key in again]
         places = zip(*(self.breaks.column(name).to_pylist() for name in ("key", "sort_key")), strict=True)
         stays = [text not in texts or (since is not None and at < since) for text, at in places]
-        self.breaks = pa.concat_tables([self.breaks.filter(pa.array(stays, pa.bool_())), made.breaks])
+        self.breaks = pa.concat_tables([self.breaks.filter(pa.array(stays, pa.bool_())), new.breaks])
 
     def shown(self, name: str) -> list[dict[str, Any]]:
-        """The rows of `changes`, `history` or `breaks`, without what depends on the windows."""
+        """Rows of `changes`, `history`, `current` or `breaks`, without columns that depend on the windows."""
         rows = rows_of(getattr(self, name)) if name != "current" else list(self.current.values())
         return sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows), key=repr)
 

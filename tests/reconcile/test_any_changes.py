@@ -1,7 +1,7 @@
-"""Changes that contradict each other, in any windows, some twice: current rows are those of a plain model.
+"""Changes that contradict each other, in any windows, some twice: current rows equal those of a plain model.
 
-The logs of `test_any_windows` are a database's own. These are not: inserts of rows that are there, updates
-and deletes of rows that are not, snapshots and truncates anywhere, keys that SQL Server may take for equal.
+A database wrote the logs of `test_any_windows`. No database would write these: inserts of existing rows,
+updates and deletes of missing rows, snapshots and truncates anywhere, keys that SQL Server may call equal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Rows = dict[str, dict[str, Any]]
 
 
 def invented(rng: Random, number: int) -> LedgerRow:
-    """Each of a transaction of its own; a server's clock may go back."""
+    """A change in its own transaction; the server's clock may go back."""
     place = number.to_bytes(2)
     row: LedgerRow = {
         "change_id": str(number), "sort_key": place, "commit_lsn": place * 5, "transaction_id": str(number),

@@ -19,13 +19,13 @@ from tests.reconcile.tables import Lake, LedgerRow
 
 CONTRACT = contract_of(ORDERS)
 MANNER = Manner(parts_key_updates=True, unsent_before=frozenset({"ratio"}))
-# Where a part comes after what follows it, a break that was there till then goes.
+# A part that arrives after its successor resolves the break that it had left.
 ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any")
 WINDOWS = 4
 
 
-def in_parts(found: list[LedgerRow], rng: Random, how: str) -> list[list[LedgerRow]]:
-    """Together the parts are all of it; some overlap, and one comes twice."""
+def in_parts(changes: list[LedgerRow], rng: Random, how: str) -> list[list[LedgerRow]]:
+    """Parts that cover all changes; some overlap, and one comes twice."""
     ends = sorted(rng.uniform(0.2, 0.9) for _ in range(WINDOWS - 2))
     begins = [max(0.0, end - rng.choice((0.0, 0.0, 0.2))) for end in (0.0, *ends)]
     parts = list(zip(begins, [*ends, 1.0], strict=True))
@@ -36,34 +36,34 @@ def in_parts(found: list[LedgerRow], rng: Random, how: str) -> list[list[LedgerR
         "any": rng.sample(parts, len(parts)),
     }
     return [
-        found[round(begin * len(found)) : round(end * len(found))]
+        changes[round(begin * len(changes)) : round(end * len(changes))]
         for begin, end in (*in_order[how], rng.choice(parts))
     ]
 
 
 def of_log(log: Log) -> list[LedgerRow]:
-    """In order; an update does not always have a cell that it left as it was."""
-    found = rows(log, ORDERS, MANNER)
+    """Changes in order; every second update lacks an unchanged cell."""
+    changes = rows(log, ORDERS, MANNER)
     at_stock = CONTRACT.names.index("stock")
-    for at, row in enumerate(found):
+    for at, row in enumerate(changes):
         if row["operation"] == "update" and "stock" not in row["changed"] and at % 2:
             row["after"] = tuple(None if n == at_stock else cell for n, cell in enumerate(row["after"]))
             row["after_unknown_columns"] = {"stock": change.UNAVAILABLE}
-    return found
+    return changes
 
 
-def break_some(found: list[LedgerRow], rng: Random, with_truncate: bool) -> None:
-    """Wrong values in after images, a change that is lost, perhaps a truncate."""
+def break_some(changes: list[LedgerRow], rng: Random, with_truncate: bool) -> None:
+    """Puts wrong values into after images, loses a change, perhaps adds a truncate."""
     at_total = CONTRACT.names.index("total")
-    for row in rng.sample([row for row in found if row["after"] is not None], len(found) // 2):
+    for row in rng.sample([row for row in changes if row["after"] is not None], len(changes) // 2):
         row["after"] = tuple(None if n == at_total else cell for n, cell in enumerate(row["after"]))
-    del found[rng.randrange(len(found))]
+    del changes[rng.randrange(len(changes))]
     if with_truncate:
-        at = rng.randrange(len(found))
-        same = {name: found[at][name] for name in ("commit_lsn", "committed_at", "feed")}
-        # Behind what stands there.
-        place = {"sort_key": found[at]["sort_key"] + b"\xff", "change_id": "truncate"}
-        found.insert(at + 1, {**same, **place, "operation": change.TRUNCATE})
+        at = rng.randrange(len(changes))
+        same = {name: changes[at][name] for name in ("commit_lsn", "committed_at", "feed")}
+        # After that change.
+        place = {"sort_key": changes[at]["sort_key"] + b"\xff", "change_id": "truncate"}
+        changes.insert(at + 1, {**same, **place, "operation": change.TRUNCATE})
 
 
 @pytest.mark.parametrize("how", ORDERS_OF_PARTS)
@@ -71,12 +71,12 @@ def break_some(found: list[LedgerRow], rng: Random, with_truncate: bool) -> None
 @given(seed=st.integers(0, 10**6), is_faulty=st.booleans())
 def test_the_tables_do_not_depend_on_the_windows(how: str, seed: int, is_faulty: bool) -> None:
     rng, log = Random(seed), simulate(seed, 40)
-    found = of_log(log)
+    changes = of_log(log)
     if is_faulty:
-        break_some(found, rng, with_truncate=rng.random() < 0.5)
+        break_some(changes, rng, with_truncate=rng.random() < 0.5)
     lake, at_once = Lake(CONTRACT), Lake(CONTRACT)
-    at_once.carry(found, 0)
-    for number, part in enumerate(in_parts(found, rng, how)):
+    at_once.carry(changes, 0)
+    for number, part in enumerate(in_parts(changes, rng, how)):
         lake.carry(part, number)
     for name in ("changes", "history", "current", "breaks"):
         assert lake.shown(name) == at_once.shown(name), name
@@ -88,7 +88,7 @@ def test_the_tables_do_not_depend_on_the_windows(how: str, seed: int, is_faulty:
 
 
 def history(lake: Lake) -> Counter[Any]:
-    """How often each interval is there: cells, from, to, and whether the row is gone."""
+    """Counts each interval: cells, begin, end, and whether the row is deleted."""
     return Counter(
         (*(row[n] for n in ORDERS.names), row["_valid_from"], row["_valid_to"], row["_is_deleted"])
         for row in lake.shown("history")
@@ -100,6 +100,11 @@ def true_history(log: Log) -> Counter[Any]:
         return None if at is None else at.replace(tzinfo=None)
 
     return Counter(
-        (*(one.row[n] for n in ORDERS.names), plain(one.valid_from), plain(one.valid_to), one.deleted)
-        for one in log.history(ORDERS)
+        (
+            *(interval.row[n] for n in ORDERS.names),
+            plain(interval.valid_from),
+            plain(interval.valid_to),
+            interval.deleted,
+        )
+        for interval in log.history(ORDERS)
     )

@@ -1,5 +1,4 @@
-"""A snapshot's row, which is read at any time, takes no time from the changes behind it, in whatever windows
-they come: the interval in front of it ends where it begins, too."""
+"""A snapshot row may be read at any time; it delays no later change, in whatever windows they arrive."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from tests.reconcile.tables import Lake, LedgerRow, intervals
 
 AT = datetime(2026, 8, 7, 10)
 LOADED = "loaded"
-# Operation, value, minutes after AT at which it was committed, or read. What is loaded is a snapshot's row
-# without a position.
+# Operation, value, minutes after AT at which it was committed or read. A loaded row is a snapshot row without
+# a position.
 Step = tuple[str, int | None, int]
 
 # Steps in the order of their positions, and when their intervals begin.
@@ -57,11 +56,11 @@ CASES: dict[str, tuple[list[Step], list[int]]] = {
 
 
 def rows(steps: list[Step]) -> list[LedgerRow]:
-    found: list[LedgerRow] = []
+    changes: list[LedgerRow] = []
     for at, (operation, value, minutes) in enumerate(steps):
         side = "before" if operation == change.DELETE else "after"
         position = bytes([operation != LOADED, *bytes(8), at])
-        found.append(
+        changes.append(
             {
                 "change_id": str(at), "operation": "snapshot" if operation == LOADED else operation,
                 "key": (1,), "feed": "feed", side: (1, value, "x"), "sort_key": position,
@@ -70,15 +69,15 @@ def rows(steps: list[Step]) -> list[LedgerRow]:
             }
         )  # fmt: skip
         if operation == change.DELETE:
-            found[-1]["before_unknown_columns"] = {"a": change.NOT_CAPTURED}
-    return found
+            changes[-1]["before_unknown_columns"] = {"a": change.NOT_CAPTURED}
+    return changes
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_load_takes_no_time_from_changes(name: str) -> None:
     steps, begins = CASES[name]
-    found = {row["_change_id"]: row for row in intervals(rows(steps), CONTRACT)}
-    assert [found[str(at)]["_valid_from"] for at in range(len(steps))] == [
+    by_change = {row["_change_id"]: row for row in intervals(rows(steps), CONTRACT)}
+    assert [by_change[str(at)]["_valid_from"] for at in range(len(steps))] == [
         AT + timedelta(minutes=minutes) for minutes in begins
     ]
 

@@ -1,4 +1,4 @@
-"""Intervals of history, for random sequences of changes against a plain reference."""
+"""Compares history intervals of random changes with a plain reference."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OPERATIONS = ("insert", "insert", "update", "update", "update", "delete", "snaps
 
 
 class Step(NamedTuple):
-    """One change of one key, or a truncate of all: the position is its place in the sequence.
+    """A change of one key, or a truncate of all keys; its position is its index in the sequence.
 
-    `gaps` names cells not known.
+    `gaps` names unknown cells.
     """
 
     key: int
@@ -40,7 +40,7 @@ def step(draw: st.DrawFn) -> Step:
         None if "a" in gaps else draw(st.one_of(st.none(), st.integers(0, 9))),
         None if "b" in gaps else draw(st.one_of(st.none(), st.sampled_from("xyz"))),
         frozenset(gaps),
-        # Commit times may go back while positions go on.
+        # Commit times may go back while positions increase.
         draw(st.integers(0, 30)),
     )
 
@@ -50,30 +50,30 @@ CHANGES = st.lists(step(), min_size=1, max_size=40)
 
 def rows_for(changes: list[Step]) -> list[LedgerRow]:
     rows = []
-    for at, one in enumerate(changes):
-        side = "before" if one.operation == "delete" else "after"
+    for at, step in enumerate(changes):
+        side = "before" if step.operation == "delete" else "after"
         of_a_row = {
-            "key": (one.key,),
-            side: (one.key, one.a, one.b),
-            f"{side}_unknown_columns": dict.fromkeys(sorted(one.gaps), change.UNAVAILABLE) or None,
+            "key": (step.key,),
+            side: (step.key, step.a, step.b),
+            f"{side}_unknown_columns": dict.fromkeys(sorted(step.gaps), change.UNAVAILABLE) or None,
         }
         row: LedgerRow = {
-            "change_id": f"c{at}", "operation": one.operation,
-            **(of_a_row if one.operation != "truncate" else {}),
+            "change_id": f"c{at}", "operation": step.operation,
+            **(of_a_row if step.operation != "truncate" else {}),
             "sort_key": at.to_bytes(4, "big"), "commit_lsn": bytes(10),
-            "committed_at": AT + timedelta(seconds=one.seconds), "source_position": ("t", 0, at, None),
+            "committed_at": AT + timedelta(seconds=step.seconds), "source_position": ("t", 0, at, None),
         }  # fmt: skip
         rows.append(row)
     return rows
 
 
 def begin_times(steps: list[Step]) -> list[datetime]:
-    """No change begins before the one in front of it, whatever its commit time; a row of a snapshot, which is
-    read at any time, makes no change later, and is there when the change behind it comes."""
+    """An interval begins no earlier than its predecessor, whatever its commit time. A snapshot row may be
+    read at any time: it delays no change, and begins no later than the next change."""
     begins: list[datetime] = []
-    for at, one in enumerate(steps):
-        now = AT + timedelta(seconds=one.seconds)
-        if one.operation == "snapshot":
+    for at, step in enumerate(steps):
+        now = AT + timedelta(seconds=step.seconds)
+        if step.operation == "snapshot":
             behind = next((n for n in range(at, len(steps)) if steps[n].operation != "snapshot"), None)
             now = now if behind is None else min(now, latest_commit(steps[: behind + 1]))
         begins.append(max([now, *begins[-1:]]))
@@ -81,53 +81,53 @@ def begin_times(steps: list[Step]) -> list[datetime]:
 
 
 def latest_commit(steps: list[Step]) -> datetime:
-    return AT + timedelta(seconds=max(one.seconds for one in steps if one.operation != "snapshot"))
+    return AT + timedelta(seconds=max(step.seconds for step in steps if step.operation != "snapshot"))
 
 
-def cells_of(one: Step) -> dict[str, Any]:
-    """Those that the change has."""
-    cells = {"a": one.a, "b": one.b}
-    return {name: cells[name] for name in cells.keys() - one.gaps if one.operation != "truncate"}
+def cells_of(step: Step) -> dict[str, Any]:
+    """The known cells of the change."""
+    cells = {"a": step.a, "b": step.b}
+    return {name: cells[name] for name in cells.keys() - step.gaps if step.operation != "truncate"}
 
 
 def reference(changes: list[Step]) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """By change and key: cells, gaps that remain, from, to and whether the row is gone. From the rule."""
-    found: dict[tuple[str, int], tuple[Any, ...]] = {}
+    """By change and key, from the rule: cells, remaining gaps, begin, end, and whether the row is deleted."""
+    expected: dict[tuple[str, int], tuple[Any, ...]] = {}
     for key in {c.key for c in changes if c.operation != "truncate"}:
-        own: list[tuple[int, Step]] = []
+        key_steps: list[tuple[int, Step]] = []
         seen: dict[str, Any] = {}
-        for at, one in enumerate(changes):
-            alive = bool(own) and own[-1][1].operation not in {"delete", "truncate"}
-            if not (alive if one.operation == "truncate" else one.key == key):
+        for at, step in enumerate(changes):
+            alive = bool(key_steps) and key_steps[-1][1].operation not in {"delete", "truncate"}
+            if not (alive if step.operation == "truncate" else step.key == key):
                 continue
-            cells = cells_of(one)
-            if one.operation == "snapshot" and alive and {**seen, **cells} == seen:
+            cells = cells_of(step)
+            if step.operation == "snapshot" and alive and {**seen, **cells} == seen:
                 continue
             seen = cells if not alive else {**seen, **cells}
-            own.append((at, one))
+            key_steps.append((at, step))
         known: dict[str, Any] = {}
-        begins = begin_times([one for _, one in own])
-        for place, (at, one) in enumerate(own):
-            known |= cells_of(one)
-            gone = one.operation in {"delete", "truncate"}
-            ends = begins[place + 1] if place + 1 < len(own) else None
+        begins = begin_times([step for _, step in key_steps])
+        for place, (at, step) in enumerate(key_steps):
+            known |= cells_of(step)
+            gone = step.operation in {"delete", "truncate"}
+            ends = begins[place + 1] if place + 1 < len(key_steps) else None
             gaps = {n for n in ("a", "b") if n not in known}
-            found[f"c{at}", key] = (known.get("a"), known.get("b"), gaps, begins[place], ends, gone)
+            expected[f"c{at}", key] = (known.get("a"), known.get("b"), gaps, begins[place], ends, gone)
             if gone:
                 known = {}
-    return found
+    return expected
 
 
 def shown(rows: list[dict[str, Any]]) -> dict[tuple[str, int], tuple[Any, ...]]:
-    found = {
+    versions = {
         (row["_change_id"], row["id"]): (
             row["a"], row["b"], set(row["_unknown_columns"] or ()), row["_valid_from"], row["_valid_to"],
             row["_is_deleted"],
         )
         for row in rows
     }  # fmt: skip
-    assert len(found) == len(rows)
-    return found
+    assert len(versions) == len(rows)
+    return versions
 
 
 @settings(max_examples=60, deadline=None)
@@ -141,7 +141,7 @@ def test_intervals_do_not_depend_on_the_order_of_arrival(changes: list[Step], se
 @settings(max_examples=60, deadline=None)
 @given(changes=CHANGES, seed=st.integers(), windows=st.integers(1, 4))
 def test_any_windows_are_as_all_at_once(changes: list[Step], seed: int, windows: int) -> None:
-    """Late changes, truncates and rows of snapshots among them."""
+    """Windows may have late changes, truncates and rows of snapshots."""
     parts: list[list[LedgerRow]] = [[] for _ in range(windows)]
     for row in rows_for(changes):
         Random(f"{seed}{row['change_id']}").choice(parts).append(row)
@@ -159,7 +159,7 @@ def test_any_windows_are_as_all_at_once(changes: list[Step], seed: int, windows:
 
 
 def test_a_snapshot_behind_a_late_truncate_brings_its_row_back() -> None:
-    """Its row had shown what was known, so history has no trace of it: the key is built again."""
+    """The snapshot row changed nothing and has no interval, so the key is rebuilt."""
     changes = [
         Step(1, "insert", 1, "x", frozenset(), 1),
         Step(0, "truncate", None, None, frozenset(), 2),
@@ -174,30 +174,30 @@ def test_a_snapshot_behind_a_late_truncate_brings_its_row_back() -> None:
 
 
 def test_a_full_load_that_comes_again_makes_no_change_later() -> None:
-    """Qlik's REFRESH stands before all changes, and has the time of its message: what rows were at an earlier
-    time can be asked as before."""
+    """Qlik's REFRESH precedes all changes and has the time of its message: rows of earlier times stay as
+    they were."""
     loaded, inserted, updated, late = (
         Step(1, "snapshot", 9, "x", frozenset(), 30),
         Step(1, "insert", 1, "x", frozenset(), 10),
         Step(1, "update", 2, "x", frozenset(), 20),
         Step(1, "update", 3, "x", frozenset(), 15),
     )
-    found = shown(intervals(rows_for([loaded, inserted, updated, late]), CONTRACT))
-    times = {name: (row[3], row[4]) for (name, _), row in found.items()}
+    versions = shown(intervals(rows_for([loaded, inserted, updated, late]), CONTRACT))
+    times = {name: (row[3], row[4]) for (name, _), row in versions.items()}
     assert times == {
         "c0": (AT + timedelta(seconds=10), AT + timedelta(seconds=10)),
         "c1": (AT + timedelta(seconds=10), AT + timedelta(seconds=20)),
-        # A commit time that goes back counts as before.
+        # A commit time that goes back counts as the time before it.
         "c2": (AT + timedelta(seconds=20), AT + timedelta(seconds=20)),
         "c3": (AT + timedelta(seconds=20), None),
     }
-    # Nothing behind it: it is there from its own time on.
-    (alone,) = shown(intervals(rows_for([loaded]), CONTRACT)).values()
-    assert alone[3:5] == (AT + timedelta(seconds=30), None)
+    # Without a later change the row begins at its own time.
+    (version,) = shown(intervals(rows_for([loaded]), CONTRACT)).values()
+    assert version[3:5] == (AT + timedelta(seconds=30), None)
 
 
 def test_what_a_truncate_ends() -> None:
-    """Of four keys: gone before, alive, come back, and first seen after the truncate."""
+    """Four keys: deleted before, alive, inserted again after, and first seen after the truncate."""
     sequence = [
         Step(1, "insert", 1, "x", frozenset(), 1), Step(1, "delete", 1, "x", frozenset(), 2),
         Step(2, "insert", 2, "y", frozenset(), 3), Step(3, "insert", 3, "z", frozenset(), 4),
@@ -207,9 +207,9 @@ def test_what_a_truncate_ends() -> None:
     rows, lake = rows_for(sequence), Lake(CONTRACT)
     lake.carry(rows[:4] + rows[5:], 0)
     lake.carry(rows[4:5], 1)
-    found = shown(lake.shown("history"))
-    assert found == reference(sequence)
-    assert {key for name, key in found if name == "c4"} == {2, 3}
+    versions = shown(lake.shown("history"))
+    assert versions == reference(sequence)
+    assert {key for name, key in versions if name == "c4"} == {2, 3}
     assert sorted(key for (key,) in lake.current) == [3, 4]
 
 
@@ -224,10 +224,10 @@ def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one() -> None:
         "change_id": "u", "operation": "update", "key": (2,), "previous_key": (1,), "before": (1, 5, "x"),
         "after": (2, 5, "x"), "sort_key": b"\2", "committed_at": later, **common,
     }  # fmt: skip
-    found = sorted(intervals([inserted, moved], CONTRACT), key=lambda r: (r["id"], r["_sort_key"]))
+    rows = sorted(intervals([inserted, moved], CONTRACT), key=lambda r: (r["id"], r["_sort_key"]))
     assert [
         (r["id"], r["_change_id"], r["_valid_from"], r["_valid_to"], r["_is_deleted"], r["_previous_key"])
-        for r in found
+        for r in rows
     ] == [
         (1, "i", AT, later, False, None),
         (1, "u", later, None, True, None),
@@ -236,7 +236,7 @@ def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one() -> None:
 
 
 def test_an_interval_that_ends_later_keeps_its_commit_time() -> None:
-    """Its commit time lies before that of the change before it, so its interval begins later."""
+    """Its commit time precedes that of the change before it, so its interval begins later."""
     changes = [
         Step(1, "insert", 1, "x", frozenset(), 9),
         Step(1, "update", 2, "x", frozenset(), 3),

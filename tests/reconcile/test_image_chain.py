@@ -1,4 +1,4 @@
-"""The image chain: no break in a log that is whole, and every break where a fault is."""
+"""The image chain: a complete log has no break, and each fault is reported as a break."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.ledger_rows import PLAIN, Manner, changes, contract_of, operations, r
 from tests.reconcile.tables import LedgerRow, all_at_once, intervals, ledger, rows_of
 
 PLAIN_TABLES = (CUSTOMERS, ORDERS, PARTS)
-# With columns whose values every tool writes.
+# Tables whose column values every tool writes.
 VALUED = (CUSTOMERS, PARTS)
 NOTES = frozenset({"notes"})
-# As the five tools write their changes; one of them in two settings.
+# How the five tools write changes; one of them with two settings.
 MANNERS = {
     "sqlserver_cdc": Manner(parts_key_updates=True, unsent_before=NOTES),
     "qlik_tables": Manner(key_only_deletes=True, unsent_before=NOTES),
@@ -40,8 +40,8 @@ class Break(NamedTuple):
     previous: str
 
 
-def found(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
-    made = intervals(rows(log, table, manner), contract_of(table))
+def chain_breaks(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
+    versions = intervals(rows(log, table, manner), contract_of(table))
     return {
         Break(
             row["_change_id"],
@@ -50,13 +50,13 @@ def found(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
             frozenset(row["_break"]["columns"] or ()),
             row["_break"]["previous_change_id"],
         )
-        for row in made
+        for row in versions
         if row["_break"] is not None
     }
 
 
 def reference(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
-    """From the rule: each change in turn against what is known of its key."""
+    """From the rule: compares each change in turn with the known row of its key."""
     known: dict[Key, tuple[dict[str, Any] | None, str]] = {}
     breaks = set()
 
@@ -74,14 +74,14 @@ def reference(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
         if row is not None:
             breaks.add(Break(change_id, key, image_chain.ROW_WAS_THERE, frozenset(), previous))
 
-    for serial, (_, one) in enumerate(changes(log, table)):
-        for part, operation in enumerate(operations(one, manner)):
+    for serial, (_, logged) in enumerate(changes(log, table)):
+        for part, operation in enumerate(operations(logged, manner)):
             change_id = f"feed-{serial}-{part}"
-            old = {} if one.before is None else one.before
+            old = {} if logged.before is None else logged.before
             cells = {n: old[n] for n in old.keys() - unknown_before(table, operation, manner)}
             if operation == "update" and not manner.before_images:
                 cells = {}
-            row = one.after if operation != "delete" else None
+            row = logged.after if operation != "delete" else None
             before = table.key_of(old) if operation != "insert" else None
             after = None if row is None else table.key_of(row)
             if before is not None:
@@ -101,14 +101,14 @@ def reference(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
 def test_a_whole_log_has_no_break(name: str) -> None:
     for number, table in enumerate(PLAIN_TABLES):
         log = simulate(len(PLAIN_TABLES) * list(MANNERS).index(name) + number, 60)
-        assert found(log, table, MANNERS[name]) == set(), table.name
+        assert chain_breaks(log, table, MANNERS[name]) == set(), table.name
 
 
 @pytest.mark.parametrize("name", ["sqlserver_cdc", "qlik_tables"])
 def test_a_feed_that_begins_in_mid_stream_has_no_break(name: str) -> None:
     log = simulate(3, 40)
     late = Log(log.tables, log.transactions[8:])
-    assert found(late, ORDERS, MANNERS[name]) == set()
+    assert chain_breaks(late, ORDERS, MANNERS[name]) == set()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -121,43 +121,45 @@ def test_a_changed_value_breaks_the_next_change_of_its_row(seed: int) -> None:
     ((_, wrong),) = fault.changes
     table, lasting = wrong.table, wrong.after
     assert lasting is not None
-    all_of_it = [one for _, one in changes(faulty, table)]
-    at = next(n for n, one in enumerate(all_of_it) if one.serial == wrong.serial)
+    table_changes = [logged for _, logged in changes(faulty, table)]
+    at = next(n for n, logged in enumerate(table_changes) if logged.serial == wrong.serial)
     key = table.key_of(lasting)
-    later = (n for n in range(at + 1, len(all_of_it)) if _found_by(all_of_it[n]) == key)
+    later = (n for n in range(at + 1, len(table_changes)) if _key_before(table_changes[n]) == key)
     column = frozenset({str(fault.column)})
     expected = {
         Break(f"feed-{n}-0", key, image_chain.CELLS_DIFFER, column, f"feed-{at}-0") for n in [*later][:1]
     }
-    assert found(faulty, table) == expected == reference(faulty, table)
+    assert chain_breaks(faulty, table) == expected == reference(faulty, table)
 
 
 def test_a_lost_transaction_breaks_what_follows_on_its_keys() -> None:
     for seed in range(2):
         log = simulate(seed, 60)
         faulty, fault = faults.lose(log, 20)
-        for table in {one.table.full_name: one.table for _, one in fault.changes}.values():
+        for table in {logged.table.full_name: logged.table for _, logged in fault.changes}.values():
             expected = reference(faulty, table)
-            assert found(faulty, table) == expected
+            assert chain_breaks(faulty, table) == expected
             lost = {key for name, key in faults.keys_of(log.transactions[20]) if name == table.full_name}
-            assert {one.key for one in expected} <= lost
+            assert {broken.key for broken in expected} <= lost
 
 
 def test_a_lost_update_is_named_by_its_columns() -> None:
-    """Every update whose row is found once more before it ends."""
+    """The lost update's row is changed again later."""
     log = simulate(2, 60)
     number, (_, lost) = next(
         (n, (t, t.changes[0]))
         for n, t in enumerate(log.transactions)
         if len(t.changes) == 1 and t.changes[0].operation == "update" and t.changes[0].table in VALUED
         if any(
-            _found_by(one) == _found_by(t.changes[0]) for x in log.transactions[n + 1 :] for one in x.changes
+            _key_before(logged) == _key_before(t.changes[0])
+            for x in log.transactions[n + 1 :]
+            for logged in x.changes
         )
     )
     faulty, _ = faults.lose(log, number)
-    (only,) = found(faulty, lost.table)
+    (only,) = chain_breaks(faulty, lost.table)
     assert (only.key, only.kind, only.columns) == (
-        _found_by(lost),
+        _key_before(lost),
         image_chain.CELLS_DIFFER,
         frozenset(lost.changed),
     )
@@ -169,35 +171,37 @@ def test_a_doubled_change_is_a_break(operation: str) -> None:
     number = next(
         n
         for n, t in enumerate(log.transactions)
-        # It comes again after all others: what came between would be undone by it.
+        # The change comes again after all others.
         if n and [c.operation for c in t.changes] == [operation] and t.changes[0].table in PLAIN_TABLES
     )
     faulty, fault = faults.double(log, number, Random(0))
     ((_, twice),) = fault.changes
     assert twice.after is not None
     table = twice.table
-    first, again = (n for n, (_, one) in enumerate(changes(faulty, table)) if one.serial == twice.serial)
+    first, again = (
+        n for n, (_, logged) in enumerate(changes(faulty, table)) if logged.serial == twice.serial
+    )
     kind = image_chain.ROW_WAS_THERE if operation == "insert" else image_chain.CELLS_DIFFER
     key, columns = table.key_of(twice.after), frozenset(twice.changed)
     expected = Break(f"feed-{again}-0", key, kind, columns, f"feed-{first}-0")
-    assert found(faulty, table) == {expected} == reference(faulty, table)
+    assert chain_breaks(faulty, table) == {expected} == reference(faulty, table)
 
 
 @pytest.mark.parametrize(("name", "table"), list(zip(MANNERS, PLAIN_TABLES * 2, strict=True)))
 def test_many_faults_in_the_manner_of_every_tool(name: str, table: Table) -> None:
-    """Transactions lost and swapped: whatever the rule calls a break, and nothing else."""
+    """Lost and swapped transactions give exactly the breaks of the rule."""
     faulty = simulate(17, 120)
     for number in range(20, 80, 4):
         faulty, _ = faults.lose(faulty, number)
     faulty, _ = faults.swap(faulty, 90)
     expected = reference(faulty, table, MANNERS[name])
     assert expected, "the seed is chosen so"
-    assert found(faulty, table, MANNERS[name]) == expected
+    assert chain_breaks(faulty, table, MANNERS[name]) == expected
 
 
-def _found_by(one: Change) -> Key | None:
-    """The key of the row that the change found, where it found one."""
-    return None if one.before is None else one.table.key_of(one.before)
+def _key_before(logged: Change) -> Key | None:
+    """The key of the row before the change; None for an insert."""
+    return None if logged.before is None else logged.table.key_of(logged.before)
 
 
 FORMS = Contract(
@@ -215,11 +219,11 @@ SNAPSHOT = {"operation": "snapshot", "after": AFTER}
 DELETED = {"operation": "delete", "before": AFTER}
 
 
-def updated(*before: str | None, **more: Any) -> dict[str, Any]:
-    return {"operation": "update", "before": before or None, "after": AFTER, **more}
+def updated(*before: str | None, **members: Any) -> dict[str, Any]:
+    return {"operation": "update", "before": before or None, "after": AFTER, **members}
 
 
-# What comes of a row first, what comes next, and how that breaks the chain.
+# First change of a row, next change, and how that breaks the chain.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, list[str] | None] | None]] = {
     "the same value in another form": (INSERTED, updated("ab", "x", "2026-08-07 14:25:00.12 +00:00"), None),
     "other values in another form": (
@@ -271,7 +275,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, list[str] | No
 
 
 def rows_for(sequences: Iterable[Sequence[dict[str, Any]]]) -> list[LedgerRow]:
-    """The ledger's rows of each key in turn; its place is the key."""
+    """Ledger rows, key by key; the key is the index of its sequence."""
     return [
         {
             "change_id": f"{key}.{n}", "sort_key": bytes([n]), "key": (key,),
@@ -284,20 +288,22 @@ def rows_for(sequences: Iterable[Sequence[dict[str, Any]]]) -> list[LedgerRow]:
 
 
 def test_what_is_a_break() -> None:
-    made = intervals(rows_for((first, second) for first, second, _ in CASES.values()), FORMS)
+    versions = intervals(rows_for((first, second) for first, second, _ in CASES.values()), FORMS)
     names = list(CASES)
-    found = {
-        names[row["id"]]: (row["_break"]["kind"], row["_break"]["columns"]) for row in made if row["_break"]
+    breaks = {
+        names[row["id"]]: (row["_break"]["kind"], row["_break"]["columns"])
+        for row in versions
+        if row["_break"]
     }
-    assert found == {name: case[2] for name, case in CASES.items() if case[2] is not None}
+    assert breaks == {name: case[2] for name, case in CASES.items() if case[2] is not None}
 
 
 def test_a_break_is_shown_with_both_images() -> None:
     before = updated(
         "AC", None, AFTER[2], before_unknown_columns={"code": "unavailable"}, flags=["order_ambiguous"]
     )
-    made = all_at_once(ledger(rows_for([(INSERTED, before)]), FORMS), FORMS)
-    (row,) = rows_of(made.breaks)
+    history = all_at_once(ledger(rows_for([(INSERTED, before)]), FORMS), FORMS)
+    (row,) = rows_of(history.breaks)
     assert row == {
         "window_id": "run",
         "table": "dbo.t",

@@ -1,5 +1,5 @@
-"""Rows that exchange, shift and pass on their keys: history and current are the table's own, whatever the
-order in which a tool writes the rows of a statement. The truth is a plain model's (`tests.key_moves`)."""
+"""Rows that exchange, shift and pass on their keys: history and current rows equal those of a plain model of
+the table (`tests.key_moves`), in whatever order a tool writes the rows of a statement."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tests.key_moves import (
 )
 from tests.reconcile.tables import Lake, LedgerRow, intervals, ledger, rows_of
 
-# Where all is known from the beginning, nothing else is needed to distinguish a swap from a chain.
+# Known from the beginning, rows always distinguish a swap from a chain.
 COMPLETE = (PLAIN, Manner(equal=True), SILENT, Manner(equal=True, knows_transaction=False))
 
 SILENT_CELLS = dict.fromkeys(("a", "b"), change.UNAVAILABLE)
-# A chain through a key that was never used, where before images say nothing: right, and marked all the same.
+# A chain through an unused key, without before images, is right and still marked.
 UNCERTAIN = frozenset({ORDER_UNKNOWN})
 
 
@@ -54,15 +54,15 @@ def lives(rows: Sequence[dict[str, Any]]) -> Counter[Life]:
 
 def alive(rows: Sequence[dict[str, Any]]) -> dict[int, tuple[Any, Any]]:
     opened = [row for row in rows if row["_valid_to"] is None and not row["_is_deleted"]]
-    found = {row["id"]: (row["a"], row["b"]) for row in opened}
-    assert len(found) == len(opened)
-    return found
+    current = {row["id"]: (row["a"], row["b"]) for row in opened}
+    assert len(current) == len(opened)
+    return current
 
 
 def assert_true(
     rows: Sequence[dict[str, Any]], truth: Reported, marked: frozenset[str] = frozenset()
 ) -> None:
-    """Nothing but the truth, intervals that go forward, and no break but those of the kinds `marked`."""
+    """Rows equal the truth, intervals go forward, and breaks have only the kinds `marked`."""
     assert lives(rows) == truth.lives
     assert alive(rows) == truth.alive
     assert {row["_break"]["kind"] for row in rows if row["_break"] is not None} <= marked
@@ -72,11 +72,11 @@ def assert_true(
 
 def test_a_swap_word_by_word() -> None:
     """`UPDATE t SET id = CASE id WHEN 1 THEN 2 ELSE 1 END`, written as two updates: both rows are there."""
-    found = intervals(reported(SCENARIOS["swap"], 0).rows, CONTRACT)
+    versions = intervals(reported(SCENARIOS["swap"], 0).rows, CONTRACT)
     end = AT + timedelta(minutes=1)
     of_swap = sorted(
         (row["id"], row["_change_id"], row["_is_deleted"], row["a"], row["_valid_from"], row["_valid_to"])
-        for row in found
+        for row in versions
         if row["id"] in {1, 2}
     )
     # Row 1 (a = 1) was inserted by 0.0, row 2 (a = 3) by 0.1; 0.4 takes 1 to 2, 0.5 takes 2 to 1.
@@ -90,13 +90,13 @@ def test_a_swap_word_by_word() -> None:
 @pytest.mark.parametrize("manner", COMPLETE, ids=("plain", "equal", "silent", "no transaction"))
 def test_scenarios(scenario: str, manner: Manner) -> None:
     truth = reported(SCENARIOS[scenario], 0, manner)
-    found = intervals(truth.rows, CONTRACT)
-    assert_true(found, truth, UNCERTAIN if manner == SILENT else frozenset())
+    versions = intervals(truth.rows, CONTRACT)
+    assert_true(versions, truth, UNCERTAIN if manner == SILENT else frozenset())
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenarios_of_which_only_the_end_was_seen(scenario: str) -> None:
-    """Nothing was known of the keys: the images alone say which row leaves a key."""
+    """The keys are unknown at first: only images say which row leaves a key."""
     truth = reported(SCENARIOS[scenario], 0, Manner(in_mid_stream=True))
     assert_true(intervals(truth.rows, CONTRACT), truth)
 
@@ -107,14 +107,14 @@ def test_any_statements(seed: int, in_mid_stream: bool) -> None:
     rng = Random(seed)
     manners = (Manner(in_mid_stream=True),) if in_mid_stream else COMPLETE
     truth = joined(reported(invented(rng), number, rng.choice(manners)) for number in range(4))
-    found = intervals(rng.sample(truth.rows, len(truth.rows)), CONTRACT)
-    assert_true(found, truth, frozenset() if in_mid_stream else UNCERTAIN)
+    versions = intervals(rng.sample(truth.rows, len(truth.rows)), CONTRACT)
+    assert_true(versions, truth, frozenset() if in_mid_stream else UNCERTAIN)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_by_buckets_as_at_once(seed: int) -> None:
-    """All of one key together: a change that moves a row is in the buckets of both keys."""
+    """A bucket has all rows of its keys: a change that moves a row is in the buckets of both keys."""
     rng = Random(seed)
     whole = joined(reported(invented(rng), number, rng.choice(COMPLETE)) for number in range(3))
     rows, none = exploded(ledger(whole.rows, CONTRACT)), ledger([], CONTRACT)
@@ -126,23 +126,25 @@ def test_by_buckets_as_at_once(seed: int) -> None:
         for number in range(4)
     ]
     for name in ("closed", "opened", "breaks"):
-        found = [row for part in parts for row in rows_of(getattr(part, name))]
-        assert sorted(found, key=repr) == sorted(rows_of(getattr(at_once, name)), key=repr)
+        bucketed = [row for part in parts for row in rows_of(getattr(part, name))]
+        assert sorted(bucketed, key=repr) == sorted(rows_of(getattr(at_once, name)), key=repr)
 
 
 def test_what_nothing_distinguishes_is_said() -> None:
-    """A key of which nothing was known, and a row that shows its keys alone: taken for a chain, marked."""
+    """An unknown key and a row that shows only its keys are taken for a chain, and marked."""
     manner = SILENT._replace(in_mid_stream=True)
     rows = [
         *reported(SCENARIOS["there and back again"], 0, manner).rows,
         *reported(SCENARIOS["swap"], 1, manner).rows,
     ]
-    found = intervals(rows, CONTRACT)
-    assert {row["id"]: row["b"] for row in found if row["_valid_to"] is None and not row["_is_deleted"]} == {
+    versions = intervals(rows, CONTRACT)
+    assert {
+        row["id"]: row["b"] for row in versions if row["_valid_to"] is None and not row["_is_deleted"]
+    } == {
         1: rows[1]["after"][2],
         101: rows[3]["after"][2],
     }
-    broken = {(row["id"], row["_change_id"]): row["_break"] for row in found if row["_break"] is not None}
+    broken = {(row["id"], row["_change_id"]): row["_break"] for row in versions if row["_break"] is not None}
     assert broken == {
         (key, f"{key // 100}.5"): {
             "kind": ORDER_UNKNOWN, "columns": None, "previous_change_id": f"{key // 100}.4",
@@ -155,12 +157,14 @@ def test_a_row_that_arrives_takes_nothing_from_the_row_that_leaves() -> None:
     rows = reported(SCENARIOS["swap"], 0).rows
     for row in rows[4:]:
         row["after"], row["after_unknown_columns"] = (*row["after"][:2], None), {"b": change.UNAVAILABLE}
-    found = [row for row in intervals(rows, CONTRACT) if row["_valid_to"] is None and row["id"] in {1, 2}]
-    assert [(row["b"], row["_unknown_columns"]) for row in found] == [(None, {"b": change.UNAVAILABLE})] * 2
+    versions = [row for row in intervals(rows, CONTRACT) if row["_valid_to"] is None and row["id"] in {1, 2}]
+    assert [(row["b"], row["_unknown_columns"]) for row in versions] == [
+        (None, {"b": change.UNAVAILABLE})
+    ] * 2
 
 
 def test_a_covered_row_must_be_as_it_was_left() -> None:
-    """The image chain is judged through a swap, too."""
+    """The image chain is checked across a swap, too."""
     rows = reported(SCENARIOS["swap"], 0).rows
     rows[1]["after"] = (*rows[1]["after"][:2], "other")
     broken = [row for row in intervals(rows, CONTRACT) if row["_break"] is not None]
@@ -168,19 +172,19 @@ def test_a_covered_row_must_be_as_it_was_left() -> None:
 
 
 def test_scenarios_in_any_windows() -> None:
-    """Each scenario cut at each place, its parts in order and the other way round, and all once more."""
+    """Each scenario, cut at each place, its parts in both orders, and then all of it again."""
     windows: list[list[LedgerRow]] = [[], [], []]
     parts: list[Reported] = []
     for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
         for scenario in SCENARIOS.values():
             length = len(reported(scenario, 0, manner).rows)
             for cut, backwards in ((cut, way) for cut in range(1, length) for way in (False, True)):
-                one = reported(scenario, len(parts), manner)
-                parts.append(one)
-                cuts = one.rows[:cut], one.rows[cut:]
+                part = reported(scenario, len(parts), manner)
+                parts.append(part)
+                cuts = part.rows[:cut], part.rows[cut:]
                 windows[0] += cuts[backwards]
                 windows[1] += cuts[not backwards]
-                windows[2] += one.rows
+                windows[2] += part.rows
     truth, lake = joined(parts), Lake(CONTRACT)
     for number, rows in enumerate(windows):
         lake.carry(rows, number)
@@ -195,18 +199,18 @@ SWAP, CHANGE, MOVE = [[(1, 2), (2, 1)]], [[(2, 2)]], [[(2, 5)]]
 def assert_of_key_2(lake: Lake, rows: Sequence[LedgerRow], *following: int) -> None:
     """Row 2 (a = 2) was inserted by 0.1 and has left by 0.5; row 1 (a = 1) has come by 0.4, in its place."""
     of_key = [row for row in lake.shown("history") if row["id"] == 2]
-    one, two = (rows[at]["after"][1] for at in (0, 1))
+    first, second = (rows[at]["after"][1] for at in (0, 1))
     assert sorted((row["_sort_key"], row["_change_id"], row["a"]) for row in of_key) == [
-        (rows[1]["sort_key"], "0.1", two),
-        (rows[4]["sort_key"], "0.5", two),
-        (rows[5]["sort_key"], "0.4", one),
-        *((rows[at]["sort_key"], f"0.{at}", one) for at in following),
+        (rows[1]["sort_key"], "0.1", second),
+        (rows[4]["sort_key"], "0.5", second),
+        (rows[5]["sort_key"], "0.4", first),
+        *((rows[at]["sort_key"], f"0.{at}", first) for at in following),
     ]
     assert [row for row in lake.shown("breaks") if row["key"] == '{"id":2}'] == []
 
 
 def test_a_row_leaves_at_the_time_at_which_a_swap_has_brought_it() -> None:
-    """Perhaps in the same transaction: history is built again from where it stands, the place of 0.5."""
+    """Even in the same transaction: history is rebuilt from the position of 0.5 on."""
     rows = reported([SWAP, MOVE], 0).rows
     rows[6]["committed_at"] = rows[5]["committed_at"]
     lake = Lake(CONTRACT)
@@ -216,7 +220,7 @@ def test_a_row_leaves_at_the_time_at_which_a_swap_has_brought_it() -> None:
 
 
 def test_history_is_built_again_from_the_midst_of_a_swap() -> None:
-    """Of all late keys from the first late change on, which may stand between the two changes of a swap."""
+    """Late keys are rebuilt from the first late change on, even between the two changes of a swap."""
     rows = reported([SWAP, [[(3, 3)]], CHANGE, MOVE], 0).rows
     between = {**rows[6], "change_id": "late", "sort_key": rows[4]["sort_key"] + b"\x01"}
     lake = Lake(CONTRACT)
@@ -225,14 +229,14 @@ def test_history_is_built_again_from_the_midst_of_a_swap() -> None:
     assert_of_key_2(lake, rows, 7, 8)
 
 
-@pytest.mark.parametrize("more", [[], [[(2, 4)], [(4, 6)]]], ids=["one", "two"])
-def test_rows_pass_through_a_key_whose_row_has_gone_unseen(more: Transaction) -> None:
-    """They leave the key with their own images, not with that of the row that seems to be there."""
-    truth = reported([[[(4, None)]], [[(1, 4)], [(4, 5)], *more]], 0)
+@pytest.mark.parametrize("statements", [[], [[(2, 4)], [(4, 6)]]], ids=["one", "two"])
+def test_rows_pass_through_a_key_whose_row_has_gone_unseen(statements: Transaction) -> None:
+    """They leave the key with their own images, not with that of the row whose delete is missing."""
+    truth = reported([[[(4, None)]], [[(1, 4)], [(4, 5)], *statements]], 0)
     lake = Lake(CONTRACT)
     lake.carry([*truth.rows[:4], *truth.rows[5:]], 0)
     assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == truth.alive
-    assert "row_was_there" in {found["kind"] for found in lake.shown("breaks")}
+    assert "row_was_there" in {broken["kind"] for broken in lake.shown("breaks")}
     lake.carry(truth.rows[4:5], 1)
     assert_true(lake.shown("history"), truth)
     assert lake.shown("breaks") == []
@@ -242,7 +246,7 @@ def test_rows_pass_through_a_key_whose_row_has_gone_unseen(more: Transaction) ->
     "windows", [(0, 5), (0, 1, 5), (0, 2, 5), (0, 4, 5), (3, 5, 0, 3), (0, 1, 2, 3, 4, 5)]
 )
 def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(windows: Sequence[int]) -> None:
-    """Two updates as insert and delete, the wrong way round: a delete shows the row that was there."""
+    """Two updates, each as insert, then delete: a delete shows the row before the update."""
     (row,) = reported([], 0).rows[:1]
     at_once = {**row, "committed_at": AT + timedelta(minutes=1), "transaction_id": "0.1"}
     images = [row["after"], (row["after"][0], 7, "new"), (row["after"][0], 8, "newer")]
@@ -268,7 +272,7 @@ def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(windows: Sequence
 
 @pytest.mark.parametrize("shown", ["the inserted row", "the key alone", "another transaction"])
 def test_a_row_that_is_inserted_and_deleted_is_gone(shown: str) -> None:
-    """Though its key seems to have held a row: what the delete shows is not that one, or nothing says so."""
+    """Although its key seems to have had a row: the delete shows another row, or none."""
     (row,) = reported([], 0).rows[:1]
     new = (row["after"][0], 7, "new")
     at_once = {"committed_at": AT + timedelta(minutes=1), "transaction_id": "0.1"}

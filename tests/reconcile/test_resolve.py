@@ -1,4 +1,4 @@
-"""Repetitions, and the halves of updates of a key, within a window and across windows."""
+"""Resolves duplicates and the halves of key updates, within a window and across windows."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def test_delete_and_insert_at_one_position_are_one_update() -> None:
         # An insert before the delete is no update.
         row("i3", "insert", (4, 1, "n"), 3, 5),
         row("d3", "delete", (4, 1, "n"), 3, 6),
-        # Two of a kind: which belongs to which is not known.
+        # Two deletes: which of them belongs to the insert is unknown.
         row("d4", "delete", (5, 1, "n"), 4, 7),
         row("d5", "delete", (6, 1, "n"), 4, 8),
         row("i4", "insert", (7, 1, "n"), 4, 9),
         row("u", "update", (8, 1, "n"), 1, 9),
         row("i5", "insert", (9, 1, "n"), 5, 9),
     ]
-    found = {one["change_id"]: one for one in rows_of(resolved(rows).changes)}
-    moved, kept = found.pop("i1"), found.pop("i2")
-    assert sorted(found) == ["d3", "d4", "d5", "i3", "i4", "i5", "u"]
+    by_id = {change["change_id"]: change for change in rows_of(resolved(rows).changes)}
+    moved, kept = by_id.pop("i1"), by_id.pop("i2")
+    assert sorted(by_id) == ["d3", "d4", "d5", "i3", "i4", "i5", "u"]
     assert (moved["operation"], moved["key"]["id"], moved["previous_key"]["id"]) == ("update", 2, 1)
     assert moved["before"] == {"id": 1, "a": 5, "note": None}
     assert moved["after"] == {"id": 2, "a": 6, "note": "n"}
@@ -83,7 +83,7 @@ def test_an_update_of_a_value_whose_old_one_is_not_known_does_not_say_that_it_ch
     assert (update["operation"], update["changed"]) == ("update", None)
 
 
-def test_a_flag_is_added_to_those_that_are_there() -> None:
+def test_a_flag_is_added_to_the_flags_of_the_change() -> None:
     both = ["clock_suspect", "key_changed"]
     rows = [
         row("d1", "delete", (1, 5, "n"), 1, 1),
@@ -91,8 +91,8 @@ def test_a_flag_is_added_to_those_that_are_there() -> None:
         row("d2", "delete", (3, 5, "n"), 2, 1), row("i2", "insert", (4, 5, "n"), 2, 2, flags=both),
         row("d3", "delete", (5, 5, "n"), 3, 1), row("i3", "insert", (5, 5, "n"), 3, 2),
     ]  # fmt: skip
-    found = {one["change_id"]: one["flags"] for one in rows_of(resolved(rows).changes)}
-    assert found == {
+    flags = {change["change_id"]: change["flags"] for change in rows_of(resolved(rows).changes)}
+    assert flags == {
         "i1": ["clock_suspect", "key_changed"],
         "i2": ["clock_suspect", "key_changed"],
         "i3": None,
@@ -111,16 +111,16 @@ def test_of_several_deliveries_the_first_one_stays() -> None:
             "sort_key": b"\2\t",
         },
     ]
-    found = resolved(rows)
+    resolution = resolved(rows)
     assert [
         (r["change_id"], r["source_position"]["partition"], r["source_position"]["offset"])
-        for r in rows_of(found.changes)
+        for r in rows_of(resolution.changes)
     ] == [
         ("a", 0, 5),
         ("b", 0, 9),
     ]
-    repeats = rows_of(found.duplicates)
-    # Each record of a repeated change, that of its before image among them.
+    repeats = rows_of(resolution.duplicates)
+    # Every record of a repeated change is a duplicate, also that of its before image.
     places = [(r["detail"], r["source_position"]) for r in repeats]
     assert sorted((detail, at["partition"], at["offset"]) for detail, at in places) == [
         ("a", 0, 7), ("a", 1, 3), ("b", 0, 10), ("b", 0, 11),
@@ -130,13 +130,13 @@ def test_of_several_deliveries_the_first_one_stays() -> None:
 
 
 def test_what_is_published_is_a_duplicate() -> None:
-    """Also the delete that was joined into a published update of a key."""
+    """So is the delete that was joined into a published key update."""
     halves = [row("d", "delete", (1, 5, "n"), 1, 1), row("i", "insert", (2, 6, "n"), 1, 2)]
     published = rows_of(resolved(halves).changes)
-    found = resolved([*halves, row("x", "insert", (3, 1, "n"), 2, 3)], published)
-    assert [one["change_id"] for one in rows_of(found.changes)] == ["x"]
-    assert sorted(one["detail"] for one in rows_of(found.duplicates)) == ["d", "i"]
-    assert len(found.replaced) == 0
+    resolution = resolved([*halves, row("x", "insert", (3, 1, "n"), 2, 3)], published)
+    assert [change["change_id"] for change in rows_of(resolution.changes)] == ["x"]
+    assert sorted(duplicate["detail"] for duplicate in rows_of(resolution.duplicates)) == ["d", "i"]
+    assert len(resolution.replaced) == 0
 
 
 def test_a_half_that_is_published_is_replaced() -> None:
@@ -144,42 +144,42 @@ def test_a_half_that_is_published_is_replaced() -> None:
     others = [row("x", "insert", (3, 1, "n"), 2, 3), row("y", "update", (4, 1, "n"), 1, 4)]
     whole = rows_of(resolved(halves).changes)
     for first, second in (halves, reversed(halves)):
-        found = resolved([second], [others[0], first, others[1]])
-        assert rows_of(found.changes) == whole
-        assert [one["change_id"] for one in rows_of(found.replaced)] == [first["change_id"]]
+        resolution = resolved([second], [others[0], first, others[1]])
+        assert rows_of(resolution.changes) == whole
+        assert [change["change_id"] for change in rows_of(resolution.replaced)] == [first["change_id"]]
 
 
 def test_nothing_is_resolved_to_nothing() -> None:
-    found = resolved([])
-    assert (len(found.changes), len(found.duplicates), len(found.replaced)) == (0, 0, 0)
+    resolution = resolved([])
+    assert (len(resolution.changes), len(resolution.duplicates), len(resolution.replaced)) == (0, 0, 0)
 
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> list[LedgerRow]:
-    """Changes at few positions, some of which have none; delivered up to three times."""
+    """Changes at few positions, some without a position, delivered up to three times."""
     rows = []
     for at in range(draw(st.integers(0, 12))):
         operation = draw(st.sampled_from(("insert", "delete", "delete", "insert", "update", "snapshot")))
-        one = row(f"c{at}", operation, (draw(st.integers(1, 3)), at, "n"), draw(st.integers(1, 4)), at)
+        change = row(f"c{at}", operation, (draw(st.integers(1, 3)), at, "n"), draw(st.integers(1, 4)), at)
         if draw(st.booleans()) and draw(st.booleans()):
-            one[draw(st.sampled_from(("commit_lsn", "change_lsn")))] = None
-        rows += [one] * draw(st.sampled_from((1, 1, 1, 2, 3)))
+            change[draw(st.sampled_from(("commit_lsn", "change_lsn")))] = None
+        rows += [change] * draw(st.sampled_from((1, 1, 1, 2, 3)))
     return draw(st.permutations(rows))
 
 
 def reference(rows: list[LedgerRow]) -> tuple[set[str], set[tuple[str, str]]]:
-    """From the rule: ids of the rows that stay as they are, and the pairs of ids that are one update."""
-    by_id = {one["change_id"]: one for one in rows}
+    """From the rule: ids of unpaired rows, and the pairs of ids that are one update."""
+    by_id = {change["change_id"]: change for change in rows}
     places: dict[Any, list[LedgerRow]] = defaultdict(list)
-    for one in by_id.values():
-        if one["commit_lsn"] and one["change_lsn"]:
-            places[one["commit_lsn"], one["change_lsn"]].append(one)
+    for change in by_id.values():
+        if change["commit_lsn"] and change["change_lsn"]:
+            places[change["commit_lsn"], change["change_lsn"]].append(change)
     joined = set()
-    for found in places.values():
+    for changes in places.values():
         pairs = [
             (d["change_id"], i["change_id"])
-            for d in found if d["operation"] == "delete"
-            for i in found if i["operation"] == "insert" and d["sort_key"] < i["sort_key"]
+            for d in changes if d["operation"] == "delete"
+            for i in changes if i["operation"] == "insert" and d["sort_key"] < i["sort_key"]
         ]  # fmt: skip
         if len(pairs) == 1:
             joined.add(pairs[0])
@@ -187,52 +187,56 @@ def reference(rows: list[LedgerRow]) -> tuple[set[str], set[tuple[str, str]]]:
 
 
 def outcome(changes: pa.Table) -> tuple[set[str], set[tuple[str, str]]]:
-    found = rows_of(changes)
-    pairs = {(one["paired_change_id"], one["change_id"]) for one in found if one["paired_change_id"]}
-    alone = [one["change_id"] for one in found if not one["paired_change_id"]]
-    assert len(set(alone)) == len(alone)
-    return set(alone), pairs
+    rows = rows_of(changes)
+    pairs = {
+        (change["paired_change_id"], change["change_id"]) for change in rows if change["paired_change_id"]
+    }
+    unpaired = [change["change_id"] for change in rows if not change["paired_change_id"]]
+    assert len(set(unpaired)) == len(unpaired)
+    return set(unpaired), pairs
 
 
 @settings(max_examples=60, deadline=None)
 @given(rows=deliveries())
 def test_at_once_as_the_rule_says(rows: list[LedgerRow]) -> None:
-    delivered = [{**one, "source_position": ("t", 0, at, None)} for at, one in enumerate(rows)]
-    found = resolved(delivered)
-    assert outcome(found.changes) == reference(rows)
-    # Each record is in a change or is a duplicate, once.
+    delivered = [{**change, "source_position": ("t", 0, at, None)} for at, change in enumerate(rows)]
+    resolution = resolved(delivered)
+    assert outcome(resolution.changes) == reference(rows)
+    # Each record is exactly once in a change or a duplicate.
     names = ("source_position", "paired_source_position")
-    records = [one[name]["offset"] for one in rows_of(found.changes) for name in names if one[name]]
-    records += [one["source_position"]["offset"] for one in rows_of(found.duplicates)]
+    records = [
+        change[name]["offset"] for change in rows_of(resolution.changes) for name in names if change[name]
+    ]
+    records += [duplicate["source_position"]["offset"] for duplicate in rows_of(resolution.duplicates)]
     assert sorted(records) == list(range(len(rows)))
 
 
 @settings(max_examples=60, deadline=None)
 @given(rows=deliveries(), seed=st.integers())
 def test_by_buckets_as_at_once(rows: list[LedgerRow], seed: int) -> None:
-    """What must be together: the rows of a position, else of an id (`resolve`)."""
-    delivered = [{**one, "source_position": ("t", 0, at, None)} for at, one in enumerate(rows)]
+    """A bucket has all rows of a position, or of an id without a position (`resolve`)."""
+    delivered = [{**change, "source_position": ("t", 0, at, None)} for at, change in enumerate(rows)]
     buckets: dict[int, list[LedgerRow]] = defaultdict(list)
-    for one in delivered:
-        place = (one["commit_lsn"], one["change_lsn"]) if one["change_lsn"] else one["change_id"]
-        buckets[Random(f"{seed}{place!r}").randrange(3)].append(one)
+    for change in delivered:
+        place = (change["commit_lsn"], change["change_lsn"]) if change["change_lsn"] else change["change_id"]
+        buckets[Random(f"{seed}{place!r}").randrange(3)].append(change)
     parts = [resolved(bucket) for bucket in buckets.values()]
     whole = resolved(delivered)
     for name in ("changes", "duplicates"):
-        found = [one for part in parts for one in rows_of(getattr(part, name))]
-        assert sorted(found, key=repr) == sorted(rows_of(getattr(whole, name)), key=repr)
+        bucketed = [record for part in parts for record in rows_of(getattr(part, name))]
+        assert sorted(bucketed, key=repr) == sorted(rows_of(getattr(whole, name)), key=repr)
 
 
 @settings(max_examples=40, deadline=None)
 @given(rows=deliveries(), seed=st.integers())
 def test_in_any_windows_as_at_once(rows: list[LedgerRow], seed: int) -> None:
-    """Where two rows at most share a position: a pair that is published stays, whatever comes after it."""
-    by_id = {one["change_id"]: one["change_lsn"] for one in rows}
+    """For at most two rows per position: a published pair stays, whatever comes later."""
+    by_id = {change["change_id"]: change["change_lsn"] for change in rows}
     shared = Counter(by_id.values())
-    plain = [one for one in rows if shared[one["change_lsn"]] <= 2]
+    plain = [change for change in rows if shared[change["change_lsn"]] <= 2]
     windows: list[list[LedgerRow]] = [[], [], []]
-    for at, one in enumerate(plain):
-        Random(f"{seed}{at}").choice(windows).append(one)
+    for at, change in enumerate(plain):
+        Random(f"{seed}{at}").choice(windows).append(change)
     lake, at_once = Lake(CONTRACT), Lake(CONTRACT)
     for number, part in enumerate(windows):
         lake.carry(part, number)

@@ -1,4 +1,4 @@
-"""A row of a snapshot that shows what is known of its key begins no version; one that shows another does."""
+"""A snapshot row begins a version if it differs from the known row of its key."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ AT = datetime(2026, 8, 7, 16)
 GAP = {"b": change.UNAVAILABLE}
 KEY_ALONE = dict.fromkeys("ab", change.NOT_CAPTURED)
 
-# Operation, a, b (`?`: not known).
+# Operation, a, b (`?`: unknown).
 Step = tuple[str, int | None, str | None]
 
-# What comes of a key, and the steps that begin a version. The second of a pair of equal full-load rows is
-# Qlik's delivered twice; an unknown cell that a snapshot has is news, as is a row that had been deleted.
+# Steps of a key, and the steps that begin a version. Qlik may deliver a full-load row twice. A snapshot row
+# begins a version if it has a cell that was unknown, or if the row had been deleted.
 CASES: dict[str, tuple[list[Step], list[int]]] = {
     "delivered twice": ([("snapshot", 1, "x"), ("snapshot", 1, "x")], [0]),
     "delivered twice, then changed": ([("snapshot", 1, "x")] * 3 + [("update", 2, "x")], [0, 3]),
@@ -60,22 +60,22 @@ def rows_for(key: int, steps: Iterable[Step], minutes: int = 1) -> list[LedgerRo
 @pytest.mark.parametrize("name", CASES)
 def test_which_rows_begin_a_version(name: str) -> None:
     steps, begins = CASES[name]
-    found = {int(row["_change_id"].split(".")[1]): row for row in intervals(rows_for(1, steps), CONTRACT)}
-    assert sorted(found) == begins
-    # Each interval lasts until the next one, and only the row that was inserted twice is a break.
-    assert [at for at, row in found.items() if row["_break"] is not None] == (
+    versions = {int(row["_change_id"].split(".")[1]): row for row in intervals(rows_for(1, steps), CONTRACT)}
+    assert sorted(versions) == begins
+    # Each interval lasts until the next; only the row that was inserted twice is a break.
+    assert [at for at, row in versions.items() if row["_break"] is not None] == (
         [1] if name == "before anything is known" else []
     )
 
 
 def test_a_version_lasts_until_the_next_one() -> None:
     steps, _ = CASES["delivered twice, then changed"]
-    found = {row["_change_id"]: row for row in intervals(rows_for(1, steps), CONTRACT)}
-    assert (found["1.0"]["_valid_from"], found["1.0"]["_valid_to"]) == (AT, AT + timedelta(minutes=3))
+    versions = {row["_change_id"]: row for row in intervals(rows_for(1, steps), CONTRACT)}
+    assert (versions["1.0"]["_valid_from"], versions["1.0"]["_valid_to"]) == (AT, AT + timedelta(minutes=3))
 
 
 def test_a_repeated_row_touches_nothing() -> None:
-    """In a later window: the ledger has it, history and current are as they were."""
+    """In a later window: the ledger gets it, history and current stay as they were."""
     lake = Lake(CONTRACT)
     rows = [row for key in range(3) for row in rows_for(key, [("snapshot", key, "x")] * 2)]
     lake.carry(rows[::2], 0)
@@ -100,8 +100,8 @@ STEPS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(sequences=st.lists(STEPS, min_size=1, max_size=6), seed=st.integers())
 def test_whatever_comes_late(sequences: list[list[Step]], seed: int) -> None:
-    """In any windows the tables are those of all at once: a change that comes after a row that showed what
-    was known then makes it news, and one that showed something else may become none."""
+    """Any windows give the same tables as one window: a late change may turn a snapshot row that changed
+    nothing into a version, and a version into a row that changes nothing."""
     rng = Random(seed)
     windows: list[list[LedgerRow]] = [[], [], []]
     for key, steps in enumerate(sequences):
