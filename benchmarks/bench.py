@@ -69,16 +69,16 @@ class Bench:
     ) -> Result:
         truth = self.stream(messages, shape=shape)
         topic = self._topic(truth, windows, 0)
-        more = () if history else ("--no-history",)
+        options = () if history else ("--no-history",)
         arguments = ("by_hand", self._kafka.bootstrap, topic, str(windows), shape.name)
-        return self._run(arguments, truth, more=more)
+        return self._run(arguments, truth, options=options)
 
     def floor(self, messages: int) -> Result:
         return self._run(("floor", str(self.stream(messages).messages)))
 
     def duckdb(self, messages: int, *, history: bool = False) -> Result:
-        truth, more = self.stream(messages), ("--history",) if history else ()
-        return self._run(("duck", str(truth.messages)), truth, "duckdb", more)
+        truth, options = self.stream(messages), ("--history",) if history else ()
+        return self._run(("duck", str(truth.messages)), truth, "duckdb", options)
 
     def dlt(self, messages: int) -> Result:
         truth = self.stream(messages)
@@ -88,8 +88,8 @@ class Bench:
         return self._run(("commands", self._kafka.bootstrap), in_home=True)
 
     def dialects(self, transactions: int, *, prove: bool = False) -> Result:
-        more = ("--prove",) if prove else ()
-        return self._run(("dialects", str(transactions)), in_home=True, more=more)
+        options = ("--prove",) if prove else ()
+        return self._run(("dialects", str(transactions)), in_home=True, options=options)
 
     def large_table(self, rows: int) -> Result:
         return self._run(("large_table", self._kafka.bootstrap, str(rows)), in_home=True)
@@ -116,7 +116,7 @@ class Bench:
         arguments: Sequence[str],
         truth: Stream | None = None,
         environment: str | None = None,
-        more: Sequence[str] = (),
+        options: Sequence[str] = (),
         *,
         in_home: bool = False,
         workers: int = 0,
@@ -131,7 +131,7 @@ class Bench:
         paths = [PROJECT] if environment else [PROJECT, PROJECT / "include"]
         env = {"CHANGELEDGER_HOME": str(home), "PYTHONPATH": ":".join(map(str, paths))}
         module = f"benchmarks.subjects.{arguments[0]}"
-        command, log = [python, "-m", module, *arguments[1:], *out, *more], HOME / f"{home.name}.log"
+        command, log = [python, "-m", module, *arguments[1:], *out, *options], HOME / f"{home.name}.log"
         with cluster(home, workers) as remote:
             measurement = measured(command, log, {**env, **remote})
         result = Result(measurement, None if truth is None else judged(home / "out", truth))

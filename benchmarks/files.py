@@ -38,7 +38,7 @@ COLUMNS = (("change_id", "string"), ("sort_key", "binary"), ("before", IMAGE), (
 _FROM, _TO = "lake.files.ledger", "lake.files.copy"
 
 
-def made(spark: SparkSession, rows: int) -> None:
+def create_tables(spark: SparkSession, rows: int) -> None:
     catalog.create_namespace("files")
     for table in (_FROM, _TO):
         spark.sql(f"DROP TABLE IF EXISTS {table}")
@@ -103,8 +103,8 @@ def _cpu() -> float:
             except OSError:
                 continue
             stats[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    while more := {pid for pid, (parent, _) in stats.items() if parent in mine} - mine:
-        mine |= more
+    while children := {pid for pid, (parent, _) in stats.items() if parent in mine} - mine:
+        mine |= children
     ticks = sum(spent for pid, (_, spent) in stats.items() if pid in mine)
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -112,7 +112,7 @@ def _cpu() -> float:
 def main(rows: int, tries: int) -> None:
     os.environ["CHANGELEDGER_HOME"] = mkdtemp()
     spark = spark_session("files")
-    made(spark, rows)
+    create_tables(spark, rows)
     ways: dict[str, Callable[[SparkSession], None]] = {
         "read, Spark's source": read_by_spark, "read, workers": read_by_workers,
         "read and append, Spark's source": by_spark, "read and append, workers": by_workers,

@@ -116,15 +116,15 @@ def _tree(root: int) -> Iterator[tuple[str, int, float]]:
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in processes.items():
         children.setdefault(parent, []).append(pid)
-    left = [(root, DRIVER)]
-    while left:
-        pid, kind = left.pop()
+    waiting = [(root, DRIVER)]
+    while waiting:
+        pid, kind = waiting.pop()
         if pid not in processes:
             continue
         _, name, seconds = processes[pid]
         kind = JVM if name == "java" else kind
         yield kind, pid, seconds
-        left += [(child, WORKERS if kind == JVM else kind) for child in children.get(pid, ())]
+        waiting += [(child, WORKERS if kind == JVM else kind) for child in children.get(pid, ())]
 
 
 def _processes() -> Iterator[tuple[int, tuple[int, str, float]]]:
@@ -135,8 +135,8 @@ def _processes() -> Iterator[tuple[int, tuple[int, str, float]]]:
             text = Path(f"/proc/{entry}/stat").read_text("utf-8")
         except OSError:
             continue
-        name, _, rest = text.partition("(")[2].rpartition(")")
-        parts = rest.split()
+        name, _, fields = text.partition("(")[2].rpartition(")")
+        parts = fields.split()
         # State, parent, ...; user, system, and both of the children that it has waited for.
         yield int(entry), (int(parts[1]), name, sum(map(int, parts[11:15])) / _TICKS)
 

@@ -24,7 +24,7 @@ from inventory import PROJECT, Component, own_jars, pyspark_jars
 ALLOWED = PROJECT / ".ci" / "allowed-advisories.toml"
 SERVICE = "https://api.osv.dev"
 # Exit codes.
-CLEAN, FOUND, WRONG_LIST, NOT_AUDITED = 0, 1, 2, 3
+CLEAN, VULNERABLE, WRONG_LIST, NOT_AUDITED = 0, 1, 2, 3
 _LONGEST = timedelta(days=180)
 _MEMBERS = {"id": str, "component": str, "reason": str, "decided": date, "until": date}
 _TIMEOUT_SECONDS = 20
@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     count = report(findings, reasons)
     print(f"{count} known holes that are not allowed, {len(findings) - count} allowed")
     print(f"{len(jars) - unknown} jars were looked up; {unknown} of pyspark's do not say what they are")
-    return FOUND if count else CLEAN
+    return VULNERABLE if count else CLEAN
 
 
 if __name__ == "__main__":

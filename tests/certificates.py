@@ -32,21 +32,21 @@ class Authority:
         self._folder = folder
         self._name = _named(f"changeledger test {name}")
         self._key = ec.generate_private_key(ec.SECP256R1())
-        own = (
+        certificate = (
             _builder(self._name, self._name, self._key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         self.path = folder / f"{name}.pem"
-        self.path.write_bytes(own.public_bytes(serialization.Encoding.PEM))
+        self.path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, host: str = "localhost") -> Tls:
         """For a service on 127.0.0.1 that is reached as `host`, too."""
-        made = self.issue("server", host)
+        issued = self.issue("server", host)
         identity = self._folder / "identity.pem"
         identity.touch(0o600)
-        identity.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
+        identity.write_bytes(issued.key.read_bytes() + issued.certificate.read_bytes())
         return Tls(identity, self.path, host)
 
     def keystore(self) -> Keystore:
@@ -79,13 +79,13 @@ class Authority:
         lock: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password:
             lock = serialization.BestAvailableEncryption(password.encode())
-        made = Certificate(self._folder / f"{name}.crt", self._folder / f"{name}.key")
-        made.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-        made.key.touch(0o600)
-        made.key.write_bytes(
+        issued = Certificate(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+        issued.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        issued.key.touch(0o600)
+        issued.key.write_bytes(
             key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)
         )
-        return made
+        return issued
 
 
 def _named(name: str) -> x509.Name:

@@ -143,10 +143,10 @@ def new_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     with Postgres(tmp_path_factory.mktemp("postgres")) as server:
 
         def new() -> Postgres:
-            own = copy(server)
-            own.database = f"shop_{next(numbers)}"
-            server.create_database(own.database)
-            return own
+            shop = copy(server)
+            shop.database = f"shop_{next(numbers)}"
+            server.create_database(shop.database)
+            return shop
 
         yield new
 

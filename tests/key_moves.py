@@ -113,11 +113,11 @@ class _Table:
 
     def _statement(self, statement: Statement, transaction: int) -> None:
         now = AT + timedelta(minutes=transaction)
-        found = {old: self.rows.pop(old) for old, _ in statement if old is not None}
-        for key, (cells, since) in found.items():
+        removed = {old: self.rows.pop(old) for old, _ in statement if old is not None}
+        for key, (cells, since) in removed.items():
             self.lives[self._key(key), *cells, since, now] += 1
         for old, new in statement:
-            before = None if old is None else found[old][0]
+            before = None if old is None else removed[old][0]
             after = None if new is None else self._cells(before)
             if new is not None and after is not None:
                 assert new not in self.rows, "no table has two rows of one key"
@@ -186,9 +186,9 @@ def _statement(rng: Random, alive: set[int]) -> Statement:
         return [(key, key) for key in moved]
     targets = rng.sample([*moved, *rng.sample(free, min(2, len(free)))], len(moved))
     moves: list[Move] = list(zip(moved, targets, strict=True))
-    left = sorted(set(moved) - set(targets))
-    if kind == "merge" and left:
-        moves.append((None, left[0]))
+    vacated = sorted(set(moved) - set(targets))
+    if kind == "merge" and vacated:
+        moves.append((None, vacated[0]))
     order = rng.choice(("ascending", "descending", "any"))
     if order == "any":
         return rng.sample(moves, len(moves))

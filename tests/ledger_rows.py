@@ -52,29 +52,29 @@ def contract_of(table: Table) -> Contract:
 def rows(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -> list[dict[str, Any]]:
     """With some of the columns of `change.ledger_columns` of the table's contract."""
     return [
-        _row(table, transaction, one, operation, serial, part, manner, feed)
-        for serial, (transaction, one) in enumerate(changes(log, table))
-        for part, operation in enumerate(operations(one, manner))
+        _row(table, transaction, source_change, operation, serial, part, manner, feed)
+        for serial, (transaction, source_change) in enumerate(changes(log, table))
+        for part, operation in enumerate(operations(source_change, manner))
     ]
 
 
 def changes(log: Log, table: Table) -> Iterator[tuple[Transaction, Change]]:
     for transaction in log.transactions:
-        for one in sorted(transaction.changes, key=lambda c: c.change_lsn):
-            if one.table is table:
-                yield transaction, one
+        for source_change in sorted(transaction.changes, key=lambda c: c.change_lsn):
+            if source_change.table is table:
+                yield transaction, source_change
 
 
-def operations(one: Change, manner: Manner) -> tuple[str, ...]:
-    if one.operation != "key_update":
-        return (one.operation,)
+def operations(source_change: Change, manner: Manner) -> tuple[str, ...]:
+    if source_change.operation != "key_update":
+        return (source_change.operation,)
     return ("delete", "insert") if manner.parts_key_updates else ("update",)
 
 
 def _row(
     table: Table,
     transaction: Transaction,
-    one: Change,
+    source_change: Change,
     operation: str,
     serial: int,
     part: int,
@@ -82,15 +82,15 @@ def _row(
     feed: str,
 ) -> dict[str, Any]:
     finds = {"update", "delete"} if manner.before_images else {"delete"}
-    before = one.before if operation in finds else None
-    after = one.after if operation in {"update", "insert"} else None
+    before = source_change.before if operation in finds else None
+    after = source_change.after if operation in {"update", "insert"} else None
     row = after if after is not None else before
     assert row is not None, "a change has an image"
     moved = operation == "update" and before is not None and table.key_of(before) != table.key_of(row)
     unknown = unknown_before(table, operation, manner)
     position = {
         "commit": transaction.commit_lsn,
-        "change": one.change_lsn,
+        "change": source_change.change_lsn,
         "other": b"\xee" + transaction.commit_lsn[1:-1] + bytes([transaction.commit_lsn[-1] ^ 0xFF]),
     }[manner.position]
     lsn = position if manner.knows_lsn else None
@@ -103,10 +103,10 @@ def _row(
         "after": _image(table, after, manner.unsent),
         "before_unknown_columns": _gaps(before, unknown),
         "after_unknown_columns": _gaps(after, manner.unsent),
-        "changed": list(one.changed) if operation == "update" else None,
+        "changed": list(source_change.changed) if operation == "update" else None,
         "commit_lsn": lsn,
-        "change_lsn": one.change_lsn if manner.position == "commit" else None,
-        "sort_key": position + one.change_lsn + bytes([part]),
+        "change_lsn": source_change.change_lsn if manner.position == "commit" else None,
+        "sort_key": position + source_change.change_lsn + bytes([part]),
         "committed_at": transaction.commit_time,
         "feed": feed,
         "source_position": (table.full_name, 0, serial, None),
@@ -142,9 +142,17 @@ def apart(log: Log, number: int) -> Log:
         moved = [c.name for c in table.columns if c.name in table.key and c.base in {"int", "bigint"}]
         return None if reported is None else {**reported, **{name: reported[name] + shift for name in moved}}
 
-    def change_apart(one: Change) -> Change:
-        images = {"before": row(one.table, one.before), "after": row(one.table, one.after)}
-        return replace(one, **images, change_lsn=lsn(one.change_lsn), serial=one.serial + shift)
+    def change_apart(source_change: Change) -> Change:
+        images = {
+            "before": row(source_change.table, source_change.before),
+            "after": row(source_change.table, source_change.after),
+        }
+        return replace(
+            source_change,
+            **images,
+            change_lsn=lsn(source_change.change_lsn),
+            serial=source_change.serial + shift,
+        )
 
     return replace(
         log,

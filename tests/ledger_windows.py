@@ -56,8 +56,10 @@ def carry(
         {**row, "window_id": over.id, "source_position": (contract.table, 0, number * 10_000 + at, None)}
         for at, row in enumerate(rows)
     ]
-    one = Input(contract.table, contract, ctx.workers.given(_decoded(ledger(delivered, contract), contract)))
-    normalize._write(ctx, [normalize._normalized(ctx, one)])
+    source = Input(
+        contract.table, contract, ctx.workers.given(_decoded(ledger(delivered, contract), contract))
+    )
+    normalize._write(ctx, [normalize._normalized(ctx, source)])
     ctx.finish("normalize", ctx.written, [contract])
     reconcile.run(spark, feed, over)
     built = ctx.require_done("reconcile")

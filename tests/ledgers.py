@@ -28,8 +28,8 @@ def ledger(
     """The columns of `change.ledger_columns` of the table's contract."""
     kinds = change.ledger_columns(contract_of(table))
     schema = ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds)
-    found = [tuple(row.get(name) for name, _ in kinds) for row in rows(log, table, manner, feed)]
-    return spark.createDataFrame(found, schema)
+    cells = [tuple(row.get(name) for name, _ in kinds) for row in rows(log, table, manner, feed)]
+    return spark.createDataFrame(cells, schema)
 
 
 class Published(NamedTuple):
@@ -49,10 +49,11 @@ def published(
 def published_of(
     spark: SparkSession, ledger_rows: Iterable[dict[str, Any]], contract: Contract, run: str = "run"
 ) -> Published:
-    made = tables.all_at_once(tables.ledger(ledger_rows, contract), contract, run)
-    alive = current(made.opened, contract)
-    history = pa.concat_tables([made.closed, made.opened])
+    built = tables.all_at_once(tables.ledger(ledger_rows, contract), contract, run)
+    alive = current(built.opened, contract)
+    history = pa.concat_tables([built.closed, built.opened])
     frames = (
-        spark.createDataFrame(one.combine_chunks(), spark_schema(one.schema)) for one in (alive, history)
+        spark.createDataFrame(table.combine_chunks(), spark_schema(table.schema))
+        for table in (alive, history)
     )
     return Published(*frames)

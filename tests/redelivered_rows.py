@@ -39,7 +39,7 @@ TABLE_QUERY: tuple[tuple[int, str, int | None, str | None], ...] = (
 
 def rows(run: str = "run") -> list[dict[str, Any]]:
     """Of the ledger."""
-    found = []
+    ledger = []
     for at, (key, operation, a, b) in enumerate(TABLE_QUERY):
         side = "before" if operation == "delete" else "after"
         unknown = b == "?"
@@ -51,5 +51,5 @@ def rows(run: str = "run") -> list[dict[str, Any]]:
             "committed_at": AT + timedelta(seconds=at), "window_id": run,
             "source_position": ("topic", 0, at, None),
         }  # fmt: skip
-        found.append(row)
-    return found
+        ledger.append(row)
+    return ledger

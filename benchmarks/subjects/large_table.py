@@ -89,8 +89,8 @@ def _enlarge(spark: SparkSession, names: TableNames, rows: int) -> None:
         (names.current, {"id": F.col("_at"), "name": name}),
         (names.changes, _ledger_cells(name)),
     ):
-        own = f"{'key.id' if table == names.changes else 'id'} = {rows + 1}"
-        template = spark.table(table).where(own)
+        is_template = f"{'key.id' if table == names.changes else 'id'} = {rows + 1}"
+        template = spark.table(table).where(is_template)
         rows_of_keys = template.crossJoin(keys).withColumns(cells).select(*template.columns)
         rows_of_keys.writeTo(table).append()
 

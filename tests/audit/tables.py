@@ -45,8 +45,8 @@ def row_record(row: str, number: int | None = None) -> Row:
     return {"source": "orders__ct", "partition": None, "offset": number, "row": row.encode()}
 
 
-def hashed(found: Row | None) -> int:
-    return int(record_sums.hashes(pa.array([found], RECORD))[0].as_py())
+def hashed(position: Row | None) -> int:
+    return int(record_sums.hashes(pa.array([position], RECORD))[0].as_py())
 
 
 def key(at: int | None, rows: int | None = 1) -> Row:
@@ -116,22 +116,23 @@ def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] 
         suspects.CURRENT: suspects.each(built[key_rules.CURRENT], key_of),
     }
     asked = among("key", suspected(hashed)[suspects.KEYS], built)
-    own = (
-        one.filter(pc.equal(one.column("_window_id"), RUN)) for one in (built["history"], built["current"])
+    of_run = (
+        published.filter(pc.equal(published.column("_window_id"), RUN))
+        for published in (built["history"], built["current"])
     )
     of_each = [
         changes_rules.of_each(built[key_rules.CHANGES], CONTRACT.table),
         *(
-            rule(one, CONTRACT.table)
-            for rule, one in zip((key_rules.of_intervals, key_rules.of_current), own, strict=True)
+            rule(part, CONTRACT.table)
+            for rule, part in zip((key_rules.of_intervals, key_rules.of_current), of_run, strict=True)
         ),
     ]
     compared = key_rules.of_keys(as_tables(asked), CONTRACT.table)[key_rules.NARROW]
-    return pa.concat_tables([*(pa.Table.from_batches([one]) for one in of_each), compared])
+    return pa.concat_tables([*(pa.Table.from_batches([part]) for part in of_each), compared])
 
 
 def as_tables(batches: Mapping[str, pa.RecordBatch]) -> dict[str, pa.Table]:
-    return {name: pa.Table.from_batches([one]) for name, one in batches.items()}
+    return {name: pa.Table.from_batches([part]) for name, part in batches.items()}
 
 
 def suspected(hashed: Mapping[str, pa.RecordBatch]) -> Mapping[str, pa.Table]:
@@ -148,10 +149,10 @@ def among(name: str, hashes: pa.Table, parts: Mapping[str, pa.RecordBatch]) -> d
     return {part: kernel(rows) for part, rows in parts.items()}
 
 
-def broken(found: pa.Table) -> dict[str, list[Row]]:
+def broken(narrow: pa.Table) -> dict[str, list[Row]]:
     """By rule, the narrow rows that break it: key, position, change id and reason."""
     rows: dict[str, list[Row]] = {}
-    for row in found.to_pylist():
+    for row in narrow.to_pylist():
         for rule in RULES:
             if row[rule] is not None:
                 assert not row[rule].startswith(NOT_CHECKED), row[rule]
@@ -160,9 +161,9 @@ def broken(found: pa.Table) -> dict[str, list[Row]]:
     return rows
 
 
-def violated(found: pa.Table) -> dict[str, int]:
+def violated(narrow: pa.Table) -> dict[str, int]:
     """By rule, how many rows break it."""
-    return {rule: len(rows) for rule, rows in broken(found).items()}
+    return {rule: len(rows) for rule, rows in broken(narrow).items()}
 
 
 def of_ids(
@@ -173,9 +174,9 @@ def of_ids(
         ids.NEW: ids.new_ids(batch(rows)),
         ids.PUBLISHED: batch(table(ids.PUBLISHED_IDS, published)),
         ids.DUPLICATES: batch(table(ids.DUPLICATE_IDS, duplicates)),
-        ids.STAYED: batch(table(ids.IDS, [{"id": one} for one in stayed])),
+        ids.STAYED: batch(table(ids.IDS, [{"id": change_id} for change_id in stayed])),
     }
-    hashed = {name: suspects.each(one, by("id")) for name, one in parts.items() if name != ids.NEW}
+    hashed = {name: suspects.each(part, by("id")) for name, part in parts.items() if name != ids.NEW}
     hashed[ids.NEW] = suspects.ids_of_changes(batch(rows))
     asked = among("id", suspected(hashed)[suspects.IDS], parts)
     return ids.of_ids(as_tables(asked), CONTRACT.table)
@@ -183,8 +184,8 @@ def of_ids(
 
 def entries(*said: tuple[Row, str], times: int = 1) -> pa.Table:
     rows = [
-        {"source_position": found, "hash": hashed(found), "disposition": what, "times": times}
-        for found, what in said
+        {"source_position": position, "hash": hashed(position), "disposition": disposition, "times": times}
+        for position, disposition in said
     ]
     return table(record_sums.ENTRIES, rows)
 

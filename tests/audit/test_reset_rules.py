@@ -14,8 +14,8 @@ def wrong(table: Replaced, *, accepts_gap: bool = False) -> dict[str, tuple[str,
 
 
 def test_nothing_is_lost() -> None:
-    found = wrong(WHOLE)
-    assert [(severity, count) for severity, count, _ in found.values()] == [("error", 0), ("error", 0)]
+    results = wrong(WHOLE)
+    assert [(severity, count) for severity, count, _ in results.values()] == [("error", 0), ("error", 0)]
 
 
 def test_changes_that_are_not_read_again() -> None:

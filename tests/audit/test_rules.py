@@ -63,17 +63,17 @@ FAULTS = [
 
 
 def test_clean_changes_violate_nothing() -> None:
-    found = of_keys(changes(*CLEAN))
-    assert violated(found) == {}
-    assert found.column("kind").to_pylist() == [CHANGE] * len(CLEAN)
-    assert found.column("change_id").null_count == len(CLEAN)
+    rows = of_keys(changes(*CLEAN))
+    assert violated(rows) == {}
+    assert rows.column("kind").to_pylist() == [CHANGE] * len(CLEAN)
+    assert rows.column("change_id").null_count == len(CLEAN)
     assert len(of_ids(changes(*CLEAN))[ids.NARROW]) == 0
 
 
 def test_keys_with_one_hash_are_compared_by_value() -> None:
     # NULL adds nothing to a hash.
-    one, other = interval(1, key=key(7, None)), interval(2, key=key(None, 7))
-    violations = violated(of_keys(changes(), [one, other], [one, other]))
+    second_null, first_null = interval(1, key=key(7, None)), interval(2, key=key(None, 7))
+    violations = violated(of_keys(changes(), [second_null, first_null], [second_null, first_null]))
     assert violations == {"current_key_not_null": 2}
 
 
@@ -139,9 +139,9 @@ def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
 
 
 def test_broken_rows_of_what_is_built_show_where_they_are() -> None:
-    found = broken(of_keys(changes(), [*HISTORY, interval(1), interval(2, AT - timedelta(1))], CURRENT[:2]))
+    breaks = broken(of_keys(changes(), [*HISTORY, interval(1), interval(2, AT - timedelta(1))], CURRENT[:2]))
     (twice,), (lost,), (backward,) = (
-        found[rule] for rule in ("one_open_interval", "current_equals_open_history", "interval_forward")
+        breaks[rule] for rule in ("one_open_interval", "current_equals_open_history", "interval_forward")
     )
     assert (twice["key"], twice["change_id"]) == ('{"order":1,"rows":1}', "id1")
     assert twice["why"] == "the key has 2 open intervals"
@@ -155,8 +155,8 @@ def published(change_id: str, where: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_id_twice_in_a_run_or_published_already() -> None:
     rows = changes(*CLEAN, change(9, change_id="id1"))
-    found = of_ids(rows, [published("id2", record(2))])[ids.NARROW]
-    assert [(row["position"], row["why"]) for row in broken(found)["change_id_unique"]] == [
+    compared = of_ids(rows, [published("id2", record(2))])[ids.NARROW]
+    assert [(row["position"], row["why"]) for row in broken(compared)["change_id_unique"]] == [
         ("shop.orders[0] 1", "2 changes of this run have this id"),
         ("shop.orders[0] 2", "a published change has this id"),
         ("shop.orders[0] 9", "2 changes of this run have this id"),
@@ -172,11 +172,12 @@ def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
         change(2, paired_change_id=None, paired_source_position=record(3)),
     )
     halves = [published("deleted", record(8)), published("other", record(5))]
-    made = of_ids(rows, halves)
-    assert len(made[ids.NARROW]) == 0
-    assert made[ids.JOINED].to_pylist() == [{"id": "deleted"}]
+    compared = of_ids(rows, halves)
+    assert len(compared[ids.NARROW]) == 0
+    assert compared[ids.JOINED].to_pylist() == [{"id": "deleted"}]
     earlier = [
-        (row["source_position"], row["disposition"], row["times"]) for row in made[ids.EARLIER].to_pylist()
+        (row["source_position"], row["disposition"], row["times"])
+        for row in compared[ids.EARLIER].to_pylist()
     ]
     assert earlier == [(record(8), "paired", -1)]
     # The half came again at another place, in this run: it is this run's record.
@@ -194,8 +195,8 @@ def test_duplicates_of_a_change_that_is_there_are_no_loss() -> None:
 
 
 def test_duplicates_that_leave_no_change_are_found() -> None:
-    found = broken(of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.NARROW])
-    (gone,) = found["duplicates_leave_one"]
+    breaks = broken(of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.NARROW])
+    (gone,) = breaks["duplicates_leave_one"]
     assert (gone["position"], gone["change_id"]) == ("shop.orders[0] 9", "id9")
 
 
@@ -207,13 +208,13 @@ def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], l
         repeated_halves.HALVES: records(half),
         repeated_halves.RUN_RECORDS: records(row_record("1B"), record(1, "orders__ct")),
     }
-    found = repeated_halves.of_places(parts, CONTRACT.table)[repeated_halves.NARROW]
-    assert violated(found) == ({"duplicates_leave_one": lost} if lost else {})
+    breaks = repeated_halves.of_places(parts, CONTRACT.table)[repeated_halves.NARROW]
+    assert violated(breaks) == ({"duplicates_leave_one": lost} if lost else {})
 
 
 def test_the_books_name_lost_and_doubled_records_by_source() -> None:
     read = [(record(n), record_sums.READ) for n in range(4)] + [(record(0, "shop.lines"), record_sums.READ)]
-    said = [
+    accounted = [
         (record(0), "change"),
         (record(1), "change"),
         (record(1), "duplicate"),
@@ -224,13 +225,13 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
     ]
     # A half that was an earlier run's record.
     back = entries((record(6), "change"), times=-1)
-    whole = pa.concat_tables([entries(*read, *said), back])
+    whole = pa.concat_tables([entries(*read, *accounted), back])
     # Cut anywhere.
-    parts = [record_sums.sums(one) for one in whole.to_batches(max_chunksize=3)]
+    parts = [record_sums.sums(chunk) for chunk in whole.to_batches(max_chunksize=3)]
     sums = record_sums.added(pa.Table.from_batches(parts)).to_pylist()
     assert uneven(sums) == ["shop.orders"]
-    made = record_sums.faulty({record_sums.ENTRY: whole}, ["shop.orders"])
-    faults = record_sums.faults(made[record_sums.FAULTS].to_pylist())
+    kept = record_sums.faulty({record_sums.ENTRY: whole}, ["shop.orders"])
+    faults = record_sums.faults(kept[record_sums.FAULTS].to_pylist())
     assert balances(sums, faults) == [
         Balance("shop.lines", 1, {"quarantined": 1}),
         # 3 is lost; 1 is there twice, and 7 was never read.
@@ -247,8 +248,8 @@ def test_a_lost_record_and_a_doubled_one_do_not_make_up_for_each_other() -> None
     rows = entries((record(1), ""), (record(2), ""), (record(1), "change"), (record(1), "change"))
     sums = record_sums.sums(rows.combine_chunks().to_batches()[0])
     assert uneven(sums.to_pylist()) == ["shop.orders"]
-    (found,) = record_sums.faulty({record_sums.ENTRY: rows}, ["shop.orders"])[record_sums.FAULTS].to_pylist()
-    assert (found["lost"], found["doubled"]) == (1, 1)
+    (fault,) = record_sums.faulty({record_sums.ENTRY: rows}, ["shop.orders"])[record_sums.FAULTS].to_pylist()
+    assert (fault["lost"], fault["doubled"]) == (1, 1)
 
 
 def test_raw_rows_are_counted_by_the_source_of_their_window() -> None:
@@ -262,23 +263,23 @@ def test_raw_rows_are_counted_by_the_source_of_their_window() -> None:
 
 def test_ledger_rows_account_for_their_records_and_those_that_they_are_paired_with() -> None:
     rows = changes(change(1, paired_source_position=row_record("1B")), change(2))
-    found = record_sums.of_ledger(rows.combine_chunks().to_batches()[0]).to_pylist()
-    assert [(row["source_position"], row["disposition"], row["times"]) for row in found] == [
+    accounted = record_sums.of_ledger(rows.combine_chunks().to_batches()[0]).to_pylist()
+    assert [(row["source_position"], row["disposition"], row["times"]) for row in accounted] == [
         (record(1), "change", 1), (record(2), "change", 1), (row_record("1B"), "paired", 1),
     ]  # fmt: skip
 
 
 def test_rows_beside_the_ledger_are_counted_by_kind() -> None:
-    said = [
+    counted = [
         ("dbo.t", "duplicate", "delivered_again", "id1"),
         ("dbo.t", "duplicate", "delivered_again", None),
         ("dbo.t", "duplicate", "segment_again", "segments 1, 2 of x"),
         ("dbo.t", "control", None, None),
     ]
     names = ("table", "disposition", "reason", "detail")
-    rows = table(dispositions.ROWS, [dict(zip(names, one, strict=True)) for one in said])
+    rows = table(dispositions.ROWS, [dict(zip(names, cells, strict=True)) for cells in counted])
     (batch,) = rows.combine_chunks().to_batches()
-    assert sum(one["n"] for one in dispositions.kinds(batch).to_pylist()) == len(said)
+    assert sum(kind["n"] for kind in dispositions.kinds(batch).to_pylist()) == len(counted)
     assert dispositions.named_duplicates(batch).column("detail").to_pylist() == ["id1"]
     assert len(dispositions.repeated_halves(batch)) == 1
     assert len(dispositions.others(batch)) == 3
@@ -289,16 +290,16 @@ def test_records_that_break_a_rule(redact: bool) -> None:
     said = [("dbo.t", "quarantined", "bad_json", "Ann"), (None, "quarantined", "before_without_after", None)]
     names = ("table", "disposition", "reason", "detail")
     rows = [
-        {**dict(zip(names, one, strict=True)), "source_position": record(n)} for n, one in enumerate(said)
+        {**dict(zip(names, cells, strict=True)), "source_position": record(n)} for n, cells in enumerate(said)
     ]
     (batch,) = table(dispositions.ROWS, rows).to_batches()
-    found = broken(pa.table(dispositions.of_records(batch, "feed shop", redact=redact)))
-    assert [row["why"] for row in found["no_quarantined_records"]] == [
+    breaks = broken(pa.table(dispositions.of_records(batch, "feed shop", redact=redact)))
+    assert [row["why"] for row in breaks["no_quarantined_records"]] == [
         "dbo.t: bad_json" if redact else "dbo.t: bad_json: Ann", "before_without_after",
     ]  # fmt: skip
-    (unpaired,) = found["no_unpaired_images"]
+    (unpaired,) = breaks["no_unpaired_images"]
     assert unpaired["position"] == "shop.orders[0] 1"
-    assert found.keys() == {"no_quarantined_records", "no_unpaired_images"}
+    assert breaks.keys() == {"no_quarantined_records", "no_unpaired_images"}
 
 
 def test_a_rule_that_cannot_be_checked_has_a_row_that_says_so() -> None:
@@ -306,7 +307,7 @@ def test_a_rule_that_cannot_be_checked_has_a_row_that_says_so() -> None:
         raise KeyError("absent")
 
     of = Judged("dbo.t", changes(change(1)), "key", "source_position", "change_id", CHANGE)
-    found = narrow(of, {"lsn_width": fails}).to_pylist()
-    assert [(row["kind"], row["lsn_width"]) for row in found] == [
+    rows = narrow(of, {"lsn_width": fails}).to_pylist()
+    assert [(row["kind"], row["lsn_width"]) for row in rows] == [
         (CHANGE, None), (RULE, f"{NOT_CHECKED}KeyError: 'absent'"),
     ]  # fmt: skip

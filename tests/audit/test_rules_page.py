@@ -35,8 +35,8 @@ def of_records() -> list[Rule]:
 
 def rows() -> dict[str, list[str]]:
     """By rule, the other cells of its line."""
-    found = re.findall(r"^\| `(\w+)` \| (.*) \|$", rules_page.page(), re.MULTILINE)
-    return {name: rest.split(" | ") for name, rest in found}
+    lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", rules_page.page(), re.MULTILINE)
+    return {name: cells.split(" | ") for name, cells in lines}
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -47,11 +47,11 @@ def test_the_page_is_up_to_date() -> None:
 def test_every_rule_is_there_with_its_severity() -> None:
     severities = {name: rule.severity for name, rule in TABLE_RULES.items() if name != "image_chain"}
     severities |= {rule.name: rule.severity for rule in of_records()}
-    there = {name: severity for name, (_, _, severity, *_) in rows().items()}
-    assert there.pop("image_chain") == "`warning`, or `error` with `image_chain: stop`"
-    assert there.pop("reset_reads_everything_again") == "`error`, or `warning` with `--accept-gap`"
+    documented = {name: severity for name, (_, _, severity, *_) in rows().items()}
+    assert documented.pop("image_chain") == "`warning`, or `error` with `image_chain: stop`"
+    assert documented.pop("reset_reads_everything_again") == "`error`, or `warning` with `--accept-gap`"
     del severities["reset_reads_everything_again"]
-    assert there == severities
+    assert documented == severities
 
 
 def test_every_rule_has_a_remedy_for_the_page_in_airflow() -> None:

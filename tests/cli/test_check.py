@@ -69,8 +69,8 @@ def checked(feed: str) -> dict[str, list[Check]]:
     return by_name
 
 
-def only_ok(found: Mapping[str, list[Check]]) -> bool:
-    return {check.result for of_name in found.values() for check in of_name} == {OK}
+def only_ok(by_name: Mapping[str, list[Check]]) -> bool:
+    return {check.result for named in by_name.values() for check in named} == {OK}
 
 
 @pytest.mark.integration
@@ -79,7 +79,7 @@ def test_a_feed_of_messages_that_is_ready(
     project: Path, kafka: KafkaBroker, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = f"check_{dialect}"
-    sent = [one._replace(topic=f"{topic}.{one.topic}") for one in MESSAGES[dialect]()]
+    sent = [message._replace(topic=f"{topic}.{message.topic}") for message in MESSAGES[dialect]()]
     produce(kafka.bootstrap, sent, partitions=1)
     connect(monkeypatch, "shop_kafka", kafka_connection(kafka))
     file = project / "feeds" / f"{FEEDS[dialect]}.yaml"
@@ -87,11 +87,11 @@ def test_a_feed_of_messages_that_is_ready(
         f'  topics: ["{topic}.*"]' if "topics:" in x else x for x in file.read_text("utf-8").splitlines()
     ]
     file.write_text("\n".join(lines), "utf-8")
-    found = checked(FEEDS[dialect])
-    assert only_ok(found), found
-    (table,) = found["table dbo.customers"]
+    by_name = checked(FEEDS[dialect])
+    assert only_ok(by_name), by_name
+    (table,) = by_name["table dbo.customers"]
     assert "key id int" in table.text
-    shown = [record for check in found["records"] for record in check.records]
+    shown = [record for check in by_name["records"] for record in check.records]
     assert len(shown) == 3
     assert {record["table"] for record in shown} == {"dbo.customers"}
 
@@ -104,10 +104,10 @@ def test_a_feed_of_change_tables(
     (sqlserver_cdc if dialect == "sqlserver_cdc" else qlik_tables).load(postgres.url, LOG)
     for name in ("shop_sqlserver", "shop_qlik_target"):
         connect(monkeypatch, name, postgres.connection)
-    found = checked(FEEDS[dialect])
-    assert {check.result for check in found["table dbo.customers"]} == {OK}
-    assert [check.result for check in found["grants"]] == [OK]
-    assert len(found["records"][0].records) > 0
+    by_name = checked(FEEDS[dialect])
+    assert {check.result for check in by_name["table dbo.customers"]} == {OK}
+    assert [check.result for check in by_name["grants"]] == [OK]
+    assert len(by_name["records"][0].records) > 0
     feed = edit(project, dialect, "dbo.customers", "dbo.absent")
     (missing,) = checked(feed)["table dbo.absent"]
     assert missing.result == FAILED
@@ -123,12 +123,12 @@ def test_a_grant_that_is_missing(project: Path, postgres: Postgres, monkeypatch:
     connect(
         monkeypatch, "shop_sqlserver", {**postgres.connection, "login": "weak", "password": "not to be shown"}
     )
-    found = checked("shop_cdc")
-    (table,) = found["table dbo.customers"]
+    by_name = checked("shop_cdc")
+    (table,) = by_name["table dbo.customers"]
     assert (table.result, table.retryable) == (FAILED, False)
     assert "permission denied" in table.text
     assert "Grants" in table.remedy
-    assert "not to be shown" not in str(found)
+    assert "not to be shown" not in str(by_name)
 
 
 def sent(topic: str, value: Any) -> Message:
@@ -154,15 +154,15 @@ def test_messages_of_another_form_in_a_topic_that_keeps_them_for_a_minute(
     # As a serializer of JSON Schema frames it.
     framed = flat._replace(value=b"\x00\x00\x00\x00\x07" + (flat.value or b""))
     produce(kafka.bootstrap, [flat, framed], partitions=1)
-    found = checked(feed)
-    assert "connection names none" in found["format"][0].text
-    assert [check.result for check in found["topics"]] == [WARNING, OK], "no heartbeat topic"
-    assert [check.result for check in found["retention"]] == [WARNING, FAILED], "compacted, and a minute"
-    assert [check.result for check in found["records"]] == [WARNING, FAILED, FAILED]
-    said = " ".join(check.text for check in found["records"])
-    assert "flattened_event" in said
-    assert "ExtractNewRecordState" in said
-    assert "json_schema_frame" in said
+    by_name = checked(feed)
+    assert "connection names none" in by_name["format"][0].text
+    assert [check.result for check in by_name["topics"]] == [WARNING, OK], "no heartbeat topic"
+    assert [check.result for check in by_name["retention"]] == [WARNING, FAILED], "compacted, and a minute"
+    assert [check.result for check in by_name["records"]] == [WARNING, FAILED, FAILED]
+    texts = " ".join(check.text for check in by_name["records"])
+    assert "flattened_event" in texts
+    assert "ExtractNewRecordState" in texts
+    assert "json_schema_frame" in texts
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -216,9 +216,9 @@ def test_a_file_that_is_wrong_and_a_connection_that_nobody_has(
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     monkeypatch.setattr("changeledger.cli.check.sequence._of_airflow", lambda _: None)
-    found = checked("shop_ces")
-    assert found["connection"][0].result == FAILED
-    assert "create the Airflow connection 'shop_kafka'" in found["connection"][0].remedy
+    by_name = checked("shop_ces")
+    assert by_name["connection"][0].result == FAILED
+    assert "create the Airflow connection 'shop_kafka'" in by_name["connection"][0].remedy
     feed = edit(project, "ces", "schedule:", "shedule:")
     (wrong,) = checked(feed)["feed"]
     assert (wrong.result, "did you mean `schedule`" in wrong.text) == (FAILED, True)

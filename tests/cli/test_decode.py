@@ -102,8 +102,11 @@ def test_the_order_of_the_rows_shows_when_a_clock_was_put_back(
         reported.append({"table": table, "row": row["row"] | lsn})
     # In whatever order they come.
     changes = decode("sqlserver_cdc", reported[::-1], time_zone=zone)[::-1]
-    found = [one["committed_at"][5:16] + "?" * ("clock_suspect" in one.get("flags", ())) for one in changes]
-    assert found == committed
+    times = [
+        change["committed_at"][5:16] + "?" * ("clock_suspect" in change.get("flags", ()))
+        for change in changes
+    ]
+    assert times == committed
 
 
 def test_a_contract_gives_types_key_and_the_tables_name(tmp_path: Path) -> None:
@@ -133,13 +136,13 @@ def stated(path: Path, table: str, *columns: str, key: str = "id") -> Path:
 
 def test_a_cell_that_a_row_leaves_out_is_not_null() -> None:
     rows = [cdc_row(2, 1, id=1, name=None, price="2"), cdc_row(2, 2, id=2, name="b"), cdc_row(2, 3, ID=3)]
-    whole, part, one = decode("sqlserver_cdc", rows)
+    whole, part, capitals = decode("sqlserver_cdc", rows)
     assert (whole["after"], "after_unknown_columns" in whole) == (
         {"id": "1", "name": None, "price": "2"},
         False,
     )
     assert part["after_unknown_columns"] == {"price": "not_captured"}
-    assert (one["after"]["id"], one["after_unknown_columns"]) == (
+    assert (capitals["after"]["id"], capitals["after_unknown_columns"]) == (
         "3",
         {"name": "not_captured", "price": "not_captured"},
     )
@@ -155,11 +158,11 @@ def test_a_large_value_set_to_null_is_no_contradiction(dialect: str, old: str | 
     else:
         rows = [ct_row("B", "", **before), ct_row("U", "10", **after)]
     reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (found,) = decode(dialect, rows, tables=[reported])
-    assert (found["after"], found["changed"]) == ({"id": "1", "note": None}, ["note"])
-    assert "after_unknown_columns" not in found
-    assert found.get("before_unknown_columns") == (None if old else {"note": "unavailable"})
-    assert "mask_disagrees" not in found.get("flags", [])
+    (update,) = decode(dialect, rows, tables=[reported])
+    assert (update["after"], update["changed"]) == ({"id": "1", "note": None}, ["note"])
+    assert "after_unknown_columns" not in update
+    assert update.get("before_unknown_columns") == (None if old else {"note": "unavailable"})
+    assert "mask_disagrees" not in update.get("flags", [])
 
 
 @pytest.mark.parametrize("old", ["first", None])
@@ -175,11 +178,11 @@ def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(dialect: str
     else:
         rows = [ct_row("B", "", **before), ct_row("U", "20", **after)]
     reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (found,) = decode(dialect, rows, tables=[reported])
+    (update,) = decode(dialect, rows, tables=[reported])
     # With a value before it was set to NULL, whatever the mask says; without one it may have been left alone.
-    assert found.get("after_unknown_columns") == ({"note": "unavailable"} if old is None else None)
-    assert found["changed"] == ["name"]
-    assert ("mask_disagrees" in found.get("flags", [])) is (old is not None)
+    assert update.get("after_unknown_columns") == ({"note": "unavailable"} if old is None else None)
+    assert update["changed"] == ["name"]
+    assert ("mask_disagrees" in update.get("flags", [])) is (old is not None)
 
 
 def ct_row(letter: str, mask: str, **cells: Any) -> dict[str, Any]:
@@ -189,8 +192,8 @@ def ct_row(letter: str, mask: str, **cells: Any) -> dict[str, Any]:
 
 def test_a_feed_says_which_columns_are_computed() -> None:
     reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "Total", "computed": True}]}
-    (found,) = decode("qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[reported])
-    assert (found["after"], found["after_unknown_columns"]) == (
+    (insert,) = decode("qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[reported])
+    assert (insert["after"], insert["after_unknown_columns"]) == (
         {"id": "1", "total": None},
         {"total": "not_captured"},
     )
@@ -211,8 +214,8 @@ def test_a_contract_is_of_its_own_table_alone(tmp_path: Path) -> None:
     assert (of_other["table"], of_other["after"]) == ("dbo.others", {"id": "9"})
     assert "key" not in of_other
     # The instance has a name of its own, and nothing else can be meant.
-    alone = {**cdc_row(2, 1, id=1, line=2), "table": "cdc.second_try_CT"}
-    (meant,) = decode("sqlserver_cdc", [alone], contract=contract)
+    renamed = {**cdc_row(2, 1, id=1, line=2), "table": "cdc.second_try_CT"}
+    (meant,) = decode("sqlserver_cdc", [renamed], contract=contract)
     assert meant["table"] == "dbo.items"
 
 
@@ -226,7 +229,7 @@ def test_rows_of_tables_that_differ_in_case_are_not_mixed(tmp_path: Path) -> Non
     assert (only["table"], only["after"]) == ("dbo.items", {"id": 1, "line": 3})
     neither = [{**other, "table": name} for name in ("dbo.ITEMS", "dbo.Items")]
     listed = [{"table": "dbo.items", "key": ["id"]}]
-    assert [found["reason"] for found in decode("qlik_tables", neither, tables=listed)] == [
+    assert [refusal["reason"] for refusal in decode("qlik_tables", neither, tables=listed)] == [
         "tables_alike"
     ] * 2
 
@@ -306,8 +309,8 @@ NO_MESSAGES = [
 
 def test_messages_that_kafka_cannot_have() -> None:
     good = '{"value": "{}", "timestamp": 99999999999999999999, "value_hex": "0X7B7D"}'
-    *bad, read = decode("debezium", [*NO_MESSAGES, good])
-    assert [one["reason"] for one in bad] == ["not_a_record"] * len(NO_MESSAGES)
+    *refused, read = decode("debezium", [*NO_MESSAGES, good])
+    assert [refusal["reason"] for refusal in refused] == ["not_a_record"] * len(NO_MESSAGES)
     assert read["reason"] != "not_a_record"
 
 
@@ -399,8 +402,8 @@ def test_a_qlik_message_alone_waits_for_its_columns(tmp_path: Path) -> None:
     }  # fmt: skip
     lineage = {"server": "s", "task": "t", "schema": "dbo", "table": "t", "tableVersion": 1}
     metadata = {"schemaId": "t-1", "lineage": lineage, "tableStructure": {"tableColumns": columns}}
-    (alone,) = decode("qlik_messages", [with_id])
-    assert (alone["disposition"], alone["reason"]) == ("pending", "metadata_unknown")
+    (pending,) = decode("qlik_messages", [with_id])
+    assert (pending["disposition"], pending["reason"]) == ("pending", "metadata_unknown")
     reported, _ = decode("qlik_messages", [with_id, {"topic": "m", "value": json.dumps(metadata)}])
     assert reported["after"] == {"id": 1, "v": "a"}
     contract = stated(tmp_path, "dbo.t", "id int", "v nvarchar(9)")
@@ -415,8 +418,8 @@ def test_masks_of_a_whole_table_that_contradict_their_images_are_flagged() -> No
     rows: list[Any] = [cdc_row(2, at, id=at, **cells) for at in range(1, 5)]
     for row in rows:
         row["row"]["__$update_mask"] = "0x0101"
-    found = decode("sqlserver_cdc", rows)
-    assert [one["flags"] for one in found] == [["mask_disagrees"]] * 4
+    inserts = decode("sqlserver_cdc", rows)
+    assert [insert["flags"] for insert in inserts] == [["mask_disagrees"]] * 4
 
 
 def test_what_is_delivered_again_is_a_duplicate() -> None:
@@ -429,8 +432,8 @@ def test_what_is_delivered_again_is_a_duplicate() -> None:
 @pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages", "qlik_tables", "sqlserver_cdc"])
 def test_lines_that_are_no_records_are_reported_in_their_place(dialect: str) -> None:
     lines: list[Any] = ["{", "[]", '"x"', '{"row": 1, "value": 1}', "[" * 5000]
-    found = decode(dialect, lines)
-    assert [(f["record"], f["disposition"], f["reason"]) for f in found] == [
+    refused = decode(dialect, lines)
+    assert [(record["record"], record["disposition"], record["reason"]) for record in refused] == [
         (n, "quarantined", "not_a_record") for n in range(1, 6)
     ]
 
@@ -507,8 +510,8 @@ def test_the_time_of_a_message_is_text_or_milliseconds(
     """That of a message stands in where Debezium has none of the source."""
     source = {"schema": "dbo", "table": "t", "ts_ms": 0, "commit_lsn": "0000002a:000003b0:0005"}
     value = json.dumps({"op": "c", "before": None, "after": {"id": 1}, "source": source})
-    (found,) = decode("debezium", [{"value": value, "timestamp": timestamp}])
-    assert found["committed_at"] == (committed_at or "1970-01-01T00:00:00Z")
+    (insert,) = decode("debezium", [{"value": value, "timestamp": timestamp}])
+    assert insert["committed_at"] == (committed_at or "1970-01-01T00:00:00Z")
 
 
 def ran(home: Path, code: str, text: str) -> list[Any]:

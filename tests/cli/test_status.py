@@ -138,21 +138,21 @@ def test_a_failed_audit_is_shown_until_its_records_are_released(spark: SparkSess
     """The next window takes its records too, and while that one runs nothing of them is published."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     failed = audited(control, 1, stops=True)
-    found = gather(control, FEED)
-    assert (found.open_window, found.failed_rules) == (failed.id, ("dbo.t: order (3)",))
-    assert found.failed_audits == ()
+    status = gather(control, FEED)
+    assert (status.open_window, status.failed_rules) == (failed.id, ("dbo.t: order (3)",))
+    assert status.failed_audits == ()
     # Reported, and it does not stop the run.
     audited(control, 2, stops=False)
     running = Window(start=AT + 3 * HOUR, end=AT + 4 * HOUR)
     control.windows.open(FEED.feed, running, None, {"t": 3})
-    found = gather(control, FEED)
-    assert (found.open_window, found.failed_rules) == (running.id, ())
-    assert found.failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
+    status = gather(control, FEED)
+    assert (status.open_window, status.failed_rules) == (running.id, ())
+    assert status.failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
     # An earlier window that is released has none of them.
     past = Window(start=AT, end=AT + HOUR)
     control.windows.open(FEED.feed, past, None, {"t": 0})
     release(control, FEED.feed, (), past, position={"t": 0})
-    assert gather(control, FEED).failed_audits == found.failed_audits
+    assert gather(control, FEED).failed_audits == status.failed_audits
     release(control, FEED.feed, (), running, position={"t": 3})
     assert gather(control, FEED).failed_audits == ()
 

@@ -55,12 +55,12 @@ def side(number: int, ledger: pa.Table, contract: Contract, reach: Reach) -> Sid
 
 
 def compared(
-    one: tuple[pa.Table, Contract], other: tuple[pa.Table, Contract], method: Method = BY_POSITION
+    reference: tuple[pa.Table, Contract], other: tuple[pa.Table, Contract], method: Method = BY_POSITION
 ) -> Compared:
-    sides = (side(REFERENCE, *one, method.reach), side(OTHER, *other, method.reach))
+    sides = (side(REFERENCE, *reference, method.reach), side(OTHER, *other, method.reach))
     matching = Matching.of(*sides, method, "a test")
     counts, wrong = matching.counted()
     if wrong is None:
         return Compared(counts, [])
-    found = matching.explained(wrong, NAMED)
-    return Compared(counts, found.collected().to_pylist())
+    findings = matching.explained(wrong, NAMED)
+    return Compared(counts, findings.collected().to_pylist())

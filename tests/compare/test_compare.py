@@ -36,7 +36,7 @@ from tests.reconcile.tables import LedgerRow
 SEEDS = range(10)
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """`change`: the serial in the log of the one that is wrong."""
 
     place: bytes
@@ -50,17 +50,17 @@ def ledger(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -
 
 
 def verdicts(
-    one: Log, other: Log, table: Table, manner: Manner = PLAIN, by_position: bool = True
-) -> tuple[Counter[str], list[Found]]:
+    reference: Log, other: Log, table: Table, manner: Manner = PLAIN, by_position: bool = True
+) -> tuple[Counter[str], list[Finding]]:
     """How many pairs have each verdict or class, and the faults."""
     contract = contract_of(table)
-    sides = (ledger(one, table, feed="one"), ledger(other, table, manner, feed="other"))
+    sides = (ledger(reference, table, feed="one"), ledger(other, table, manner, feed="other"))
     result = compared(*((side, contract) for side in sides), BY_POSITION if by_position else BY_KEY)
     words = [word for word in (*VERDICTS, *CLASSES) if word != EXPECTED]
     counts = Counter({word: result.counts.counts[word] for word in words if result.counts.counts[word]})
     serials = {
         side: [change.serial for _, change in changes(log, table)]
-        for side, log in (("change_id", one), ("other_change_id", other))
+        for side, log in (("change_id", reference), ("other_change_id", other))
     }
 
     def serial(row: dict[str, str | None]) -> int:
@@ -68,7 +68,7 @@ def verdicts(
         return serials[side][int(str(row[side]).split("-")[1])]
 
     return counts, sorted(
-        Found(row["commit_lsn"], row["verdict"], tuple(c["name"] for c in row["cells"] or ()), serial(row))
+        Finding(row["commit_lsn"], row["verdict"], tuple(c["name"] for c in row["cells"] or ()), serial(row))
         for row in result.findings
     )
 
@@ -80,8 +80,8 @@ def _all(log: Log) -> list[tuple[Transaction, Change]]:
 def test_feeds_with_the_same_changes_are_equal() -> None:
     log = joined([apart(simulate(seed, 25), seed) for seed in SEEDS])
     for table in log.tables:
-        counts, found = verdicts(log, log, table)
-        assert found == []
+        counts, findings = verdicts(log, log, table)
+        assert findings == []
         assert counts == Counter(equal=len(effects(_all(log), table)))
 
 
@@ -131,12 +131,12 @@ def test_what_tools_write_in_their_own_way_is_expected() -> None:
     log = simulate(4, 40)
     table = log.table("sales.orders")
     everything = len(effects(_all(log), table))
-    counts, found = verdicts(log, log, table, Manner(parts_key_updates=True))
-    assert found == []
+    counts, findings = verdicts(log, log, table, Manner(parts_key_updates=True))
+    assert findings == []
     # Deletes and inserts are what an update of a key is compared as: no difference is left.
     assert counts == Counter(equal=everything)
-    counts, found = verdicts(log, log, table, Manner(key_only_deletes=True, unsent=frozenset({"weight"})))
-    assert found == []
+    counts, findings = verdicts(log, log, table, Manner(key_only_deletes=True, unsent=frozenset({"weight"})))
+    assert findings == []
     assert counts == Counter(not_captured=everything)
 
 
@@ -185,8 +185,8 @@ def test_a_lost_update_whose_mask_is_empty_though_its_images_differ_is_missing()
 def test_without_lsns_keys_and_their_order_match() -> None:
     log = simulate(5, 30)
     table = log.table("dbo.customers")
-    counts, found = verdicts(log, log, table, Manner(knows_lsn=False), by_position=False)
-    assert (set(counts), found) == ({"equal"}, [])
+    counts, findings = verdicts(log, log, table, Manner(knows_lsn=False), by_position=False)
+    assert (set(counts), findings) == ({"equal"}, [])
 
 
 @pytest.mark.parametrize("kinds", [*([kind] for kind in VERDICT), list(VERDICT)], ids="-".join)
@@ -194,21 +194,21 @@ def test_every_fault_is_found_where_it_is_and_nothing_else(kinds: list[str]) -> 
     """One by one and all together, in the logs of many seeds."""
     logs = [apart(simulate(seed, 25), seed) for seed in SEEDS]
     corrupted = [with_faults(log, kinds, Random(seed)) for seed, log in zip(SEEDS, logs, strict=True)]
-    one, other = joined(logs), joined([reported for reported, _ in corrupted])
-    injected = [fault for _, found in corrupted for fault in found]
+    reference, other = joined(logs), joined([reported for reported, _ in corrupted])
+    injected = [fault for _, faults in corrupted for fault in faults]
     assert Counter(fault.kind for fault in injected) == dict.fromkeys(kinds, len(SEEDS))
-    for table in one.tables:
+    for table in reference.tables:
         expected = [
-            Found(place, VERDICT[fault.kind], (fault.column,) if fault.column else (), serial)
+            Finding(place, VERDICT[fault.kind], (fault.column,) if fault.column else (), serial)
             for fault in injected
             for place, serial in effects(fault.changes, table)
         ]
-        _, found = verdicts(one, other, table)
-        assert found == sorted(expected), table.name
+        _, findings = verdicts(reference, other, table)
+        assert findings == sorted(expected), table.name
         if kinds == ["lost"]:
             # The other way round the same changes are more than the reference has.
-            _, found = verdicts(other, one, table)
-            assert found == sorted(fault._replace(verdict="extra") for fault in expected)
+            _, findings = verdicts(other, reference, table)
+            assert findings == sorted(fault._replace(verdict="extra") for fault in expected)
 
 
 ONE_STATEMENT = (
@@ -219,7 +219,7 @@ ONE_STATEMENT = (
 
 def as_halves(rows: Sequence[LedgerRow], deletes_first: bool = True) -> list[LedgerRow]:
     """Of each transaction all updates as deletes, then as inserts, as SQL Server's log has those of keys."""
-    found: list[LedgerRow] = []
+    parted: list[LedgerRow] = []
     for _, of_transaction in groupby(rows, itemgetter("commit_lsn")):
         whole = list(of_transaction)
         updates = [row for row in whole if row["operation"] == change.UPDATE]
@@ -229,21 +229,21 @@ def as_halves(rows: Sequence[LedgerRow], deletes_first: bool = True) -> list[Led
         ]
         come = [{**row, "operation": change.INSERT, "before": None} for row in updates]
         halves = [*gone, *come] if deletes_first else [*come, *gone]
-        found += [row for row in whole if row["operation"] != change.UPDATE] + halves
+        parted += [row for row in whole if row["operation"] != change.UPDATE] + halves
     return [
         {**row, "change_id": f"{at}", "sort_key": at.to_bytes(2), "previous_key": None}
-        for at, row in enumerate(found)
+        for at, row in enumerate(parted)
     ]
 
 
 def stated(scenario: Sequence[Statements], manner: key_moves.Manner = key_moves.PLAIN) -> list[LedgerRow]:
-    made = key_moves.reported(scenario, 0, manner).rows
-    return [{**row, "commit_lsn": row["committed_at"].isoformat().encode()} for row in made]
+    ledger_rows = key_moves.reported(scenario, 0, manner).rows
+    return [{**row, "commit_lsn": row["committed_at"].isoformat().encode()} for row in ledger_rows]
 
 
-def found_between(one: Sequence[LedgerRow], other: Sequence[LedgerRow], method: Method) -> list[str]:
+def findings_between(reference: Sequence[LedgerRow], other: Sequence[LedgerRow], method: Method) -> list[str]:
     contract = key_moves.CONTRACT
-    sides = [(tables.ledger(rows, contract), contract) for rows in (one, other)]
+    sides = [(tables.ledger(rows, contract), contract) for rows in (reference, other)]
     findings = {tuple(sorted(row["verdict"] for row in compared(*pair, method).findings))
                 for pair in (sides, sides[::-1])}  # fmt: skip
     swapped = {"missing": "extra", "extra": "missing"}
@@ -257,9 +257,9 @@ def test_keys_are_exchanged_alike_by_updates_and_by_their_halves(scenario: str, 
     """Qlik writes an update of each row: one arrives at a key before the other one leaves it (ADR 0016)."""
     updates = stated(key_moves.SCENARIOS[scenario])
     halves = as_halves(updates)
-    assert found_between(halves, updates, method) == []
+    assert findings_between(halves, updates, method) == []
     for at in range(4, len(halves)):
-        assert found_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+        assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
 
 
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
@@ -269,9 +269,9 @@ def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method:
     halves = as_halves(updates, deletes_first=False)
     of_first = halves[4:8]
     halves[4:8] = [of_first[at] | {"sort_key": bytes([0, 4 + n])} for n, at in enumerate((0, 2, 1, 3))]
-    assert found_between(halves, updates, method) == []
+    assert findings_between(halves, updates, method) == []
     for at in range(4, len(halves)):
-        assert found_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+        assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
 
 
 def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() -> None:
@@ -279,8 +279,8 @@ def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() ->
     shown = {"before": updates[4]["after"], "before_unknown_columns": None}
     whole = [row | shown if row["operation"] == change.DELETE else row for row in updates]
     for deleted in (updates, whole):
-        assert found_between(updates, deleted, BY_POSITION) == []
-        assert found_between(updates[:4], deleted, BY_POSITION) == ["extra", "extra"]
+        assert findings_between(updates, deleted, BY_POSITION) == []
+        assert findings_between(updates[:4], deleted, BY_POSITION) == ["extra", "extra"]
 
 
 def test_columns_that_one_feed_publishes_in_another_form() -> None:
@@ -292,26 +292,26 @@ def test_columns_that_one_feed_publishes_in_another_form() -> None:
         "email": {"hash": True, "rename": "mail"}, "name": "hash", "credit": {"cast": "decimal(20,6)"},
         "notes": "drop",
     }  # fmt: skip
-    one = _as_published(changed, source, rules, "one secret of many")
-    counts = compared(one, (changed, source)).counts.counts
+    hashed = _as_published(changed, source, rules, "one secret of many")
+    counts = compared(hashed, (changed, source)).counts.counts
     assert counts["equal"] == len(effects(_all(log), table)) > 10
     assert sum(counts[verdict] for verdict in VERDICTS) == counts["equal"]
-    assert dict(Columns.of(one[1], source).left_out) == dict.fromkeys(
+    assert dict(Columns.of(hashed[1], source).left_out) == dict.fromkeys(
         ("email", "name"), "hashed in one of the two"
     )
-    both = Columns.of(one[1], _as_published(changed, source, rules, "one secret of many")[1])
+    both = Columns.of(hashed[1], _as_published(changed, source, rules, "one secret of many")[1])
     assert not both.left_out
     assert {"mail", "name"} <= set(both.names)
-    other = Columns.of(one[1], _as_published(changed, source, rules, "another secret")[1])
+    other = Columns.of(hashed[1], _as_published(changed, source, rules, "another secret")[1])
     assert set(other.left_out.values()) == {"hashed with two keys"}
     with pytest.raises(ContractError, match="cannot be compared: id: hashed in one"):
         Columns.of(_as_published(changed, source, {"id": "hash"}, "a secret")[1], source)
 
 
 def _as_published(
-    found: pa.Table, source: Contract, rules: dict[str, Any], secret: str
+    ledger_rows: pa.Table, source: Contract, rules: dict[str, Any], secret: str
 ) -> tuple[pa.Table, Contract]:
     parsed = {name: PublishRule.model_validate(rule) for name, rule in rules.items()}
     contract = source.published_by(parsed, key_id(secret))
-    kernel = PublishChanges(contract, secret, found.schema)
-    return pa.Table.from_batches([kernel(as_batch(found))]), contract.published
+    kernel = PublishChanges(contract, secret, ledger_rows.schema)
+    return pa.Table.from_batches([kernel(as_batch(ledger_rows))]), contract.published

@@ -109,14 +109,14 @@ def hash_of(value: Any, kind: str, form: Conversion | None) -> int:
 def test_the_same_value_and_the_same_text(kinds: tuple[str, str], cells: list[tuple[Any, Any, str]]) -> None:
     for one_kind, other_kind in (kinds, kinds[::-1]):
         form = form_of(column(one_kind), column(other_kind))
-        for one, other, wanted in cells:
-            pair = (one, other) if one_kind == kinds[0] else (other, one)
+        for cell, other, wanted in cells:
+            pair = (cell, other) if one_kind == kinds[0] else (other, cell)
             same = [
-                hash_of(pair[0], one_kind, made) == hash_of(pair[1], other_kind, made)
-                for made in (form.value, form.text or form.value)
+                hash_of(pair[0], one_kind, hashing) == hash_of(pair[1], other_kind, hashing)
+                for hashing in (form.value, form.text or form.value)
             ]
             said = SAME if all(same) else LOOKS_OTHER if same[0] else DIFFERS
-            assert (one, other, said) == (one, other, wanted)
+            assert (cell, other, said) == (cell, other, wanted)
 
 
 def test_nothing_is_done_to_cells_that_equal_only_themselves() -> None:
