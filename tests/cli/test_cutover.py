@@ -53,3 +53,12 @@ def test_the_exit_code_is_the_verdict(
         main(ASKED)
     assert lost.value.code == exit_codes.NO_GO == 1
     assert "NO-GO" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("control")
+def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for page, why in ((tmp_path, "Is a directory"), (tmp_path / "no" / "page.html", "No such file")):
+        with pytest.raises(SystemExit) as stopped:
+            main([*ASKED, "--page", str(page)])
+        assert stopped.value.code == 1
+        assert f"the page {page} cannot be written: {why}" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -257,6 +258,36 @@ def test_settings_default_below_their_home(monkeypatch: pytest.MonkeyPatch, tmp_
     settings = Settings()
     assert settings.warehouse == f"{tmp_path}/warehouse"
     assert "s3cr3t" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("CATALOG", '{"s3.secret-access-key": s3cr3t}', "catalog: it is no JSON object"),
+        ("CATALOG", '{"s3.secret-access-key": ["s3cr3t"]}', "catalog.s3.secret-access-key: Input should be"),
+        ("REDACT_VALUES", "s3cr3t", "redact_values: Input should be a valid boolean"),
+        ("PAGES", "http://s3cr3t", "pages: Value error, pages are stored in a folder"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_not_shown(
+    name: str, value: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"CHANGELEDGER_{name}", value)
+    with pytest.raises(ConfigError) as caught:
+        Settings()
+    assert f"CHANGELEDGER_{name} is not valid: {why}" in str(caught.value)
+    assert f"correct CHANGELEDGER_{name} in the environment" in caught.value.remedy
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "s3cr3t" not in shown
+
+
+def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Compose writes `${CHANGELEDGER_CATALOG:-}`."""
+    for member in ("HOME", "CATALOG", "REDACT_VALUES"):
+        monkeypatch.setenv(f"CHANGELEDGER_{member}", "")
+    settings = Settings()
+    assert settings.home == PROJECT / ".changeledger"
+    assert (settings.catalog["type"], settings.redact_values) == ("sql", False)
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,12 @@ class TestUnreachable:
         assert caught.value.retryable
         assert caught.value.__cause__ is None
 
+    def test_a_damaged_file(self, tmp_path: Path) -> None:
+        (tmp_path / "control.db").write_bytes(b"\0" * 4096)
+        with pytest.raises(SourceUnavailable, match="cannot be used: file is not a database") as caught:
+            ControlStore(f"sqlite:///{tmp_path}/control.db")
+        assert "restore its backup (docs/backup.md)" in caught.value.remedy
+
     def test_a_password_in_the_query_is_hidden(self) -> None:
         with pytest.raises(SourceUnavailable) as caught:
             ControlStore("postgresql+psycopg:///control?host=127.0.0.1&port=1&user=me&password=s3cret")

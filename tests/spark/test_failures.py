@@ -64,6 +64,11 @@ KNOWN = {
         "db:5432 refused.",
         SourceUnavailable, "the lake's catalog cannot be used: ", "CHANGELEDGER_CATALOG",
     ),
+    "catalog of a Python process": (
+        '(psycopg.OperationalError) connection failed: connection to server at "db" failed: Connection '
+        "refused\n(Background on this error at: https://sqlalche.me/e/20/e3q8)",
+        SourceUnavailable, "catalog cannot be used: connection failed: connection", "docs/backup.md",
+    ),
     "locked catalog": (
         ": org.apache.iceberg.jdbc.UncheckedSQLException: Unknown failure\n\tat org.apache.iceberg.jdbc.X\n"
         "Caused by: org.sqlite.SQLiteException: [SQLITE_BUSY] The database file is locked (database is "

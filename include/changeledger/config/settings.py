@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from changeledger.config.object_path import S3, ObjectPath, PagePath
+from changeledger.model.errors import ConfigError
 
+_PREFIX = "CHANGELEDGER_"
 # The checkout, where the package is part of one.
 PROJECT = Path(__file__).resolve().parents[3]
 _IS_CHECKOUT = (PROJECT / "include" / "changeledger").is_dir()
@@ -38,10 +40,31 @@ def _below_project(*parts: str) -> Any:
     )
 
 
-class Settings(BaseSettings):
-    """The installation. Every setting is an environment variable `CHANGELEDGER_<SETTING>`."""
+def _refused(setting: str, why: str) -> ConfigError:
+    name = f"{_PREFIX}{setting.partition('.')[0].upper()}"
+    return ConfigError(
+        f"{name} is not valid: {setting}: {why}",
+        f"correct {name} in the environment (docs/settings.md lists the settings)",
+    )
 
-    model_config = SettingsConfigDict(env_prefix="CHANGELEDGER_", frozen=True, use_attribute_docstrings=True)
+
+class Settings(BaseSettings):
+    """The installation. Every setting is an environment variable `CHANGELEDGER_<SETTING>`; an empty one is
+    unset."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_ignore_empty=True, frozen=True, use_attribute_docstrings=True
+    )
+
+    def __init__(self, **given: Any) -> None:
+        """Raises ConfigError that names the variable and does not show its value, which may be a secret."""
+        try:
+            super().__init__(**given)
+        except SettingsError:
+            raise _refused("catalog", "it is no JSON object") from None
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            raise _refused(".".join(map(str, wrong["loc"])), wrong["msg"]) from None
 
     project: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=_project)
     """The project's folder, as `changeledger init` has written it ([deploy.md](deploy.md)). Without it: the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -98,12 +99,14 @@ def reachable(engine: Engine) -> Iterator[None]:
         yield
     except _FAULTS_OF_STATEMENTS:
         raise
-    except (DBAPIError, PoolTimeout) as error:
+    # The driver's own: of a file that is no database, before its first transaction.
+    except (DBAPIError, PoolTimeout, sqlite3.DatabaseError) as error:
         # Without secrets: libpq takes a password in the query, too.
         url = engine.url.difference_update_query(_secrets(engine.url)).render_as_string(hide_password=True)
         raise SourceUnavailable(
             f"the control store {url} cannot be used: {_without_secrets(error, engine.url)}",
-            "start that database, or free the file and its folder for writing (CHANGELEDGER_CONTROL_URL)",
+            "start that database, or free the file and its folder for writing (CHANGELEDGER_CONTROL_URL); a "
+            "damaged file: restore its backup (docs/backup.md)",
         ) from None
 
 
@@ -112,7 +115,7 @@ def _secrets(url: URL) -> list[str]:
     return [name for name in url.query if any(word in name.lower() for word in _SECRET)]
 
 
-def _without_secrets(error: DBAPIError | PoolTimeout, url: URL) -> str:
+def _without_secrets(error: DBAPIError | PoolTimeout | sqlite3.DatabaseError, url: URL) -> str:
     message = " ".join(str(getattr(error, "orig", None) or error).split())
     values = {str(url.password or "")}
     for value in (url.query[name] for name in _secrets(url)):

@@ -27,6 +27,7 @@ from changeledger.lake.parallel import parallel_map
 from changeledger.lake.shared_metadata import shared
 from changeledger.lake.sql_catalog import KnownFilesCatalog
 from changeledger.model import table_names
+from changeledger.model.errors import ConfigError
 from changeledger.spark.lake_catalog import sql_url
 
 # As Spark's configuration calls it; the catalog's database keeps it with every table.
@@ -158,11 +159,24 @@ def _members_in(_environment: tuple[tuple[str, str], ...], _folder: Path) -> tup
     return tuple(Settings().catalog.items())
 
 
+def _of_server(properties: dict[str, str]) -> Catalog:
+    """Raises ConfigError where a member is missing or no address, or what answers is no catalog."""
+    try:
+        return load_catalog(NAME, **properties)
+    # Also what requests makes of an address without a scheme, or of an answer that is no JSON. Not the
+    # error's own text: it may quote a member.
+    except (KeyError, ValueError) as error:
+        raise ConfigError(
+            f"CHANGELEDGER_CATALOG names no catalog of the type {properties['type']}: {type(error).__name__}",
+            'correct its `type` and `uri`, such as "rest" and "https://catalog.example.com" (docs/lake.md)',
+        ) from None
+
+
 @cache
 def _opened(members: tuple[tuple[str, str], ...]) -> Catalog:
     properties = dict(members)
     if properties["type"] != "sql":
-        return load_catalog(NAME, **properties)
+        return _of_server(properties)
     url = sql_url(properties["uri"])
     # With how long its database is waited for.
     name, seconds = _PATIENCE[url.get_backend_name()]

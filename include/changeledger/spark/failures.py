@@ -23,7 +23,7 @@ from changeledger.model.errors import (
 
 _MOST = 300
 # All up to the last of Java's classes before a message.
-_CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b:? ?")
+_CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b[:)]? ?")
 
 # Errors of ours that workers raise, at the end of Python's traceback.
 _OF_WORKERS = {kind.__name__: kind for kind in (ConfigError, SourceDataLostError, SourceUnavailable)}
@@ -49,7 +49,7 @@ _CATALOG = _cause(
     SourceUnavailable,
     "the lake's catalog cannot be used",
     "start that database, or free its file for writing; then clear the task (CHANGELEDGER_CATALOG "
-    "says which one it is)",
+    "says which one it is); a damaged file: restore its backup (docs/backup.md)",
 )
 _GONE = _cause(
     r"(?:FileNotFoundError|NotFoundException).*\.(?:metadata\.json|avro|parquet|puffin)",

@@ -13,6 +13,6 @@ _EMBEDDED = re.compile(r"(?:sqlite:///|jdbc:sqlite:)(?P<file>[^?]+)")
 
 def nothing_has_run(settings: Settings) -> bool:
     """Is all embedded, and nothing there?"""
-    urls = (settings.control_url, settings.catalog["uri"])
+    urls = (settings.control_url, settings.catalog.get("uri", ""))
     files = [Path(match["file"]) for url in urls if (match := _EMBEDDED.match(url))]
     return len(files) == len(urls) and not any(file.exists() for file in files)

@@ -13,6 +13,7 @@ from changeledger.cli.lake import readable, require_lake, say
 from changeledger.config.database import named_database
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
+from changeledger.model.errors import ConfigError
 
 _Feed = Annotated[str, typer.Option("--from", metavar="FEED", help="The feed in use.")]
 _Successor = Annotated[str, typer.Option("--to", metavar="FEED", help="The feed that would replace it.")]
@@ -56,10 +57,19 @@ def cutover(  # noqa: PLR0913, PLR0917 - the command's options
     cutover_facts = facts.gather(ControlStore(settings.control_url), database, feeds, pair, period)
     verdict = judge(cutover_facts, events or LEAST_EVENTS)
     if page is not None:
-        page.write_text(report.page(cutover_facts, verdict), "utf-8")
-        say(f"the page: {page}")
+        _write(page, report.page(cutover_facts, verdict))
     if as_json:
         terminal.print_json([json_of(cutover_facts, verdict)])
     else:
         print_cutover(cutover_facts, verdict)
     raise typer.Exit(exit_codes.of_cutover(verdict.verdict))
+
+
+def _write(page: Path, text: str) -> None:
+    try:
+        page.write_text(text, "utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the page {page} cannot be written: {error.strerror}", "name a file that you may write"
+        ) from error
+    say(f"the page: {page}")
