@@ -1,0 +1,40 @@
+"""Names without a blank, as long as SQL Server allows, on a narrow screen, in Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from changeledger.pages.html import stylesheet
+from tests.integration import browser
+from tests.integration.browser import Browser
+
+NAME = "x" * 128
+FITS = "const column = document.querySelector('main > div'); return column.scrollWidth <= column.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if browser.missing():
+        pytest.skip(str(browser.missing()))
+    with Browser(tmp_path_factory.mktemp("browser") / "chromedriver.log") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'<ul class="reasons"><li><b>{NAME} is not read.</b></li></ul>',
+        f'<div class="notice bad">{NAME} lacks earlier changes</div>',
+        f'<details class="notice" open><summary>{NAME}</summary></details>',
+    ],
+)
+def test_a_name_is_broken_where_the_page_ends(body: str, page: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(
+        f"<!doctype html><style>{stylesheet()}</style><main><div style='width: 20rem'>{body}</div>"
+    )
+    page.go(file.as_uri())
+    assert page.script(FITS)
