@@ -20,8 +20,8 @@ from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.events import schema
-from changeledger.dialects.debezium.field_types import column_type
-from changeledger.dialects.debezium.fields import contradiction, fields_of
+from changeledger.dialects.debezium.field_types import column_type, fields_of
+from changeledger.dialects.debezium.fields import contradiction
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, empty
 from changeledger.model.contract import Column, Contract

@@ -1,14 +1,30 @@
-"""The SQL Server type of a field of a schema block."""
+"""Reads fields of a schema block: how they are written, and the SQL Server type of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from changeledger.dialects.debezium.fields import DATE, DECIMAL, MEANINGS, TIME, TIMESTAMP, ZONED
+from changeledger.dialects.debezium.fields import (  # fmt: skip
+    DATE,
+    DECIMAL,
+    MEANINGS,
+    TIME,
+    TIMESTAMP,
+    ZONED,
+    Field,
+    Fields,
+    row_fields,
+)
+from changeledger.kernels import sql_text
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import DECIMALS, SqlType, written
 
+# Of a schema block that is none of Connect's.
+BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
+# Connect counts the scale of a Decimal in 32 bits; one of three digits is beyond any decimal.
+_SCALES = (-999, 999)
+_LONGEST_CUT = 2**31 - 1
 # Of what a moment is, the SQL Server type that keeps it.
 _MOMENTS = {DATE: "date", TIME: "time", TIMESTAMP: "datetime2", ZONED: "datetimeoffset"}
 _MOST_DIGITS = 7
@@ -35,12 +51,44 @@ _PLAIN = {
 }
 
 
+def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
+    """What a schema block says of the columns; None if it has none of them.
+
+    Each field says what it says, whatever is wrong with those of other columns.
+    """
+    of_row = [field for field in row_fields(block) if isinstance(field, dict)]
+    named = {str(field.get("field")): read_field(field) for field in of_row}
+    fields = tuple(named.get(name) for name in columns)
+    return fields if any(fields) else None
+
+
+def read_field(field: Mapping[str, Any]) -> Field:
+    kind, name, said = (field.get(member) for member in ("type", "name", "parameters"))
+    parameters = said if isinstance(said, dict) else {}
+    return Field(
+        kind if isinstance(kind, str) else "a field without a type",
+        name if isinstance(name, str) else None,
+        sql_text.whole(str(parameters.get("scale")), *_SCALES) if name == DECIMAL else None,
+        str(parameters.get("masked")).lower() == "true",
+        sql_text.whole(str(parameters.get("truncateLength")), 0, _LONGEST_CUT),
+        _sized_type(field),
+    )
+
+
+def _sized_type(field: Mapping[str, Any]) -> str | None:
+    """The field's SQL Server type, unless that is text or bytes of any length."""
+    try:
+        return None if is_of_any_length(field) else column_type(field)
+    except BROKEN:
+        return None
+
+
 def column_type(field: Mapping[str, Any]) -> str:
     """The SQL Server type for one field of a schema block.
 
     A connector's own type of the source (`column.propagate.source.type`) counts where the lake holds it as
     the one of the field: other databases have types of the same names.
-    Raises one of `schema_block.BROKEN` where the field is none of Connect's, or the lake lacks its type.
+    Raises one of `BROKEN` where the field is none of Connect's, or the lake lacks its type.
     """
     parameters = field.get("parameters") or {}
     wire_type = _wire_type(field.get("name"), str(field.get("type")), parameters)

@@ -10,11 +10,10 @@ number, or with `decimal.format: NUMERIC` an exact number).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from changeledger.config.sources import DebeziumSource, TimePrecision
-from changeledger.kernels import sql_text
 from changeledger.model.sql_type import SqlType
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -29,9 +28,6 @@ _HOLDS = {
     "datetimeoffset": ZONED,
 }
 _DAYS = 0
-# Connect counts the scale of a Decimal in 32 bits; one of three digits is beyond any decimal.
-_SCALES = (-999, 999)
-_LONGEST_CUT = 2**31 - 1
 # Semantic types: what they mean, and the unit of a count, of which a second has 10 to the power of it; None:
 # they are no counts.
 MEANINGS: Mapping[str, tuple[str, int | None]] = {
@@ -65,6 +61,7 @@ _UNITS: Mapping[TimePrecision, int] = {"connect": 3, "microseconds": 6, "nanosec
 class Field(NamedTuple):
     """One field of a schema block: Connect's type, its semantic name, and the scale of a Decimal.
 
+    `sql_type`: the SQL Server type that it says; None: it says none, or text or bytes of any length.
     `is_masked`, `cut`: what the connector does with its text, and to how many characters it cuts it (the
     parameters of Debezium's `MaskStrings` and `TruncateColumn`).
     """
@@ -74,6 +71,7 @@ class Field(NamedTuple):
     scale: int | None = None
     is_masked: bool = False
     cut: int | None = None
+    sql_type: str | None = None
 
     @property
     def altered(self) -> str | None:
@@ -102,6 +100,10 @@ class Field(NamedTuple):
     def is_structured(self) -> bool:
         return self.kind == "struct" and self.meaning is not None
 
+    def of_stated(self) -> Field:
+        """The field of a column whose type the feed states: it says no other."""
+        return self._replace(sql_type=None)
+
     def of_unstated(self, sql: SqlType) -> Field:
         """The field of a column whose type nobody states: a whole number is no time then."""
         is_number = self.name is None and self.kind in _WHOLE and sql.base in _HOLDS
@@ -123,29 +125,6 @@ def row_fields(block: object) -> Iterable[Mapping[str, Any]]:
         if part.get("field") in {"after", "before"}:
             return list(part.get("fields", []))
     return []
-
-
-def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
-    """What a schema block says of the columns; None if it has none of them.
-
-    Each field says what it says, whatever is wrong with those of other columns.
-    """
-    of_row = [field for field in row_fields(block) if isinstance(field, dict)]
-    named = {str(field.get("field")): read_field(field) for field in of_row}
-    fields = tuple(named.get(name) for name in columns)
-    return fields if any(fields) else None
-
-
-def read_field(field: Mapping[str, Any]) -> Field:
-    kind, name, said = (field.get(member) for member in ("type", "name", "parameters"))
-    parameters = said if isinstance(said, dict) else {}
-    return Field(
-        kind if isinstance(kind, str) else "a field without a type",
-        name if isinstance(name, str) else None,
-        sql_text.whole(str(parameters.get("scale")), *_SCALES) if name == DECIMAL else None,
-        str(parameters.get("masked")).lower() == "true",
-        sql_text.whole(str(parameters.get("truncateLength")), 0, _LONGEST_CUT),
-    )
 
 
 def unit(sql: SqlType, source: DebeziumSource, field: Field | None) -> int | None:

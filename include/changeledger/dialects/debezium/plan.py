@@ -47,14 +47,15 @@ class TablePlan(plan.TablePlan):
         """The columns, and what the schema block says of them.
 
         A count without a semantic type is one in the feed's unit where the feed states the column. Else its
-        type is another block's, and this field is of a column of whole numbers that had its name.
+        type is another block's, and this field is of a column of whole numbers that had its name, or was
+        larger. The type that a feed states is the only one.
         """
         columns = self.writer_schema.columns
         config = self.feed.table(self.writer_schema.table)
         stated = {column.name.lower() for column in config.stated} if config is not None else set()
         fields = self.fields or (None,) * len(columns)
         return [
-            (c, field if field is None or c.name.lower() in stated else field.of_unstated(c.sql_type))
+            (c, field and (field.of_stated() if c.name.lower() in stated else field.of_unstated(c.sql_type)))
             for c, field in zip(columns, fields, strict=True)
         ]
 

@@ -7,17 +7,14 @@ from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.debezium.field_types import column_type, is_of_any_length
-from changeledger.dialects.debezium.fields import Fields, fields_of, row_fields
+from changeledger.dialects.debezium.field_types import BROKEN, column_type, fields_of, is_of_any_length
+from changeledger.dialects.debezium.fields import Fields, row_fields
 from changeledger.dialects.debezium.plain import json_object, names_in, payload_of, places
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.column_names import folded, is_name, unlike
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
-
-# Of a schema block that is none of Connect's.
-BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
 
 
 class TableFacts(NamedTuple):

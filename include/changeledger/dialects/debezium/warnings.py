@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changeledger.dialects.debezium.field_types import source_type
-from changeledger.dialects.debezium.fields import Field, read_field, row_fields
-from changeledger.dialects.debezium.schema_block import BROKEN, Described
+from changeledger.dialects.debezium.field_types import BROKEN, read_field, source_type
+from changeledger.dialects.debezium.fields import Field, row_fields
+from changeledger.dialects.debezium.schema_block import Described
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
