@@ -60,6 +60,8 @@ _SIZES = {
     "datetime2": (0, 7),
     "datetimeoffset": (0, 7),
 }
+# "float(n): if n is 1 to 24, it is treated as 24", which is a real (Microsoft's page "float and real").
+_MOST_BITS_OF_A_REAL = 24
 # Spark's whole numbers in the order in which each holds the one before it.
 _WHOLE = ("smallint", "int", "bigint")
 
@@ -91,7 +93,10 @@ class SqlType(NamedTuple):
             return None
         length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
         parsed = cls(match[1], length, None if match[3] is None else int(match[3]))
-        return parsed if parsed._is_known and parsed._is_in_range else None
+        if not (parsed._is_known and parsed._is_in_range):
+            return None
+        is_real = parsed.base == "float" and length is not None and length <= _MOST_BITS_OF_A_REAL
+        return cls("real") if is_real else parsed
 
     @property
     def _is_known(self) -> bool:
