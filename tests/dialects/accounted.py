@@ -1,4 +1,4 @@
-"""What becomes of each message of a batch: one outcome, whatever is in it."""
+"""Decodes a batch and checks that each message has exactly one result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Decoded = Callable[[pa.RecordBatch, Feed, dict[str, Any]], Iterable[pa.RecordBat
 def results(
     decoded: Decoded, dialect: str, values: Sequence[Message], tables: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
-    """By offset: the messages' places in `values`."""
+    """Results by offset, which is the index in `values`."""
     feed = Feed.model_validate(
         {
             "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",
@@ -29,10 +29,10 @@ def results(
         | {"key": m.key, "value": m.value}
         for at, m in enumerate(values)
     ]
-    found = {}
+    by_offset = {}
     for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), feed, {}):
         batch.validate(full=True)
         for row in batch.to_pylist():
-            assert row["source_position"]["offset"] not in found, "a record has one outcome"
-            found[row["source_position"]["offset"]] = row
-    return found
+            assert row["source_position"]["offset"] not in by_offset, "a record has one outcome"
+            by_offset[row["source_position"]["offset"]] = row
+    return by_offset

@@ -1,10 +1,10 @@
-"""Golden cases: each folder below tests/cases/<dialect>/ is one. Adding a case needs no code.
+"""Golden cases: each folder below tests/cases/<dialect>/ is a case. Adding a case needs no code.
 
 * `input.jsonl`: raw records. Of a message: topic, partition (0 if it is not stated), key, value (text, or
   `key_hex`, `value_hex`), headers, timestamp; its offset is its place in the file. Of a change table: its
   row; `0x...` in a binary column is hex.
-* `expected.jsonl`: for each of them, in their order, what the specification says that it becomes: the
-  members of MEMBERS that are not NULL. Of a record that is no change only disposition and reason.
+* `expected.jsonl`: for each record, in order, the result by the specification: the members of MEMBERS that
+  are not NULL. For a record that is no change only disposition and reason.
   Decimals are text without trailing zeros, binary is `0x...`.
 * `contract.json`: the table's contract, where the messages do not have it.
 * `shape.json`: the columns of the change table, where the contract has others.
@@ -13,7 +13,7 @@
 * `types.json`: Spark types of raw columns that differ from the contract's.
 * `order.json`: where the case is about order: the numbers of its changes, from 1, as the source has them.
 
-`<<x*1000>>` in a text stands for a thousand x.
+`<<x*1000>>` in a text means a thousand x.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEMBERS = (
     "changed", "commit_lsn", "change_lsn", "event_serial_no", "committed_at", "transaction_id", "flags",
 )  # fmt: skip
 _IN_HEX = ("commit_lsn", "change_lsn", "sort_key")
-# What a feed of a dialect has where its case does not say it.
+# Default settings of a feed, by dialect.
 SETTINGS: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
     "ces": {"source": {"topics": ["shop.changes"]}},
@@ -53,14 +53,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def lines(path: Path) -> list[dict[str, Any]]:
     def full(text: str) -> str:
-        return re.sub(r"<<(.)\*(\d+)>>", lambda found: found[1] * int(found[2]), text)
+        return re.sub(r"<<(.)\*(\d+)>>", lambda match: match[1] * int(match[2]), text)
 
     return [json.loads(full(line)) for line in path.read_text("utf-8").split("\n") if line.strip()]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One folder."""
+    """A golden case: a folder with its files."""
 
     folder: Path
 
@@ -124,40 +124,40 @@ def _data(record: dict[str, Any], member: str) -> bytes | None:
     if f"{member}_hex" in record:
         return bytes.fromhex(record[f"{member}_hex"])
     text = record.get(member)
-    # A lone surrogate stays one, for the reader to meet.
+    # Keeps a lone surrogate, for the decoder to refuse.
     return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
-def assert_as_expected(case: Case, found: Mapping[int, dict[str, Any]]) -> None:
-    """Each record became what the case says; `found`: see `outcomes`."""
-    said = [{n: v for n, v in found[at].items() if n != "sort_key"} for at in range(len(case.expected))]
+def assert_as_expected(case: Case, results: Mapping[int, dict[str, Any]]) -> None:
+    """Compares results (see `outcomes`) with the case's expected ones."""
+    said = [{n: v for n, v in results[at].items() if n != "sort_key"} for at in range(len(case.expected))]
     assert said == case.expected
 
 
-def assert_in_order(case: Case, found: Mapping[int, dict[str, Any]]) -> None:
-    """The changes stand in the source's order, by their sort keys; the case counts records from 1."""
-    changes = [at + 1 for at in sorted(found) if found[at]["disposition"] == "change"]
+def assert_in_order(case: Case, results: Mapping[int, dict[str, Any]]) -> None:
+    """Sort keys order the changes as the source does; the case counts records from 1."""
+    changes = [at + 1 for at in sorted(results) if results[at]["disposition"] == "change"]
     assert sorted(case.order) == changes
-    assert sorted(changes, key=lambda at: str(found[at - 1]["sort_key"])) == case.order
+    assert sorted(changes, key=lambda at: str(results[at - 1]["sort_key"])) == case.order
 
 
 def outcomes(batches: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
-    """What the records became, by their offsets, as `expected.jsonl` writes it; `sort_key` beside."""
-    found = {}
+    """Results by offset, in the form of `expected.jsonl`, with `sort_key` in addition."""
+    by_offset = {}
     for batch in batches:
         for row in batch.to_pylist():
             is_change = row["disposition"] == "change"
             names = ("disposition", *MEMBERS, "sort_key") if is_change else ("disposition", "reason")
             said = {name: _plain(row[name], name) for name in names if row[name] is not None}
-            found[row["source_position"]["offset"]] = said
-    return found
+            by_offset[row["source_position"]["offset"]] = said
+    return by_offset
 
 
 def _plain(value: Any, name: str) -> Any:
     if isinstance(value, bytes):
         return value.hex().upper() if name in _IN_HEX else "0x" + value.hex().upper()
     if isinstance(value, dict):
-        return {member: _plain(one, "") for member, one in value.items()}
+        return {member: _plain(cell, "") for member, cell in value.items()}
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat(" ")
         # As Spark shows an instant.

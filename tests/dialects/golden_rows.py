@@ -1,4 +1,4 @@
-"""Golden cases of change tables as Arrow batches: their rows as JDBC gives them."""
+"""Golden cases of change tables as Arrow batches, with rows as JDBC reads them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plan(case: Case) -> TablePlan:
 
 
 def rows(case: Case) -> tuple[str, pa.RecordBatch]:
-    """The name of the change table, and its rows as they were read."""
+    """The name of the change table and its rows, as read."""
     reported = plan(case)
     path = case.folder / "types.json"
     types = HEADER_TYPES | {
@@ -54,12 +54,12 @@ def rows(case: Case) -> tuple[str, pa.RecordBatch]:
         pa.array([value(r["row"].get(name), kinds[name]) for r in records], arrow_type(kinds[name]))
         for name in names
     ]
-    schema = pa.schema([(name, one.type) for name, one in zip(names, arrays, strict=True)])
+    schema = pa.schema([(name, array.type) for name, array in zip(names, arrays, strict=True)])
     return records[0]["table"], pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def raw(read: pa.RecordBatch, record: pa.StructArray) -> pa.RecordBatch:
-    """The rows as the raw table has them; the number of each as its offset."""
+    """Rows as in the raw table, with the row number as offset."""
     source, partition, _, row = record.flatten()
     numbered = [source, partition, pa.array(range(read.num_rows), pa.int64()), row]
     place = pa.StructArray.from_arrays(numbered, fields=list(RECORD))
@@ -89,9 +89,9 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def of_the_rows(row: dict[str, Any]) -> dict[str, Any]:
-    """What a case says of rows: not that a mask and two images contradict each other, which ledgers add."""
+    """A row as cases write it: without `mask_disagrees` from comparing mask and images, which comes later."""
     flags = [flag for flag in row.get("flags", ()) if flag != MASK_DISAGREES or not _contradicts(row)]
-    plain = {name: one for name, one in row.items() if name not in {"flags", "sort_key"}}
+    plain = {name: cell for name, cell in row.items() if name not in {"flags", "sort_key"}}
     return {**plain, "flags": flags} if flags else plain
 
 
@@ -104,12 +104,12 @@ def _contradicts(row: dict[str, Any]) -> bool:
 
 
 def rows_became(case: Case, kernel: TableKernel, captured: Callable[[str], str]) -> dict[int, dict[str, Any]]:
-    """What the rows became, by their numbers, as `outcomes` gives it; `captured`: a change table's table."""
+    """Results by row number (see `outcomes`). `captured` maps a change table to its source table."""
     table, read = rows(case)
     records = raw(read, kernel.record(read, captured(table), case.feed))
     return outcomes([joined(kernel.decode(records, plan(case)), plan(case))])
 
 
-def assert_rows_as_expected(case: Case, found: Mapping[int, dict[str, Any]]) -> None:
-    said = [of_the_rows(found[at]) for at in range(len(case.expected))]
-    assert said == [of_the_rows(one) for one in case.expected]
+def assert_rows_as_expected(case: Case, results: Mapping[int, dict[str, Any]]) -> None:
+    said = [of_the_rows(results[at]) for at in range(len(case.expected))]
+    assert said == [of_the_rows(row) for row in case.expected]

@@ -1,4 +1,4 @@
-"""A feed's messages read as a run reads them: facts, a discovery, a plan for each table."""
+"""Reads a feed's messages as a run does: facts, discovery, a plan for each table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_values(raw: pa.RecordBatch, values: Sequence[bytes | None]) -> pa.Recor
 
 
 def records_of(kernel: MessageKernel, number: int, raw: pa.RecordBatch, discovery: Any) -> pa.RecordBatch:
-    """The messages of one of a discovery's tables."""
+    """The messages of the discovered table `number`."""
     return raw.filter(pc.fill_null(pc.equal(kernel.routes(raw, discovery), number), fill_value=False))
 
 
@@ -34,15 +34,15 @@ def read(
     schemas: Mapping[str, str] = NONE,
     discovered: pa.RecordBatch | None = None,
 ) -> list[pa.RecordBatch]:
-    """Decoded batches: of messages of no table, then of each table. `discovered`: all of the window."""
-    found = kernel.facts(raw if discovered is None else discovered, schemas)
-    discovery = kernel.discover(found, feed, EarlierWindows(contracts, {}, schemas))
+    """Decoded batches: messages without a table, then those of each table. `discovered`: the whole window."""
+    window_facts = kernel.facts(raw if discovered is None else discovered, schemas)
+    discovery = kernel.discover(window_facts, feed, EarlierWindows(contracts, {}, schemas))
     others = raw.filter(kernel.routes(raw, discovery).is_null())
     batches = [kernel.decode_other(others, feed, discovery)]
-    for number, one in enumerate(discovery.tables):
-        contract = contracts.get(one.table) or one.writer_schema
+    for number, table in enumerate(discovery.tables):
+        contract = contracts.get(table.table) or table.writer_schema
         assert contract is not None, "neither the messages nor a contract have the columns"
-        written = ResolvedSchema(one.writer_schema or contract)
+        written = ResolvedSchema(table.writer_schema or contract)
         plan = kernel.plan(discovery, number, feed, written, contract, "window")
         batches.append(kernel.decode(records_of(kernel, number, raw, discovery), plan))
     return batches

@@ -1,4 +1,4 @@
-"""Ids that ledgers hold already, beside the messages that they are of.
+"""Change ids in existing ledgers, with their messages.
 
 `stored_ids.jsonl`: messages of a simulated source, each with the `change_id` that version 0.1.0 stored for it
 with Spark 4.0.4, as the Parquet files of that ledger have it; `stored_contracts.json`: the writer schema and
@@ -31,17 +31,17 @@ class Stored(NamedTuple):
 
 
 def stored(folder: Path) -> list[Stored]:
-    # Texts have the line ends of Unicode in them.
+    # Texts contain Unicode line separators.
     texts = (folder / "stored_ids.jsonl").read_text("utf-8").split("\n")
     lines = [json.loads(text) for text in texts if text]
-    found = []
-    for number, one in enumerate(json.loads((folder / "stored_contracts.json").read_text("utf-8"))):
+    groups = []
+    for number, contracts in enumerate(json.loads((folder / "stored_contracts.json").read_text("utf-8"))):
         mine = [line for line in lines if line["schema"] == number]
         if mine:
-            written, contract = (Contract.model_validate(one[name]) for name in ("writer", "contract"))
+            written, contract = (Contract.model_validate(contracts[name]) for name in ("writer", "contract"))
             batch = pa.RecordBatch.from_pylist([_message(line) for line in mine], MESSAGE)
-            found.append(Stored(written, contract, batch, [line["change_id"] for line in mine]))
-    return found
+            groups.append(Stored(written, contract, batch, [line["change_id"] for line in mine]))
+    return groups
 
 
 def _message(line: dict[str, Any]) -> dict[str, Any]:
@@ -56,22 +56,22 @@ def feed(dialect: str) -> Feed:
     )  # fmt: skip
 
 
-# Of a batch, by a dialect's plan of the table.
+# Decodes a batch by the plan of its table.
 Decode = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
 
 
-def assert_stored_ids(decode: Decode, plan: Any, one: Stored) -> None:
-    found = decode(one.messages, plan)
-    assert found.column("disposition").unique().to_pylist() == ["change"]
-    assert found.column("change_id").to_pylist() == one.ids
+def assert_stored_ids(decode: Decode, plan: Any, group: Stored) -> None:
+    decoded = decode(group.messages, plan)
+    assert decoded.column("disposition").unique().to_pylist() == ["change"]
+    assert decoded.column("change_id").to_pylist() == group.ids
 
 
-def assert_cut_anywhere(decode: Decode, plan: Any, one: Stored) -> None:
-    """A batch cut in two gives the rows of the whole one; the plan travels."""
+def assert_cut_anywhere(decode: Decode, plan: Any, group: Stored) -> None:
+    """A batch cut in two gives the same rows as the whole batch, with a pickled plan."""
     plan = pickle.loads(pickle.dumps(plan))
-    whole, cut = decode(one.messages, plan), one.messages.num_rows // 3
-    parts = [decode(one.messages.slice(0, cut), plan), decode(one.messages.slice(cut), plan)]
+    whole, cut = decode(group.messages, plan), group.messages.num_rows // 3
+    parts = [decode(group.messages.slice(0, cut), plan), decode(group.messages.slice(cut), plan)]
     assert pa.Table.from_batches(parts).combine_chunks().to_pylist() == whole.to_pylist()
-    assert whole.schema.equals(decoded_schema(one.contract))
+    assert whole.schema.equals(decoded_schema(group.contract))
     whole.validate(full=True)
-    assert decode(one.messages.slice(0, 0), plan).num_rows == 0
+    assert decode(group.messages.slice(0, 0), plan).num_rows == 0

@@ -1,4 +1,4 @@
-"""Which rows of change tables a window reads, asked of a real database (SQLite) with the readers' SELECTs."""
+"""Rows of change tables that a window reads, by the readers' SELECTs on a real database (SQLite)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Memory:
         return [d[0] for d in self.asked(query).description]
 
     def asked(self, query: Select[Any]) -> sqlite3.Cursor:
-        # SQLite keeps times as text, and would cast them to a number.
+        # SQLite stores times as text and would cast them to a number.
         plain = re.sub(r"CAST\(('[^']*') AS DATETIME\)", r"\1", sql(query, sqlite.dialect()))
         return self.session.execute(plain)
 
@@ -59,8 +59,15 @@ def sql(query: Select[Any], dialect: Any) -> str:
     return " ".join(text.split())
 
 
-def feed(dialect: str, **more: Any) -> Feed:
-    reported = {"feed": "f", "dialect": dialect, "database": "shop", "connection": "c", "source": {}, **more}
+def feed(dialect: str, **members: Any) -> Feed:
+    reported = {
+        "feed": "f",
+        "dialect": dialect,
+        "database": "shop",
+        "connection": "c",
+        "source": {},
+        **members,
+    }
     return Feed.model_validate(reported)
 
 
@@ -69,7 +76,7 @@ def hour(at: int) -> Window:
 
 
 def read(reader: TableReader, memory: Memory, start: Any, end: Any, what: str) -> list[Any]:
-    """One column of all the rows that the window reads, in order."""
+    """A column of all rows that the window reads, in order."""
     return [
         row[what]
         for reported in reader.tables
@@ -126,7 +133,7 @@ def test_a_window_ends_before_its_end_by_the_timestamp() -> None:
     memory = filled(
         (seq("095958", 1), "09:59:59", 1),
         (seq("100000", 2), "10:00:00", 2),
-        # Its change_seq runs behind: the timestamp counts.
+        # Its change_seq lags, so the timestamp decides.
         (seq("105959", 3), "11:00:01", 3),
     )
     reader = qlik(memory)
@@ -152,7 +159,7 @@ def test_a_table_that_is_filled_late_loses_nothing() -> None:
     _, end = reader.bounds(hour(9), {})
     _, end = reader.bounds(hour(10), end)
     assert end == {"dbo.orders": seq("093000", 1)}
-    # A change of nine o'clock comes at eleven: after what was read of this table.
+    # A change of nine o'clock arrives at eleven, after later rows of this table were read.
     memory.session.execute(
         "INSERT INTO dbo.orders__ct VALUES (?, 'I', '2026-08-07T09:40:00.000', 2, 0)", [seq("094000", 2)]
     )
@@ -211,7 +218,7 @@ def test_a_table_that_was_filled_again_is_a_gap() -> None:
     reader = qlik(filled((seq("093000", 1), "09:30:00", 1)))
     with pytest.raises(SourceDataLostError, match="orders__ct ends at"):
         reader.check({"dbo.orders": seq("103000", 9)})
-    # An empty one may have been archived, and a quiet one ends where it was read.
+    # An empty table may have been archived; a quiet table ends where it was read.
     reader.check({"dbo.orders": seq("093000", 1)})
     qlik(filled()).check({"dbo.orders": seq("103000", 9)})
 
@@ -328,7 +335,7 @@ def test_one_qlik_table_is_not_read_as_two() -> None:
 
 
 def test_a_qlik_table_is_known_again_by_the_case_of_its_name() -> None:
-    """The only one is read, in whatever case: another one that comes later is another table."""
+    """The only table is read, in whatever case; another one that appears later is another table."""
     memory = filled((seq("100000", 1), "10:00:00", 1))
     wanted = feed("qlik_tables", tables=[ORDERS | {"table": "dbo.Orders"}])
     position = {"dbo.Orders": seq("100000", 1)}
@@ -456,8 +463,8 @@ def test_a_column_that_was_dropped_at_the_source_is_captured_as_null(captured: M
 
 
 def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
-    """To one LSN, of a transaction that both have. It is the newer one's, as it was before the clean-up: only
-    that has all columns."""
+    """Both instances have the transaction of that LSN. It stays the newer one's, as before the clean-up: only
+    the newer one has all columns."""
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_2_CT WHERE "__$start_lsn" < ?', [lsn(5)])
@@ -470,8 +477,8 @@ def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
 
 
 def test_a_clean_up_of_the_older_instance_alone_leaves_the_newer_one_to_be_read(captured: Memory) -> None:
-    """`sys.sp_cdc_cleanup_change_table` moves the `start_lsn` of one instance. What the newer one captures in
-    addition must not be lost for it."""
+    """`sys.sp_cdc_cleanup_change_table` moves the `start_lsn` of one instance. Columns that only the newer
+    one captures must not be lost."""
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 20", [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
     reader = cdc(captured)
@@ -481,7 +488,7 @@ def test_a_clean_up_of_the_older_instance_alone_leaves_the_newer_one_to_be_read(
 
 
 def test_a_clean_up_between_two_looks_is_seen_at_the_second(captured: Memory) -> None:
-    """`start_lsn` moves before rows go, so who asks for it after the reading knows what was gone before."""
+    """`start_lsn` moves before rows are deleted, so a reader that asks afterwards knows what was missing."""
     reader = cdc(captured)
     reader.check({"dbo.orders": text(4)})
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(6)])
@@ -504,7 +511,7 @@ def test_a_window_ends_at_the_last_commit_before_its_end(captured: Memory) -> No
         {"dbo.orders": text(5)},
         {"dbo.orders": text(6)},
     )
-    # A window of the past begins before what was read.
+    # A window of the past begins before the rows that were read.
     past = reader.bounds(hour(10), {"dbo.orders": text(6)})
     assert past == ({"dbo.orders": text(0)}, {"dbo.orders": text(5)})
 
@@ -541,13 +548,13 @@ def test_a_capture_job_that_stands_still_is_reported(
 def test_how_far_a_source_is_captured_in_its_own_zone(captured: Memory) -> None:
     """The highest LSN of lsn_time_mapping and its time: 11:00 in Berlin is 9:00 UTC in August."""
     at = datetime(2026, 8, 7, 12, 30, tzinfo=UTC)
-    there = feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], time_zone="Europe/Berlin")
-    (state,) = CaptureTables(there, captured).source_states({"dbo.orders": text(5)}, at)
+    berlin = feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], time_zone="Europe/Berlin")
+    (state,) = CaptureTables(berlin, captured).source_states({"dbo.orders": text(5)}, at)
     assert (state.source, state.read, state.end) == ("cdc.lsn_time_mapping", text(5), text(6))
     assert state.newest == datetime(2026, 8, 7, 9, tzinfo=UTC)
     assert state.is_late(at, timedelta(hours=3)), "not even the marks of an idle log since"
     captured.session.execute("DELETE FROM cdc.lsn_time_mapping")
-    (state,) = CaptureTables(there, captured).source_states({}, at)
+    (state,) = CaptureTables(berlin, captured).source_states({}, at)
     assert (state.end, state.newest, state.is_odd) == ("", None, True)
 
 
@@ -590,7 +597,7 @@ def test_a_large_window_of_transactions_is_read_in_parts(captured: Memory) -> No
 
 
 def test_a_mark_of_an_idle_log_gives_no_commit_time(captured: Memory) -> None:
-    """`tran_id` 0x00 is of no transaction; each row has the time of its own, and is read once."""
+    """`tran_id` 0x00 belongs to no transaction; each row has its own time and is read once."""
     marks = "INSERT INTO cdc.lsn_time_mapping VALUES (?, '2026-08-07T09:59:59.000', x'00')"
     captured.session.executemany(marks, [[lsn(n)] for n in range(1, 4)])
     reader = cdc(captured)
@@ -606,7 +613,7 @@ def test_a_table_that_is_not_captured(captured: Memory) -> None:
 
 
 def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
-    """A second table of the feed, which was just enabled: no LSN yet, or just one."""
+    """A second table was just enabled and has no LSN yet, or a single one."""
     memory.session.executescript("""
         INSERT INTO sys.tables VALUES (11, 'items', 1);
         CREATE TABLE cdc.dbo_items_CT ("__$start_lsn", "__$operation", id);
@@ -623,7 +630,7 @@ def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
 def test_a_table_that_was_just_enabled_is_waited_for(
     captured: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`start_lsn` is NULL until the capture job has begun it; the feed's other tables are read meanwhile."""
+    """`start_lsn` is NULL until the capture job begins the instance; other tables are read meanwhile."""
     reader = other_table(captured, None)
     released = {"dbo.orders": text(2)}
     reader.check(released)
@@ -632,7 +639,7 @@ def test_a_table_that_was_just_enabled_is_waited_for(
     assert "nothing is captured yet of dbo.items" in caplog.text
     assert sorted(read(reader, captured, start, end, "id")) == [3, 104, 105, 106]
     reader.check(released)
-    # The capture job comes to it; the next window reads it from its beginning.
+    # The capture job begins it; the next window reads it from the start.
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 22", [lsn(5)])
     captured.session.execute("INSERT INTO cdc.dbo_items_CT VALUES (?, 2, 200)", [lsn(6)])
     both = [{"table": "dbo.orders"}, {"table": "dbo.items"}]
@@ -660,7 +667,7 @@ def test_an_instance_that_was_just_made_leaves_the_older_one_to_be_read(captured
 
 @pytest.mark.parametrize("change", ["start_lsn = ?", "start_lsn = ?, object_id = 23"])
 def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, change: str) -> None:
-    """What was read of the older one lacks the columns of the newer; the next try reads both."""
+    """Rows read from the older instance lack columns of the newer; the next try reads both."""
     if "object_id" not in change:
         captured.session.execute("UPDATE cdc.change_tables SET start_lsn = NULL WHERE object_id = 21")
     reader = cdc(captured)
@@ -670,7 +677,7 @@ def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, chang
     with pytest.raises(SourceUnavailable, match="dbo_orders_2 began to capture") as raised:
         reader.check({"dbo.orders": text(4)})
     assert raised.value.retryable
-    # One that begins after what was read changes nothing.
+    # An instance that begins after the rows that were read changes nothing.
     captured.session.execute(f"UPDATE cdc.change_tables SET {change} WHERE object_id >= 21", [lsn(7)])
     reader.check({"dbo.orders": text(4)})
 
@@ -680,7 +687,7 @@ def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, chang
     [
         ("UPDATE sys.tables SET name = 'orders_2026'", "dbo.orders_2026"),
         ("INSERT INTO sys.schemas VALUES (2, 'sales'); UPDATE sys.tables SET schema_id = 2", "sales.orders"),
-        # Renamed, and another one made with the old name.
+        # The table was renamed, and a new one has the old name.
         (
             "UPDATE sys.tables SET name = 'orders_old'; INSERT INTO sys.tables VALUES (30, 'orders', 1)",
             "dbo.orders_old",
@@ -688,7 +695,7 @@ def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, chang
     ],
 )
 def test_a_table_that_was_renamed(captured: Memory, change: str, now: str) -> None:
-    """An instance keeps its name; it says whose changes it has by the id of the table."""
+    """An instance keeps its name and identifies its table by id."""
     captured.session.executescript(change)
     with pytest.raises(ConfigError, match=f"dbo_orders captures {now}: was the table renamed") as raised:
         cdc(captured)
@@ -705,7 +712,7 @@ def test_a_table_that_may_not_be_seen(captured: Memory) -> None:
 
 
 def test_a_name_that_was_given_to_another_captured_table(captured: Memory) -> None:
-    """Both were captured for long, so no LSN tells them apart: the table's id does."""
+    """Both were captured for long: not LSNs but the table's id tells them apart."""
     before = cdc(captured).landmarks({"dbo.orders": text(5)})
     captured.session.executescript("""
         UPDATE sys.tables SET name = 'orders_old';
@@ -717,7 +724,7 @@ def test_a_name_that_was_given_to_another_captured_table(captured: Memory) -> No
 
 
 def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: Memory) -> None:
-    """Their instances are no two instances of one table."""
+    """Their instances are not two instances of one table."""
     captured.session.executescript("""
         INSERT INTO sys.tables VALUES (30, 'Orders', 1);
         CREATE TABLE cdc.upper_CT ("__$start_lsn", "__$operation", id);
@@ -727,8 +734,8 @@ def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: M
     """)
     instances = {
         name: [
-            one.instance
-            for one in CaptureTables(feed("sqlserver_cdc", tables=[{"table": name}]), captured).tables
+            table.instance
+            for table in CaptureTables(feed("sqlserver_cdc", tables=[{"table": name}]), captured).tables
         ]
         for name in ("dbo.orders", "dbo.Orders")
     }
@@ -740,7 +747,7 @@ def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: M
 
 def test_the_only_captured_table_is_read_in_whatever_case(captured: Memory) -> None:
     tables = CaptureTables(feed("sqlserver_cdc", tables=[{"table": "DBO.Orders"}]), captured).tables
-    assert [(one.table, one.instance) for one in tables] == [
+    assert [(table.table, table.instance) for table in tables] == [
         ("DBO.Orders", "dbo_orders"),
         ("DBO.Orders", "dbo_orders_2"),
     ]

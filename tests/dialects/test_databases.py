@@ -1,4 +1,4 @@
-"""Messages of two databases are never rows of one table: within a window, and from window to window.
+"""Messages of two databases are never rows of one table, within a window and across windows.
 
 One event hub can have the events of several databases, and one topic the changes of a connector's
 `database.names`; their tables have the same names (Debezium's chapter on topic names; Microsoft's page on the
@@ -57,17 +57,17 @@ dialects = pytest.mark.parametrize("dialect", SENT)
 
 def window(
     dialect: str,
-    own: str,
+    database: str,
     databases: Sequence[str | None],
     known: Mapping[str, Contract],
     stated: str | None = None,
 ) -> tuple[list[Any], Mapping[str, Contract]]:
-    """What becomes of a message of each database: what its row says, else the reason; and the contracts."""
+    """For a message of each database the value in its row, or else the reason; and the contracts."""
     values = [json.dumps(SENT[dialect](database)).encode() for database in databases]
     raw = [Message(f"s.{at}", 0, at, None, b'{"id": 1}', value, []) for at, value in enumerate(values)]
     feed = Feed.model_validate(
         {
-            "feed": "f", "dialect": dialect, "database": own, "connection": "none",
+            "feed": "f", "dialect": dialect, "database": database, "connection": "none",
             "source": {"topics": ["*"], "database_name": stated}, "tables": [{"table": "dbo.orders"}],
         }
     )  # fmt: skip

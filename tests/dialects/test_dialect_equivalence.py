@@ -1,6 +1,6 @@
-"""Any log, written in five dialects with any of their settings, is decoded to equal changes: the log's own.
+"""Any log, written in five dialects with any of their settings, is decoded to the changes of the log.
 
-Without services: the whole line is for tests/integration/test_dialect_equivalence.py.
+This test needs no services; tests/integration/test_dialect_equivalence.py runs all stages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sourcelab.tables import TABLES, Table
 
 Lines = list[dict[str, Any]]
 Place = tuple[str, str, str, str]
-# Texts and bytes: a schema block does not say how long they can be, so that NULL may be a large value.
+# Texts and bytes: a schema block does not state their length, so NULL may be an omitted large value.
 ANY_LENGTH = frozenset(
     c.name
     for table in TABLES
@@ -37,23 +37,23 @@ ANY_LENGTH = frozenset(
 
 
 class May(NamedTuple):
-    """In what a dialect may differ from the log, by WIRE's legitimate differences and its own settings."""
+    """Legitimate differences of a dialect from the log, by its format and settings."""
 
-    # Columns that a before image, or any image, may leave out.
+    # Columns that before images, or after images, may omit.
     before: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
     # An update of a key is written as a delete and an insert.
     parts_key_updates: bool = True
-    # The image of a delete holds its key alone.
+    # A delete has only its key.
     key_only_deletes: bool = False
-    # Which columns are written is a setting: any but the key may be left out.
+    # Columns are a setting: any column except the key may be missing.
     any_column: bool = False
     before_images: bool = True
     commit_time: bool = True
 
 
 NOTES = frozenset({"notes"})
-# An xml is a large value, too: SQL Server's log does not have it where an update leaves it alone.
+# An xml is a large value, too: SQL Server's log lacks it if an update does not change it.
 LARGE = NOTES | {"document"}
 
 
@@ -95,7 +95,7 @@ def row_lines(
 
 
 class Settings(NamedTuple):
-    """A log, and how the five tools are set up."""
+    """A log, and the settings of the five tools."""
 
     seed: int
     transactions: int
@@ -131,7 +131,7 @@ any_settings = st.builds(
 )
 
 
-# A log in which updates leave large values alone.
+# A log with updates that do not change large values.
 _WITHOUT_PLACEHOLDERS = Settings(
     seed=0, transactions=8, prefix="header__", header=_HEADERS[0], generation="2026", split_at=None,
     all_columns=True, old_values=True, zone="UTC", envelope=True, placeholders=False,
@@ -142,8 +142,8 @@ def writings(log: Log, how: Settings) -> list[Reported]:
     task = qlik_tables.Task(how.prefix, how.header)
     ct_names = {t.full_name: sqlserver_cdc.columns(t) for t in log.tables}
     qlik_names = {t.full_name: (*task.columns, *t.names) for t in log.tables}
-    cdc = (one for tx in log.transactions for one in sqlserver_cdc.change_rows(tx))
-    qlik = (one for tx in log.transactions for one in qlik_tables.change_rows(tx, task))
+    cdc = (row for tx in log.transactions for row in sqlserver_cdc.change_rows(tx))
+    qlik = (row for tx in log.transactions for row in qlik_tables.change_rows(tx, task))
     streamed = ces.messages(
         log,
         generation=how.generation,
@@ -192,7 +192,7 @@ def decoded(log: Log, reported: Reported) -> list[dict[str, Any]]:
 
 
 def python(table: Table, image: dict[str, Any]) -> dict[str, Any]:
-    """An image as the log holds it: the texts of JSON in the types of the columns."""
+    """An image as in the log: converts texts of JSON to the columns' types."""
 
     def value(name: str, reported: Any) -> Any:
         column = next(c for c in table.columns if c.name == name)
@@ -201,7 +201,7 @@ def python(table: Table, image: dict[str, Any]) -> dict[str, Any]:
         if column.decimal:
             return Decimal(reported)
         if column.base == "real":
-            # Shown in the fewest digits that are this number in 32 bits.
+            # JSON has the fewest digits that identify the number in 32 bits.
             return struct.unpack("f", struct.pack("f", reported))[0]
         if column.base in {"varbinary", "binary"}:
             return bytes.fromhex(reported[2:])
@@ -235,18 +235,18 @@ def place(table: str, operation: str, commit: str, key: Any) -> Place:
     return table, operation, commit, repr(key)
 
 
-def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> None:
+def check_change(dialect: str, result: dict[str, Any], want: Wanted, may: May) -> None:
     table, change = want.change.table, want.change
-    if "change_lsn" in found:
-        assert found["change_lsn"] == f"0x{change.change_lsn.hex().upper()}"
+    if "change_lsn" in result:
+        assert result["change_lsn"] == f"0x{change.change_lsn.hex().upper()}"
     at = want.transaction.commit_time.replace(tzinfo=None)
-    # A row of a change table alone does not write it: cdc.lsn_time_mapping does.
+    # Rows of CDC tables have no commit time: cdc.lsn_time_mapping has it.
     if may.commit_time:
-        assert datetime.fromisoformat(found["committed_at"]).replace(tzinfo=None) == at
-    gaps = {side: frozenset(found.get(f"{side}_unknown_columns", ())) for side in ("before", "after")}
-    if want.operation == "update" and "changed" in found:
-        # A mask may name a column whose old value is not known.
-        said = set(found["changed"])
+        assert datetime.fromisoformat(result["committed_at"]).replace(tzinfo=None) == at
+    gaps = {side: frozenset(result.get(f"{side}_unknown_columns", ())) for side in ("before", "after")}
+    if want.operation == "update" and "changed" in result:
+        # A mask may name a column whose old value is unknown.
+        said = set(result["changed"])
         assert set(change.changed) - gaps["before"] - gaps["after"] <= said <= set(change.changed)
     beside_the_key = frozenset(table.names) - set(table.key)
     key_only = may.key_only_deletes and want.operation == "delete"
@@ -254,50 +254,50 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
     all_but_key = key_only or unsure or (may.any_column and want.operation == "delete")
     for side, image in (("before", want.before), ("after", want.after)):
         may_lack = beside_the_key if all_but_key else getattr(may, side)
-        reported = found.get(side)
+        reported = result.get(side)
         if side == "before" and not may.before_images:
-            # What a delete then writes is its key.
+            # A delete then has only its key.
             assert reported is None or gaps[side] == beside_the_key
             continue
-        assert (reported is None) == (image is None), (one, side)
-        assert gaps[side] <= may_lack, (one, side)
+        assert (reported is None) == (image is None), (dialect, side)
+        assert gaps[side] <= may_lack, (dialect, side)
         if reported is not None and image is not None:
             shown = python(table, {n: v for n, v in reported.items() if n not in gaps[side]})
-            assert shown == {n: image[n] for n in shown}, (one, side)
+            assert shown == {n: image[n] for n in shown}, (dialect, side)
 
 
-# A failing log is small as it is: to look for a smaller one would take minutes.
+# A failing log is small already; shrinking it would take minutes.
 @settings(max_examples=3, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
 @given(how=any_settings)
 @example(how=_WITHOUT_PLACEHOLDERS)
 def test_any_log_in_any_dialect_is_the_same_changes(how: Settings) -> None:
     log = simulate(how.seed, how.transactions)
-    for one in writings(log, how):
-        found = decoded(log, one)
-        numbers = sorted(n for f in found for n in f.get("records", [f["record"]]))
-        assert numbers == list(range(1, len(one.lines) + 1)), "each record has one result"
-        others = {f["disposition"] for f in found} - {"change"}
-        assert others <= {"tombstone", "control"}, (one.dialect, found)
+    for writing in writings(log, how):
+        results = decoded(log, writing)
+        numbers = sorted(n for f in results for n in f.get("records", [f["record"]]))
+        assert numbers == list(range(1, len(writing.lines) + 1)), "each record has one result"
+        others = {f["disposition"] for f in results} - {"change"}
+        assert others <= {"tombstone", "control"}, (writing.dialect, results)
         changes: dict[Place, list[dict[str, Any]]] = {}
-        for f in found:
+        for f in results:
             if f["disposition"] == "change":
                 key = tuple(python_key(log, f))
                 changes.setdefault(place(f["table"], f["operation"], f["commit_lsn"], key), []).append(f)
-        for want in wanted(log, one.may):
+        for want in wanted(log, writing.may):
             table = want.change.table
             row = want.after if want.after is not None else want.before
             assert row is not None
             commit = f"0x{want.transaction.commit_lsn.hex().upper()}"
-            there = changes.get(place(table.full_name, want.operation, commit, table.key_of(row)))
-            assert there, (one.dialect, want.operation, table.full_name, commit)
-            check_change(one.dialect, there.pop(0), want, one.may)
-        left = [f for group in changes.values() for f in group]
-        assert not left, (one.dialect, left)
+            candidates = changes.get(place(table.full_name, want.operation, commit, table.key_of(row)))
+            assert candidates, (writing.dialect, want.operation, table.full_name, commit)
+            check_change(writing.dialect, candidates.pop(0), want, writing.may)
+        unmatched = [f for group in changes.values() for f in group]
+        assert not unmatched, (writing.dialect, unmatched)
 
 
-def python_key(log: Log, found: dict[str, Any]) -> list[Any]:
-    table = log.table(found["table"])
-    reported = python(table, found["key"])
+def python_key(log: Log, result: dict[str, Any]) -> list[Any]:
+    table = log.table(result["table"])
+    reported = python(table, result["key"])
     return [reported[name] for name in table.key]
 
 
@@ -332,4 +332,4 @@ def test_a_log_in_avro_is_the_same_changes_as_in_json(dialect: str) -> None:
 
     in_json, in_avro = map(read, in_both(dialect, log, registry))
     assert in_avro == in_json
-    assert sum(one["disposition"] == "change" for one in in_avro) > 20
+    assert sum(result["disposition"] == "change" for result in in_avro) > 20

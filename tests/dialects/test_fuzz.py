@@ -1,4 +1,4 @@
-"""Messages that chance has corrupted: none stops the job, none is lost, none changes its neighbours."""
+"""Randomly corrupted messages neither stop the job, nor get lost, nor change other messages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def results(
 
 
 def of_the_table(result: dict[str, Any]) -> dict[str, Any]:
-    """What a result says of the table's own columns: a message can write one more."""
+    """A result restricted to the table's own columns: a corrupted message may add a column."""
     names = set(ORDERS.names)
     kept = dict(result)
     for side in ("before", "after", "before_unknown_columns", "after_unknown_columns"):
@@ -79,9 +79,9 @@ DIALECTS = pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages
 @pytest.mark.parametrize("seed", [1, 2])
 def test_corrupt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
     good = reported(dialect, simulate(seed, 12))
-    # A segment sent again in other words corrupts its event, by rule: so the good events have none.
-    again = reported(dialect, simulate(seed, 12), split_at=700)
-    data = [m for m in again if is_data(m)]
+    # A repeated segment with other content corrupts its event, so good events are not split.
+    split = reported(dialect, simulate(seed, 12), split_at=700)
+    data = [m for m in split if is_data(m)]
     assert len(reasons_among(dialect, f"{dialect} {seed}", good, data)) >= 5
 
 
@@ -94,24 +94,24 @@ def test_corrupt_avro_is_accounted_for_and_hurts_nobody(dialect: str) -> None:
     assert len(reasons_among(dialect, f"{dialect} in Avro", good, data, registry.schemas)) >= 3
 
 
-def test_segments_that_are_lost_keep_their_own_event_alone() -> None:
+def test_lost_segments_keep_only_their_own_event_pending() -> None:
     whole = reported("ces", simulate(4, 12), split_at=700)
-    left, torn = lose_segments(whole, 5, Random(4))
-    assert len(whole) == len(left) + 5
+    remaining, torn = lose_segments(whole, 5, Random(4))
+    assert len(whole) == len(remaining) + 5
 
     def changes(results: list[dict[str, Any]], values: list[Sent]) -> dict[Sent, Any]:
         kept = [r for r in results if r["disposition"] == "change"]
         return {values[r["record"] - 1]: {n: r[n] for n in r if n not in {"record", "records"}} for r in kept}
 
-    found = results("ces", left)
-    waits = {left[r["record"] - 1] for r in found if r.get("reason") == "split_incomplete"}
+    decoded = results("ces", remaining)
+    waits = {remaining[r["record"] - 1] for r in decoded if r.get("reason") == "split_incomplete"}
     assert waits == set(torn)
-    assert {r["disposition"] for r in found} == {"change", "pending"}
+    assert {r["disposition"] for r in decoded} == {"change", "pending"}
     of_whole = changes(results("ces", whole), whole)
     assert len(of_whole) > 20
-    gone = of_whole.keys() - changes(found, left).keys()
+    gone = of_whole.keys() - changes(decoded, remaining).keys()
     assert len(gone) == 5
-    assert changes(found, left) == {m: change for m, change in of_whole.items() if m not in gone}
+    assert changes(decoded, remaining) == {m: change for m, change in of_whole.items() if m not in gone}
 
 
 def is_data(message: Sent) -> bool:
@@ -126,15 +126,15 @@ def reasons_among(
     data: list[Sent],
     schemas: Mapping[str, str] = MappingProxyType({}),
 ) -> set[str]:
-    """The reasons why some of `data`, corrupted and written after `good`, could not be read."""
+    """Quarantine reasons of messages of `data`, corrupted and sent after `good`."""
     rng = Random(seed)
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]
-    alone = [of_the_table(r) for r in results(dialect, good, schemas)]
+    clean = [of_the_table(r) for r in results(dialect, good, schemas)]
     mixed = results(dialect, [*good, *bad], schemas)
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
     assert numbers == list(range(1, len(good) + CORRUPTED + 1)), "each record has exactly one result"
     beside = [of_the_table(r) for r in mixed if r["record"] <= len(good)]
-    assert beside == alone
+    assert beside == clean
     quarantined = [r for r in mixed if r["disposition"] == "quarantined"]
     assert all(r.get("reason") and r.get("detail") is not None for r in quarantined), quarantined
     assert json.dumps(mixed), "written as JSON"

@@ -1,4 +1,4 @@
-"""Rows of change tables that chance has corrupted: none stops the job, none is lost, none hurts another."""
+"""Randomly corrupted rows of change tables neither stop the job, nor get lost, nor change other rows."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ BAD: tuple[Any, ...] = (
 
 def reported(dialect: str, log: Log) -> list[Line]:
     if dialect == "sqlserver_cdc":
-        rows = (one for tx in log.transactions for one in sqlserver_cdc.change_rows(tx))
+        rows = (change_row for tx in log.transactions for change_row in sqlserver_cdc.change_rows(tx))
         names = sqlserver_cdc.columns(ORDERS)
     else:
-        rows = (one for tx in log.transactions for one in qlik_tables.change_rows(tx))
+        rows = (change_row for tx in log.transactions for change_row in qlik_tables.change_rows(tx))
         names = (*qlik_tables.Task().columns, *ORDERS.names)
     of_table = [(table, row) for table, row in rows if table is ORDERS]
     return list(row_lines(of_table, {ORDERS.full_name: tuple(names)}))
 
 
 def elsewhere(line: Line) -> Line:
-    """The row at a later position: a copy at the place of a good row would be a repetition, or its pair."""
+    """The row at a later position: at its own it would be a duplicate of the good row, or its pair."""
     moved = dict(line["row"])
     for name, begin in (("__$start_lsn", "0x7F"), ("header__change_seq", "2999")):
         if name in moved:
@@ -82,12 +82,12 @@ def test_corrupt_rows_are_accounted_for_and_hurt_nobody(dialect: str, seed: int)
     rng = Random(f"{dialect} {seed}")
     good = reported(dialect, simulate(seed, 40))
     bad = [corrupted(rng, elsewhere(line)) for line in rng.choices(good, k=CORRUPTED)]
-    alone = results(dialect, good)
+    clean = results(dialect, good)
     mixed = results(dialect, [*good, *bad])
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
     assert numbers == list(range(1, len(good) + CORRUPTED + 1)), "each record has exactly one result"
-    assert [r for r in mixed if r["record"] <= len(good)] == alone
-    assert {r["disposition"] for r in alone} == {"change"}
+    assert [r for r in mixed if r["record"] <= len(good)] == clean
+    assert {r["disposition"] for r in clean} == {"change"}
     quarantined = [r for r in mixed if r["disposition"] == "quarantined"]
     assert len({r["reason"] for r in quarantined}) >= 5, "chance finds more than one way"
     assert all(r.get("reason") and r.get("detail") is not None for r in quarantined), quarantined

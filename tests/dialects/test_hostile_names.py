@@ -1,4 +1,4 @@
-"""Hostile text wherever a message has a name: no decoder or discovery fails, each record has one disposition.
+"""Hostile text in place of any name: no decoder or discovery fails, and each record has one disposition.
 
 One name or one text of a valid message is put in place of another: that of a database, a schema, a table, a
 column, a type, of a member, in the schema block, in images, in keys and in metadata.
@@ -36,13 +36,13 @@ POSITION = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:0000
 
 
 class Json(NamedTuple):
-    """An object that is written as JSON inside of a text."""
+    """An object that a text contains as JSON."""
 
     inner: Any
 
 
 class Case(NamedTuple):
-    """Key and value of a valid message, and of those that are sent before it."""
+    """Key and value of a valid message, and the messages that are sent before it."""
 
     dialect: str
     key: Any
@@ -135,7 +135,7 @@ CASES = {
 
 
 def paths(node: Any, path: Path = ()) -> Iterator[Path]:
-    """Where a name or a text is. The last part of a path is a member's name twice where it is that name."""
+    """Paths of names and texts. A path that ends with a member's name twice means that name."""
     if isinstance(node, Json):
         yield from paths(node.inner, path)
     elif isinstance(node, dict):
@@ -165,7 +165,7 @@ def mutated(node: Any, path: Path, text: str) -> Any:
 
 
 def everywhere(node: Any, old: str, text: str) -> Any:
-    """The text in place of every name and text that is `old`: a column that is called so."""
+    """Replaces every name and text that equals `old`, as if the column had that name."""
     if isinstance(node, Json):
         return Json(everywhere(node.inner, old, text))
     if isinstance(node, dict):
@@ -193,23 +193,23 @@ def outcomes(dialect: str, messages: Sequence[tuple[bytes | None, bytes]], *, li
     if listed:
         stated = feed.model_dump() | {"tables": [{"table": TABLE}], "source": {"topics": ["*"]}}
         feed = Feed.model_validate(stated)
-    found = reading.discovered(
+    discovery = reading.discovered(
         DIALECTS[dialect].kernel,
         InMemory.of(reader._batch(raw)),
         feed,
         kernels.EarlierWindows({}, {}, {}),
         "w",
     )  # type: ignore[arg-type]
-    # What is stored for later windows.
-    for name, schema in (*found.writer_schemas.items(), *found.avro_schemas.items()):
+    # Schemas are stored for later windows.
+    for name, schema in (*discovery.writer_schemas.items(), *discovery.avro_schemas.items()):
         stored = name + (schema if isinstance(schema, str) else schema.model_dump_json())
         assert "\0" not in stored.encode().decode(), "no text of PostgreSQL's"
-    inputs = reading.inputs(found.records, reading.TableKnowledge({}, resolved_alone))
+    inputs = reading.inputs(discovery.records, reading.TableKnowledge({}, resolved_alone))
     seen: Counter[int] = Counter()
-    for one in (*inputs, reading.Input(None, None, together(found.others))):
-        if one.contract is not None:
-            one.contract.model_dump_json()
-        rows = one.decoded.collected()
+    for table in (*inputs, reading.Input(None, None, together(discovery.others))):
+        if table.contract is not None:
+            table.contract.model_dump_json()
+        rows = table.decoded.collected()
         rows.validate(full=True)
         for row in rows.to_pylist():
             seen[row["source_position"]["offset"]] += 1
@@ -233,7 +233,7 @@ def test_hostile_text_in_place_of_a_name(name: str, data: st.DataObject) -> None
     else:
         value = mutated(value, data.draw(st.sampled_from(list(paths(value)))), text)
     mutant = (key and written(key, escaped=escaped), written(value, escaped=escaped))
-    messages = [(None, written(one, escaped=True)) for one in case.before]
+    messages = [(None, written(message, escaped=True)) for message in case.before]
     if data.draw(st.booleans(), "beside a valid one"):
         messages.append((case.key and written(case.key, escaped=True), written(case.value, escaped=True)))
     outcomes(case.dialect, [*messages, mutant], listed=data.draw(st.booleans(), "listed"))

@@ -1,4 +1,4 @@
-"""Tables whose names differ in case only are never one: within a window, and from window to window."""
+"""Tables whose names differ only in case stay different tables, within a window and across windows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POSITION = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:0000
 
 
 class Sent(NamedTuple):
-    """Messages of a table that say what it is called, and of which table each row is."""
+    """Messages of a table; each row states the name of its table."""
 
     topic: str
     values: Sequence[Any]
@@ -74,7 +74,7 @@ SENT = {"debezium": debezium, "ces": ces, "qlik_messages": qlik}
 
 
 class Known(NamedTuple):
-    """What a window leaves for the next ones."""
+    """Contracts and writer schemas that a window leaves for the next."""
 
     contracts: Mapping[str, Contract]
     schemas: Mapping[str, Contract]
@@ -84,11 +84,11 @@ NOTHING = Known({}, {})
 
 
 def window(dialect: str, listed: str, names: Sequence[str], known: Known) -> tuple[list[Any], Known]:
-    """What becomes of the tables' messages: the table and the row of a change, else the reason."""
+    """Results of the tables' messages: table and row of a change, or else the reason."""
     sent = [SENT[dialect](name) for name in names]
     raw = [
-        Message(one.topic, 0, at, None, b'{"id": 1}', value and json.dumps(value).encode(), [])
-        for at, (one, value) in enumerate((one, value) for one in sent for value in one.values)
+        Message(batch.topic, 0, at, None, b'{"id": 1}', value and json.dumps(value).encode(), [])
+        for at, (batch, value) in enumerate((batch, value) for batch in sent for value in batch.values)
     ]
     feed = Feed.model_validate(
         {
@@ -97,29 +97,33 @@ def window(dialect: str, listed: str, names: Sequence[str], known: Known) -> tup
         }
     )  # fmt: skip
     earlier = kernels.EarlierWindows(known.contracts, known.schemas, {})
-    found = reading.discovered(DIALECTS[dialect].kernel, InMemory.of(reader._batch(raw)), feed, earlier, "w")  # type: ignore[arg-type]
-    inputs = reading.inputs(found.records, reading.TableKnowledge(known.contracts, resolved_alone))
+    discovery = reading.discovered(
+        DIALECTS[dialect].kernel, InMemory.of(reader._batch(raw)), feed, earlier, "w"
+    )  # type: ignore[arg-type]
+    inputs = reading.inputs(discovery.records, reading.TableKnowledge(known.contracts, resolved_alone))
     rows: dict[int, Any] = {}
-    for one in (*inputs, reading.Input(None, None, together(found.others))):
-        for row in one.decoded.collected().to_pylist():
+    for table in (*inputs, reading.Input(None, None, together(discovery.others))):
+        for row in table.decoded.collected().to_pylist():
             is_change = row["disposition"] == "change"
-            what = (one.table, row["after"]["of"]) if is_change else row["reason"] or row["disposition"]
+            what = (table.table, row["after"]["of"]) if is_change else row["reason"] or row["disposition"]
             rows[row["source_position"]["offset"]] = what
-    contracts = {one.contract.table: one.contract for one in inputs if one.contract is not None}
-    kept = {name: Contract.model_validate_json(one.model_dump_json()) for name, one in contracts.items()}
+    contracts = {table.contract.table: table.contract for table in inputs if table.contract is not None}
+    kept = {
+        name: Contract.model_validate_json(contract.model_dump_json()) for name, contract in contracts.items()
+    }
     return [rows[at] for at in range(len(raw))], Known(
-        {**known.contracts, **kept}, {**known.schemas, **found.writer_schemas}
+        {**known.contracts, **kept}, {**known.schemas, **discovery.writer_schemas}
     )
 
 
-def of(dialect: str, listed: str, name: str, own: str | None) -> list[Any]:
-    """What should become of one table's messages."""
+def of(dialect: str, listed: str, name: str, source_table: str | None) -> list[Any]:
+    """Expected results of a table's messages; the feed reads `source_table`."""
     sent = SENT[dialect](name).values
-    if name == own:
+    if name == source_table:
         expected = {"metadata": "metadata", "none": "tombstone"}
     else:
         expected = {"metadata": "metadata", "none": "tombstone", "data": "tables_alike"}
-    kinds = ["none" if one is None else "metadata" if "lineage" in one else "data" for one in sent]
+    kinds = ["none" if value is None else "metadata" if "lineage" in value else "data" for value in sent]
     return [expected.get(kind, (listed, name)) for kind in kinds]
 
 
@@ -127,21 +131,21 @@ def of(dialect: str, listed: str, name: str, own: str | None) -> list[Any]:
 @pytest.mark.parametrize("names", [NAMES, SCHEMAS])
 def test_of_two_tables_the_feeds_is_read_and_the_other_refused(dialect: str, names: tuple[str, str]) -> None:
     for listed in names:
-        found, _ = window(dialect, listed, names, NOTHING)
-        assert found == [what for name in names for what in of(dialect, listed, name, listed)]
+        results, _ = window(dialect, listed, names, NOTHING)
+        assert results == [what for name in names for what in of(dialect, listed, name, listed)]
 
 
 @pytest.mark.parametrize("dialect", SENT)
 def test_of_two_tables_none_is_read_that_could_be_either(dialect: str) -> None:
-    found, _ = window(dialect, "dbo.ORDERS", NAMES, NOTHING)
-    assert found == [what for name in NAMES for what in of(dialect, "dbo.ORDERS", name, None)]
+    results, _ = window(dialect, "dbo.ORDERS", NAMES, NOTHING)
+    assert results == [what for name in NAMES for what in of(dialect, "dbo.ORDERS", name, None)]
 
 
 @pytest.mark.parametrize("dialect", SENT)
 @pytest.mark.parametrize("listed", ["dbo.Orders", "dbo.ORDERS"])
 def test_the_only_table_is_read_in_whatever_case_and_no_other_later(dialect: str, listed: str) -> None:
-    found, known = window(dialect, listed, ["dbo.orders"], NOTHING)
-    assert found == of(dialect, listed, "dbo.orders", "dbo.orders")
+    results, known = window(dialect, listed, ["dbo.orders"], NOTHING)
+    assert results == of(dialect, listed, "dbo.orders", "dbo.orders")
     for names in (["dbo.Orders"], NAMES, ["dbo.orders"]):
-        found, known = window(dialect, listed, names, known)
-        assert found == [what for name in names for what in of(dialect, listed, name, "dbo.orders")]
+        results, known = window(dialect, listed, names, known)
+        assert results == [what for name in names for what in of(dialect, listed, name, "dbo.orders")]

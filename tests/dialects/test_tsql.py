@@ -1,4 +1,4 @@
-"""Each statement that SQL Server gets is T-SQL: sqlglot parses all of it, and finds each name whole.
+"""sqlglot parses each statement for SQL Server as T-SQL, and finds each name unbroken.
 
 The statements are those that the readers ask, of tables whose names end identifiers, texts and statements.
 """
@@ -30,9 +30,9 @@ from tests.dialects.test_change_table_readers import Memory
 
 HOSTILE = ("a]b", 'c"d', "e.f", "g'h", "[i]", "j;--k", "select", "l]]m", "n\no", "ö%s")
 TABLE = "o]r\"d's"
-# SQL Server lets people name it as they like.
+# SQL Server allows any name.
 CAPTURE = f"dbo.{TABLE}"
-# A clock that shows an hour twice in autumn, and a commit in each pass of it.
+# The clock shows an hour twice in autumn, with a commit in each pass.
 ZONE = "Europe/Berlin"
 COMMITS = (
     ("2026-10-25T00:10:00.000", 1), ("2026-10-25T02:10:00.000", 2), ("2026-10-25T02:50:00.000", 3),
@@ -43,7 +43,7 @@ KINDS = ("int", "datetime2(7)", "time(3)", "sql_variant", "xml", "datetimeoffset
 
 
 class SqlServer(Memory):
-    """Answers as SQLite does, and keeps what SQL Server would be asked."""
+    """Answers with SQLite and records the statements for SQL Server."""
 
     def __init__(self, script: str) -> None:
         super().__init__(script)
@@ -143,7 +143,7 @@ def stored() -> Iterator[SqlServer]:
 
 
 def read_all(reader: TableReader, server: SqlServer) -> None:
-    """Asks all that a run of a feed asks, and notes what Spark and the count are given."""
+    """Runs all queries of a feed's run, and records those for Spark and for the row count."""
     reader.check({})
     start, end = reader.bounds(WINDOW, {})
     reader.landmarks(end)
@@ -157,7 +157,7 @@ def read_all(reader: TableReader, server: SqlServer) -> None:
 
 
 def parsed(statement: str) -> exp.Expr:
-    """The one SELECT that the statement is, with no part that the parser has only passed through."""
+    """Parses a single SELECT; fails if the parser passed a part through unparsed."""
     trees = sqlglot.parse(statement, read="tsql", error_level=ErrorLevel.RAISE)
     assert len(trees) == 1, statement
     (tree,) = trees
@@ -170,27 +170,27 @@ def names(trees: Sequence[exp.Expr]) -> set[str]:
     return {identifier.this for tree in trees for identifier in tree.find_all(exp.Identifier)}
 
 
-def own(found: set[str]) -> set[str]:
-    """Names with a character that a plain one has not: they are of the tables, or were cut out of a name."""
-    return {name for name in found if not name.replace("$", "").isidentifier()}
+def hostile_names(identifiers: set[str]) -> set[str]:
+    """Names with special characters: those of the tables, or pieces of them."""
+    return {name for name in identifiers if not name.replace("$", "").isidentifier()}
 
 
 def test_what_cdc_tables_are_asked(captured: SqlServer) -> None:
     reader = CaptureTables(feed_of("sqlserver_cdc", HOSTILE[:1]), captured)
     read_all(reader, captured)
     trees = [parsed(statement) for statement in captured.asked_of_it]
-    found = names(trees)
-    assert {*HOSTILE, f"{CAPTURE}_CT"} <= found
-    assert own(found) <= {*HOSTILE, f"{CAPTURE}_CT"}, "no name is cut into others"
+    identifiers = names(trees)
+    assert {*HOSTILE, f"{CAPTURE}_CT"} <= identifiers
+    assert hostile_names(identifiers) <= {*HOSTILE, f"{CAPTURE}_CT"}, "no name is cut into others"
     assert any("__$commit_fold" in statement for statement in captured.asked_of_it), "an hour came twice"
 
 
 def test_what_change_tables_of_qlik_are_asked(stored: SqlServer) -> None:
     read_all(ChangeTables(feed_of("qlik_tables", HOSTILE[:1]), stored), stored)
     trees = [parsed(statement) for statement in stored.asked_of_it]
-    found = names(trees)
-    assert {*HOSTILE, f"{TABLE}__ct"} <= found
-    assert own(found) <= {*HOSTILE, f"{TABLE}__ct"}
+    identifiers = names(trees)
+    assert {*HOSTILE, f"{TABLE}__ct"} <= identifiers
+    assert hostile_names(identifiers) <= {*HOSTILE, f"{TABLE}__ct"}
     texts = {literal.this for tree in trees for literal in tree.find_all(exp.Literal) if literal.is_string}
     assert TABLE + "__ct" in texts, "a name as a text is one text"
 
@@ -208,6 +208,6 @@ def test_what_the_proof_asks_of_a_source() -> None:
     ]  # fmt: skip
     for query in asked:
         server.note(query)
-    found = names([parsed(statement) for statement in server.asked_of_it])
-    assert {*HOSTILE, TABLE} <= found
-    assert own(found) <= {*HOSTILE, TABLE}
+    identifiers = names([parsed(statement) for statement in server.asked_of_it])
+    assert {*HOSTILE, TABLE} <= identifiers
+    assert hostile_names(identifiers) <= {*HOSTILE, TABLE}

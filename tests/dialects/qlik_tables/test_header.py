@@ -1,4 +1,4 @@
-"""Where rows of Qlik's change tables stand, and when they were committed."""
+"""Positions and commit times of rows of Qlik's change tables."""
 
 from __future__ import annotations
 
@@ -31,35 +31,45 @@ def places(**header: list[str | None]) -> list[Any]:
     size = len(next(iter(header.values())))
     columns = {f"Header__{name}": pa.array(texts, pa.string()) for name, texts in header.items()}
     columns |= {"id": pa.array(range(size)), "Größe": pa.array(['"x"'] * size)}
-    return [one["row"] for one in record(pa.RecordBatch.from_pydict(columns), "t__ct", FEED).to_pylist()]
+    return [
+        position["row"] for position in record(pa.RecordBatch.from_pydict(columns), "t__ct", FEED).to_pylist()
+    ]
 
 
 def test_a_row_stands_at_its_change_seq_and_letter() -> None:
-    found = places(
+    positions = places(
         change_seq=[SEQ, f" {SEQ} ", SEQ, SEQ, "abc"],
         change_oper=["i", " U", None, "T", None],
         operation=["INSERT", "UPDATE", "beforeimage", None, "what"],
     )
-    # The letter T is not documented: it does not count alone.
-    assert [one.decode() for one in found] == [f"{SEQ}I", f"{SEQ}U", f"{SEQ}B", f"{SEQ}?", "abc?"]
+    # The letter T is undocumented: alone it names no operation.
+    assert [position.decode() for position in positions] == [
+        f"{SEQ}I",
+        f"{SEQ}U",
+        f"{SEQ}B",
+        f"{SEQ}?",
+        "abc?",
+    ]
 
 
 def test_a_row_without_a_change_seq_is_known_by_its_content() -> None:
-    found = places(change_seq=[None, "", SEQ], change_oper=[None, "I", "I"])
+    positions = places(change_seq=[None, "", SEQ], change_oper=[None, "I", "I"])
     contents = [
         '{"id":0,"Größe":"\\"x\\""}',
         '{"Header__change_seq":"","Header__change_oper":"I","id":1,"Größe":"\\"x\\""}',
     ]
-    assert [one.decode() for one in found[:2]] == [sha256(one.encode()).hexdigest() for one in contents]
+    assert [position.decode() for position in positions[:2]] == [
+        sha256(content.encode()).hexdigest() for content in contents
+    ]
 
 
 @given(st.integers(0, 10**19 - 1), st.datetimes())
 def test_a_change_seq_has_a_time_and_a_number(number: int, moment: Any) -> None:
     text = f"{moment:%Y}".rjust(4, "0") + f"{moment:%m%d%H%M%S}{moment.microsecond // 10_000:02}{number:019}"
-    found = Sequences.of(pa.array([None, text, text[:-1], text + "\n"]))
-    assert found.known.tolist() == [False, True, False, False]
-    assert found.ordinal().to_pylist() == [None, number if number < 2**63 else None, None, None]
-    micros, known = found.micros()
+    sequences = Sequences.of(pa.array([None, text, text[:-1], text + "\n"]))
+    assert sequences.known.tolist() == [False, True, False, False]
+    assert sequences.ordinal().to_pylist() == [None, number if number < 2**63 else None, None, None]
+    micros, known = sequences.micros()
     assert known.tolist() == [False, True, False, False]
     reported = pa.array(micros, pa.int64()).view(pa.timestamp("us"))[1].as_py()
     assert reported == moment.replace(microsecond=moment.microsecond // 10_000 * 10_000)
@@ -76,12 +86,12 @@ def test_a_change_seq_without_a_time_has_none(time: str) -> None:
 def test_the_timestamp_counts_and_1970_is_none() -> None:
     sequences = Sequences.of(pa.array([SEQ, SEQ, SEQ, None, None]))
     stamps = pa.array([31_536_000_000_000, 0, None, None, None], pa.int64()).view(INSTANT)
-    found = times(stamps, sequences, is_load=pa.array([0, 0, 0, 1, 0]).to_numpy().astype(bool))
-    assert [one and f"{one:%Y-%m-%d %H:%M:%S.%f}" for one in found.committed_at.to_pylist()] == [
+    row_times = times(stamps, sequences, is_load=pa.array([0, 0, 0, 1, 0]).to_numpy().astype(bool))
+    assert [moment and f"{moment:%Y-%m-%d %H:%M:%S.%f}" for moment in row_times.committed_at.to_pylist()] == [
         "1971-01-01 00:00:00.000000", "2026-08-07 16:25:00.880000", "2026-08-07 16:25:00.880000",
         "1970-01-01 00:00:00.000000", None,
     ]  # fmt: skip
-    assert found.is_suspect.tolist() == [False, True, True, False, True]
+    assert row_times.is_suspect.tolist() == [False, True, True, False, True]
 
 
 def test_the_header_is_what_comes_before_the_first_column() -> None:
@@ -93,24 +103,24 @@ def test_the_header_is_what_comes_before_the_first_column() -> None:
     assert (rules.delete_sets, rules.header_ordinals) == ("key", tuple(range(1, 8)))
 
 
-OWN = ["header__change_seq", "HEADER__OPERATION"]
+HEADER = ["header__change_seq", "HEADER__OPERATION"]
 
 
 @pytest.mark.parametrize(
-    ("names", "prefix", "stated", "own"),
+    ("names", "prefix", "stated", "header"),
     [
-        ([*OWN, "id", "qty"], "header__", (), OWN),
-        # A column that no page lists, before the source's: their bits are counted from there.
-        ([*OWN, "header__new", "id"], "header__", (), [*OWN, "header__new"]),
-        # Qlik's columns come first, so this one is the source's; or the feed says so.
-        ([*OWN, "id", "header__flag"], "header__", (), OWN),
-        ([*OWN, "Header__Flag", "id"], "header__", ("header__flag", "id"), OWN),
-        ([*OWN, "Header__Flag", "header__x", "id"], "header__", ("header__flag", "id"), OWN),
+        ([*HEADER, "id", "qty"], "header__", (), HEADER),
+        # An undocumented header column before the source's columns shifts their bits.
+        ([*HEADER, "header__new", "id"], "header__", (), [*HEADER, "header__new"]),
+        # Qlik's columns come first: a later one belongs to the source. Or the feed says so.
+        ([*HEADER, "id", "header__flag"], "header__", (), HEADER),
+        ([*HEADER, "Header__Flag", "id"], "header__", ("header__flag", "id"), HEADER),
+        ([*HEADER, "Header__Flag", "header__x", "id"], "header__", ("header__flag", "id"), HEADER),
         # Rows of exports have their members in any order.
-        (["id", *OWN], "header__", (), OWN),
+        (["id", *HEADER], "header__", (), HEADER),
         (["change_seq", "operation", "id", "changed"], "", (), ["change_seq", "operation"]),
         (["change_seq", "id", "header__change_seq"], "", (), ["change_seq"]),
-        # Without a prefix: the task need not store its own, and then the source may have one.
+        # Without a prefix: Qlik need not store this column, so it may be a column of the source.
         (["change_seq", "change_oper", "id", "timestamp"], "", (), ["change_seq", "change_oper"]),
         (
             ["change_seq", "change_oper", "timestamp", "id", "partition_name"],
@@ -127,13 +137,13 @@ OWN = ["header__change_seq", "HEADER__OPERATION"]
     ],
 )
 def test_a_column_of_the_source_may_be_named_as_the_headers_are(
-    names: list[str], prefix: str, stated: tuple[str, ...], own: list[str]
+    names: list[str], prefix: str, stated: tuple[str, ...], header: list[str]
 ) -> None:
-    assert header_names(names, prefix, stated) == {name.lower() for name in own}
+    assert header_names(names, prefix, stated) == {name.lower() for name in header}
 
 
 def test_a_column_behind_the_header_is_the_sources_and_has_its_bit() -> None:
-    names = [*OWN, "id", "header__flag", "qty"]
+    names = [*HEADER, "id", "header__flag", "qty"]
     described = [{"column_name": name, "data_type": "int"} for name in names]
     config = TableConfig.model_validate({"table": "dbo.t", "key": ["id"]})
     columns = writer_schema_of(config, "header__", described).columns

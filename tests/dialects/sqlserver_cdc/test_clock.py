@@ -1,4 +1,4 @@
-"""Hours that a server's clock shows twice: which they are, and which commits were in which pass."""
+"""Finds the hours that a server's clock shows twice, and the pass of each commit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOUR = RepeatedHour(datetime(2026, 10, 25, 2), datetime(2026, 10, 25, 3))
         ("Australia/Sydney", "2026-04-05 02:00", "2026-04-05 03:00"),
         ("Australia/Lord_Howe", "2026-04-05 01:30", "2026-04-05 02:00"),
         ("Pacific/Chatham", "2026-04-05 02:45", "2026-04-05 03:45"),
-        # From midnight back into the day before.
+        # From midnight back into the previous day.
         ("America/Santiago", "2026-04-04 23:00", "2026-04-05 00:00"),
         # The only one of its year, and a change of zone, not of summer time.
         ("Europe/Moscow", "2014-10-26 01:00", "2014-10-26 02:00"),
@@ -70,17 +70,17 @@ def lsn(number: int) -> bytes:
 
 
 def of(*clocks: str, marked: bool = True) -> FallBack:
-    """Of commits at these times of the night, in the order of their LSNs, from 1."""
+    """The fall back by commits at these times of the night, with LSNs from 1 on."""
     commits = [(lsn(n), datetime.fromisoformat(f"2026-10-25 {clock}")) for n, clock in enumerate(clocks, 1)]
-    # In whatever order they are read.
+    # The order of reading does not matter.
     return fall_back(HOUR, reversed(commits), marked=marked)
 
 
 def test_a_time_that_falls_back_is_of_the_second_pass() -> None:
-    found = of("01:50", "02:50", "02:10", "03:10", marked=False)
-    assert found == FallBack(HOUR, lsn(3), 1)
-    assert [found.of(lsn(n)) for n in (2, 3, 4)] == [0, 1, 1]
-    # The first one that falls back, not the first behind it.
+    second_pass = of("01:50", "02:50", "02:10", "03:10", marked=False)
+    assert second_pass == FallBack(HOUR, lsn(3), 1)
+    assert [second_pass.of(lsn(n)) for n in (2, 3, 4)] == [0, 1, 1]
+    # The second pass begins at the first commit that falls back.
     assert of("01:59", "02:10", "02:20", "02:05", "02:58").since == lsn(4)
 
 
@@ -110,7 +110,7 @@ def test_marks_of_an_idle_log_show_the_first_pass_before_the_second_begins() -> 
 def test_every_commit_has_its_true_time_however_far_the_log_is_captured(
     zone: str, seed: int, lag: int
 ) -> None:
-    """Commits at random around the change, with marks; captured up to some of them, then all."""
+    """Random commits around the change, with marks; captured partly at first, then completely."""
     rng, change = Random(seed), PUT_BACK[zone]
     minutes = sorted({*range(-180, 180, 5), *(rng.uniform(-180, 180) for _ in range(rng.choice((3, 60))))})
     true = [change + timedelta(minutes=at, milliseconds=rng.uniform(-30, 30)) for at in minutes]

@@ -1,4 +1,4 @@
-"""LSNs of change tables: 10 bytes, or an export's text of them in four forms; nothing else is one."""
+"""LSNs of change tables: 10 bytes, or an export's text in four forms. Other values are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(column: pa.Array) -> list[bytes | None]:
 
 @pytest.mark.parametrize("others", [[], ["2026-08-07 16:25"]])
 def test_digits_beyond_microseconds_are_cut_off_a_time_of_a_header(others: list[str]) -> None:
-    """In columns that are read as a whole, and where one text is otherwise."""
+    """Columns of one form are read vectorised, mixed columns text by text."""
     times = pa.array(["2026-08-07 16:25:00.8833337", "2026-08-07T16:25:00", *others, None])
     micros, has_time = instants.read(Read("string", times), in_zone=True)
     assert micros.tolist()[:2] == [1786119900883333, 1786119900000000]
@@ -58,18 +58,18 @@ def test_other_texts_are_no_lsns(text: str) -> None:
 
 
 def test_a_record_is_the_position_in_bytes() -> None:
-    """(start_lsn, command_id, seqval, operation), in 10, 4, 10 and 1 bytes; what is not there has none."""
+    """(start_lsn, command_id, seqval, operation), in 10, 4, 10 and 1 bytes; a missing part has no bytes."""
     columns = {
         "__$start_lsn": pa.array([b"\1" * 10, b"\2" * 10]),
         "__$operation": pa.array([2, 4], pa.int32()),
         "__$seqval": pa.array([b"\3" * 10, None]),
         "__$command_id": pa.array([258, None], pa.int32()),
     }
-    found = record(pa.RecordBatch.from_pydict(columns), "dbo_t", FEED).to_pylist()
-    assert [one["row"] for one in found] == [
+    positions = record(pa.RecordBatch.from_pydict(columns), "dbo_t", FEED).to_pylist()
+    assert [position["row"] for position in positions] == [
         b"\1" * 10 + b"\0\0\1\2" + b"\3" * 10 + b"\2", b"\2" * 10 + b"\0\0\0\0" + b"\4",
     ]  # fmt: skip
-    assert {one["source"] for one in found} == {"dbo_t_CT"}
+    assert {position["source"] for position in positions} == {"dbo_t_CT"}
 
 
 @given(
@@ -78,7 +78,7 @@ def test_a_record_is_the_position_in_bytes() -> None:
     st.sampled_from([0, 1, NO_FOLD]),
 )
 def test_local_times_become_utc(local: datetime, zone: str, fold: int) -> None:
-    """By the offset that Python's own zones have for the pass, or before the gap."""
+    """With Python's offset for the pass; in a gap, with the offset before it."""
     micros = np.array(
         [int(local.replace(tzinfo=ZoneInfo("UTC")).timestamp()) * 1_000_000 + local.microsecond]
     )
@@ -106,7 +106,7 @@ def test_local_times_become_utc(local: datetime, zone: str, fold: int) -> None:
         ("America/New_York", "2026-11-01T01:00", 1, "2026-11-01T06:00", False),
         ("Australia/Sydney", "2026-04-05T02:30", 0, "2026-04-04T15:30", False),
         ("Australia/Sydney", "2026-04-05T02:30", 1, "2026-04-04T16:30", False),
-        # Half an hour only.
+        # Clocks go back by half an hour.
         ("Australia/Lord_Howe", "2026-04-05T01:29", NO_FOLD, "2026-04-04T14:29", False),
         ("Australia/Lord_Howe", "2026-04-05T01:30", 0, "2026-04-04T14:30", False),
         ("Australia/Lord_Howe", "2026-04-05T01:30", 1, "2026-04-04T15:00", False),
@@ -115,7 +115,7 @@ def test_local_times_become_utc(local: datetime, zone: str, fold: int) -> None:
     ],
 )
 def test_the_hours_of_a_change_of_clocks(zone: str, local: str, fold: int, utc: str, doubtful: bool) -> None:
-    found, is_doubtful = to_utc(
+    moments, is_doubtful = to_utc(
         np.array([np.datetime64(local, "us").astype(np.int64)]), zone, np.array([fold])
     )
-    assert (str(found.astype("M8[us]")[0])[:16], is_doubtful.tolist()) == (utc, [doubtful])
+    assert (str(moments.astype("M8[us]")[0])[:16], is_doubtful.tolist()) == (utc, [doubtful])

@@ -1,4 +1,4 @@
-"""A source whose clock is put back: the bounds of windows, and the pass of each row, asked of SQLite."""
+"""A source whose clock is put back: bounds of windows, and the pass of each row, by queries on SQLite."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_windows_across_the_change_read_each_commit_in_its_own_window(
             for query in reader(memory, zone).queries(table, first.get("dbo.orders"), last["dbo.orders"])
             for row in memory.rows(query)
         ]
-        there = [n for n in range(1, 41) if over.start <= change + EVERY * (n - 21) < over.end]
-        assert [row["id"] for row in rows] == there
+        expected = [n for n in range(1, 41) if over.start <= change + EVERY * (n - 21) < over.end]
+        assert [row["id"] for row in rows] == expected
         for row in rows:
             moment = change + EVERY * (row["id"] - 21)
             is_repeated = abs(moment - change) <= timedelta(hours=1 if "Berlin" in zone else 0.5)
@@ -90,7 +90,7 @@ def _folds(memory: Memory, zone: str, at: Window) -> dict[int, int | None]:
 
 
 def test_a_second_pass_without_what_was_before_it_is_not_known() -> None:
-    """The first pass was cleaned up, and nothing falls back: 02:06 may be either."""
+    """The first pass was cleaned up, so nothing falls back: 02:06 may be in either pass."""
     memory = Memory(CDC)
     memory.session.execute("INSERT INTO cdc.change_tables VALUES (20, 10, 'dbo_orders', ?, NULL)", [lsn(1)])
     for n, clock in enumerate(("02:06", "02:12", "03:00"), 1):
@@ -102,7 +102,7 @@ def test_a_second_pass_without_what_was_before_it_is_not_known() -> None:
     _, last = asked.bounds(whole, {})
     (query,) = asked.queries(asked.tables[0], None, last["dbo.orders"])
     assert [row["__$commit_fold"] for row in memory.rows(query)] == [None] * 3
-    # They count as of the first pass in a window's bounds, too.
+    # Bounds of windows take them for the first pass, too.
     hour = Window(start=datetime(2026, 10, 25, 0, tzinfo=UTC), end=datetime(2026, 10, 25, 1, tzinfo=UTC))
     assert asked.bounds(hour, {})[1] == {"dbo.orders": text(2)}
 

@@ -1,4 +1,4 @@
-"""Rows of change tables that chance has corrupted: none stops the kernels, is lost, or hurts another."""
+"""Randomly corrupted rows of change tables neither stop kernels, nor get lost, nor change other rows."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def text(value: Any) -> str | None:
 def rows(dialect: str, seed: int) -> tuple[tuple[str, ...], list[Row]]:
     log = simulate(seed, 40)
     if dialect == "sqlserver_cdc":
-        reported = (one for tx in log.transactions for one in sqlserver_cdc.change_rows(tx))
+        reported = (change_row for tx in log.transactions for change_row in sqlserver_cdc.change_rows(tx))
         names = tuple(sqlserver_cdc.columns(ORDERS))
     else:
-        reported = (one for tx in log.transactions for one in qlik_tables.change_rows(tx))
+        reported = (change_row for tx in log.transactions for change_row in qlik_tables.change_rows(tx))
         names = (*qlik_tables.Task().columns, *ORDERS.names)
     return names, [
         dict(zip(names, map(text, row), strict=True)) for table, row in reported if table is ORDERS
@@ -48,7 +48,7 @@ def rows(dialect: str, seed: int) -> tuple[tuple[str, ...], list[Row]]:
 
 
 def elsewhere(row: Row) -> Row:
-    """The row at a later position: a copy at the place of a good row would come twice, or be its pair."""
+    """The row at a later position: at its own it would be a duplicate of the good row, or its pair."""
     moved = dict(row)
     for name, begin in (("__$start_lsn", "0x7F"), ("header__change_seq", "2999")):
         if moved.get(name):
@@ -100,12 +100,14 @@ def test_corrupted_rows_are_accounted_for_and_hurt_nobody(dialect: str, seed: in
     rng = Random(f"{dialect} {seed}")
     names, good = rows(dialect, seed)
     bad = [corrupted(rng, elsewhere(row)) for row in rng.choices(good, k=CORRUPTED)]
-    alone = results(dialect, names, good)
+    clean = results(dialect, names, good)
     mixed = results(dialect, names, [*good, *bad])
-    assert [one["source_position"]["offset"] for one in mixed] == list(range(len(good) + CORRUPTED))
-    assert mixed[: len(good)] == alone
-    assert {one["disposition"] for one in alone} == {"change", "paired"}
-    quarantined = [one for one in mixed if one["disposition"] == "quarantined"]
-    assert len({one["reason"] for one in quarantined}) >= 5, "chance finds more than one way"
-    assert all(one["reason"] and one["detail"] and one["raw_value"] for one in quarantined)
-    assert all(one["change_id"] and one["sort_key"] for one in mixed if one["disposition"] == "change")
+    assert [result["source_position"]["offset"] for result in mixed] == list(range(len(good) + CORRUPTED))
+    assert mixed[: len(good)] == clean
+    assert {result["disposition"] for result in clean} == {"change", "paired"}
+    quarantined = [result for result in mixed if result["disposition"] == "quarantined"]
+    assert len({result["reason"] for result in quarantined}) >= 5, "corruption takes several forms"
+    assert all(result["reason"] and result["detail"] and result["raw_value"] for result in quarantined)
+    assert all(
+        result["change_id"] and result["sort_key"] for result in mixed if result["disposition"] == "change"
+    )

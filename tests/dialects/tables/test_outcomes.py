@@ -1,4 +1,4 @@
-"""What becomes of rows beside what the golden cases show."""
+"""Decoded rows, beyond what the golden cases show."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NARROW = Contract(
         Column(name="sum", type="int", ordinal=3),
     ),
 )
-# As the lake has it: wider types, a column more, another order of masks' names, and a computed column.
+# The lake's contract: wider types, one more column, other ordinals, and a computed column.
 WIDE = Contract(
     table="dbo.t",
     columns=(
@@ -43,14 +43,14 @@ FEED = Feed.model_validate(
 
 
 def raw(*rows: tuple[int, str | None, int | None, int]) -> pa.RecordBatch:
-    """Operation, mask, id and qty of each; every update stands at a place of its own."""
+    """Rows by operation, mask, id and qty; each update has its own position."""
     places = [bytes([(at + 3) // 2]) * 10 for at in range(len(rows))]
-    code, mask, key, qty = (list(one) for one in zip(*rows, strict=True))
+    code, mask, key, qty = (list(column) for column in zip(*rows, strict=True))
     columns = {
         "__$start_lsn": pa.array(places),
         "__$seqval": pa.array(places),
         "__$operation": pa.array(code, pa.int32()),
-        "__$update_mask": pa.array([one and bytes.fromhex(one) for one in mask], pa.binary()),
+        "__$update_mask": pa.array([digits and bytes.fromhex(digits) for digits in mask], pa.binary()),
         "id": pa.array(key, pa.int32()),
         "Qty": pa.array(qty, pa.int32()),
         "sum": pa.array([1] * len(rows), pa.int32()),
@@ -60,9 +60,9 @@ def raw(*rows: tuple[int, str | None, int | None, int]) -> pa.RecordBatch:
 
 
 def rows(batch: pa.RecordBatch, plan: TablePlan) -> list[dict[str, Any]]:
-    found = joined(decode(batch, plan), plan)
-    assert found.schema == decoded_schema(plan.contract)
-    return found.to_pylist()
+    decoded = joined(decode(batch, plan), plan)
+    assert decoded.schema == decoded_schema(plan.contract)
+    return decoded.to_pylist()
 
 
 ROWS = raw((2, "07", 1, 5), (3, "02", 1, 5), (4, "02", 1, 6), (2, "07", None, 5))
@@ -80,13 +80,13 @@ def test_rows_of_an_older_shape_are_fitted_to_the_contract() -> None:
 
 
 def test_ids_do_not_depend_on_the_columns_types() -> None:
-    """An id outlives a column that grows, and one that is added."""
+    """Widening a column or adding one keeps the change ids."""
     without = NARROW.model_copy(
         update={"columns": (NARROW.columns[0].model_copy(update={"name": "id"}), *NARROW.columns[1:2])}
     )
     grown = WIDE.model_copy(update={"columns": (*WIDE.columns[:3],)})
-    narrow, wide = (rows(ROWS, TablePlan(FEED, without, one, "window")) for one in (without, grown))
-    assert [one["change_id"] for one in narrow] == [one["change_id"] for one in wide]
+    narrow, wide = (rows(ROWS, TablePlan(FEED, without, contract, "window")) for contract in (without, grown))
+    assert [row["change_id"] for row in narrow] == [row["change_id"] for row in wide]
     assert narrow[0]["change_id"] is not None
 
 
@@ -96,7 +96,7 @@ def test_masks_that_must_not_be_read_quarantine_their_changes() -> None:
     )
     batch = raw((2, "07", 1, 5), (2, None, 1, 5), (9, "07", 1, 5)).drop_columns(["__$seqval"])
     read = rows(batch, plan)
-    assert [one["reason"] for one in read] == ["mask_order_contradicted", None, "unknown_operation"]
+    assert [row["reason"] for row in read] == ["mask_order_contradicted", None, "unknown_operation"]
     assert len(read[0]["detail"]) == 500
 
 

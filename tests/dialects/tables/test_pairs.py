@@ -47,22 +47,22 @@ def half(
 
 
 def reported(*rows: Row) -> dict[int, Row]:
-    found = joined(pa.RecordBatch.from_pylist(list(rows), decoded_schema(CONTRACT)), PLAN)
-    assert [one["source_position"]["offset"] for one in found.to_pylist()] == [
-        one["source_position"]["offset"] for one in rows
+    batch = joined(pa.RecordBatch.from_pylist(list(rows), decoded_schema(CONTRACT)), PLAN)
+    assert [row["source_position"]["offset"] for row in batch.to_pylist()] == [
+        row["source_position"]["offset"] for row in rows
     ]
-    return {one["source_position"]["offset"]: one for one in found.to_pylist()}
+    return {row["source_position"]["offset"]: row for row in batch.to_pylist()}
 
 
-def brief(found: dict[int, Row]) -> dict[int, tuple[Any, ...]]:
+def brief(results: dict[int, Row]) -> dict[int, tuple[Any, ...]]:
     return {
         at: (
-            one["disposition"], one["reason"], one["before"] and one["before"]["a"],
-            one["after"] and one["after"]["a"],
-            one["paired_source_position"] and one["paired_source_position"]["offset"],
-            one["flags"],
+            row["disposition"], row["reason"], row["before"] and row["before"]["a"],
+            row["after"] and row["after"]["a"],
+            row["paired_source_position"] and row["paired_source_position"]["offset"],
+            row["flags"],
         )
-        for at, one in found.items()
+        for at, row in results.items()
     }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_halves_are_found_by_their_position() -> None:
         half(0, "before", "p"), half(1, "before", "q"), half(2, "after", "q"),
         half(3, "whole", None, operation="insert"), half(4, "after", "p"), half(5, "after", "alone"),
         half(6, "before", "lonely"),
-        # Its other half cannot be read, and so has no pair key: each goes its own way.
+        # The other half is unreadable and has no pair key, so the two are not joined.
         half(7, "whole", None, disposition="quarantined", reason="malformed_mask"), half(8, "after", "bad"),
     ]  # fmt: skip
     expected = {
@@ -82,20 +82,20 @@ def test_halves_are_found_by_their_position() -> None:
         7: ("quarantined", "malformed_mask", None, 7, None, None),
         8: ("change", None, None, 8, None, ["before_unknown"]),
     }
-    found = reported(*rows)
-    assert {at: one for at, one in brief(found).items() if at in expected} == expected
-    assert {at: found[at]["disposition"] for at in (0, 1)} == {0: "paired", 1: "paired"}
-    assert (found[6]["disposition"], found[6]["reason"]) == ("quarantined", "before_without_after")
-    assert found[6]["detail"] == "the row of the new values is not in the complete window"
-    assert {at for at, one in found.items() if one["raw_value"]} == {3, 6, 7}
-    assert reported(*reversed(rows)) == found
+    results = reported(*rows)
+    assert {at: outcome for at, outcome in brief(results).items() if at in expected} == expected
+    assert {at: results[at]["disposition"] for at in (0, 1)} == {0: "paired", 1: "paired"}
+    assert (results[6]["disposition"], results[6]["reason"]) == ("quarantined", "before_without_after")
+    assert results[6]["detail"] == "the row of the new values is not in the complete window"
+    assert {at for at, row in results.items() if row["raw_value"]} == {3, 6, 7}
+    assert reported(*reversed(rows)) == results
 
 
 def test_a_pair_of_two_keys_moves_its_row() -> None:
-    found = reported(
+    results = reported(
         half(0, "after", "p", row=2), half(1, "before", "p", row=1), half(2, "after", "q", row=3)
     )
-    assert {at: (one["previous_key"], one["flags"]) for at, one in found.items() if at != 1} == {
+    assert {at: (row["previous_key"], row["flags"]) for at, row in results.items() if at != 1} == {
         0: ({"id": 1}, ["key_changed"]), 2: (None, ["before_unknown"]),
     }  # fmt: skip
 
@@ -107,34 +107,34 @@ def test_a_half_that_comes_again_is_a_duplicate_of_the_first() -> None:
         half(4, "before", "q", says=1), half(5, "after", "q", says=2), half(6, "after", "q", says=2),
         half(7, "before", "lonely", says=1), half(8, "before", "lonely", says=1),
     ]  # fmt: skip
-    again = ("duplicate", "delivered_again")
-    found = reported(*rows)
-    assert {at: one[:2] for at, one in brief(found).items()} == {
-        0: ("paired", None), 1: ("change", None), 2: again, 3: again,
-        4: ("paired", None), 5: ("change", None), 6: again,
-        7: ("quarantined", "before_without_after"), 8: again,
+    repeated = ("duplicate", "delivered_again")
+    results = reported(*rows)
+    assert {at: outcome[:2] for at, outcome in brief(results).items()} == {
+        0: ("paired", None), 1: ("change", None), 2: repeated, 3: repeated,
+        4: ("paired", None), 5: ("change", None), 6: repeated,
+        7: ("quarantined", "before_without_after"), 8: repeated,
     }  # fmt: skip
-    assert brief(found)[1] == ("change", None, 1, 2, 0, None)
-    assert reported(*reversed(rows)) == found
+    assert brief(results)[1] == ("change", None, 1, 2, 0, None)
+    assert reported(*reversed(rows)) == results
 
 
 def test_halves_that_nothing_distinguishes_are_quarantined() -> None:
     rows = [half(0, "before", "p"), half(1, "after", "p"), half(2, "before", "p"), half(3, "after", "p")]
-    found = reported(*rows)
-    assert {one[:2] for one in brief(found).values()} == {("quarantined", "ambiguous_pair")}
-    assert {one["raw_value"] for one in found.values()} == {b"{}"}
+    results = reported(*rows)
+    assert {outcome[:2] for outcome in brief(results).values()} == {("quarantined", "ambiguous_pair")}
+    assert {row["raw_value"] for row in results.values()} == {b"{}"}
 
 
 def test_halves_of_one_update_have_one_mask() -> None:
     masked = {"changed": ["a"]}
-    found = reported(
+    results = reported(
         half(0, "before", "p", mask="02"), half(1, "after", "p", mask="06", **masked),
-        # Where before records have none, or no bit.
+        # Before rows without a mask, or without bits.
         half(2, "before", "q", mask=""), half(3, "after", "q", mask="06", **masked),
         half(4, "before", "r", mask=None), half(5, "after", "r", mask="06", **masked),
         half(6, "before", "s", mask="0000"), half(7, "after", "s", mask="06", **masked),
     )  # fmt: skip
-    assert {at: found[at]["flags"] for at in (1, 3, 5, 7)} == {
+    assert {at: results[at]["flags"] for at in (1, 3, 5, 7)} == {
         1: ["mask_disagrees"],
         3: None,
         5: None,
@@ -149,7 +149,7 @@ def test_halves_of_one_update_have_one_mask() -> None:
         (["A"], None, None),
         (["a", "note"], None, ["mask_disagrees"]),
         ([], None, ["mask_disagrees"]),
-        # A gap is not known to differ; nor is it known of it that its bit should not be set.
+        # A gap may or may not differ, so its bit may be set or not.
         (["a", "note"], [("note", "unavailable")], None),
         (["note"], [("a", "unavailable"), ("note", "unavailable")], None),
         (None, None, None),
@@ -161,13 +161,13 @@ def test_a_mask_is_compared_with_the_images(changed: Any, gaps: Any, flags: Any)
 
 
 def test_a_large_value_that_is_lost_without_its_bit_contradicts_the_mask() -> None:
-    """Change tables leave a large value that did not change out of both rows."""
+    """Change tables omit an unchanged large value from both rows."""
     old = half(0, "before", "p")
     old["before"] = {"id": 1, "a": 0, "note": "long"}
     new = half(1, "after", "p", changed=["a"], after_unknown_columns=[("note", "unavailable")])
-    found = reported(old, new)[1]
-    assert found["flags"] == ["mask_disagrees"]
-    assert (found["after"]["note"], found["after_unknown_columns"]) == (None, None), (
+    update = reported(old, new)[1]
+    assert update["flags"] == ["mask_disagrees"]
+    assert (update["after"]["note"], update["after_unknown_columns"]) == (None, None), (
         "it was set to NULL, and is known"
     )
     new["changed"] = None
@@ -178,10 +178,10 @@ def test_a_large_value_that_is_lost_without_its_bit_contradicts_the_mask() -> No
     )
 
 
-def test_flags_come_behind_those_that_are_there() -> None:
+def test_new_flags_follow_existing_flags() -> None:
     flags = ["mask_disagrees", "clock_suspect"]
-    found = reported(half(0, "before", "p", row=1), half(1, "after", "p", row=2, flags=flags, changed=[]))
-    assert found[1]["flags"] == [*flags, "key_changed"]
+    results = reported(half(0, "before", "p", row=1), half(1, "after", "p", row=2, flags=flags, changed=[]))
+    assert results[1]["flags"] == [*flags, "key_changed"]
 
 
 def test_buckets_by_pair_key_give_what_the_whole_gives() -> None:
@@ -192,7 +192,12 @@ def test_buckets_by_pair_key_give_what_the_whole_gives() -> None:
         for at in range(200)
     ]  # fmt: skip
     whole = reported(*rows)
-    assert {one["disposition"] for one in whole.values()} == {"change", "paired", "duplicate", "quarantined"}
+    assert {result["disposition"] for result in whole.values()} == {
+        "change",
+        "paired",
+        "duplicate",
+        "quarantined",
+    }
     buckets: dict[bytes | None, list[Row]] = {}
     for row in rows:
         buckets.setdefault(row["pair_key"], []).append(row)
@@ -203,7 +208,7 @@ def test_buckets_by_pair_key_give_what_the_whole_gives() -> None:
 
 
 def test_a_batch_of_sparks_is_taken_as_it_is() -> None:
-    """Spark calls the items of lists `element`, and says which parts are never NULL."""
+    """Spark names list items `element` and declares parts as not nullable."""
     rows = [
         half(0, "before", "p", before_unknown_columns=[("note", "unavailable")]),
         half(1, "after", "p", changed=["a"], flags=["clock_suspect"]),
@@ -213,8 +218,8 @@ def test_a_batch_of_sparks_is_taken_as_it_is() -> None:
     gaps = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False))
     kinds = {"changed": names, "flags": names, "before_unknown_columns": gaps, "after_unknown_columns": gaps}
     cells = [
-        one.cast(kinds.get(name, one.type))
-        for name, one in zip(batch.schema.names, batch.columns, strict=True)
+        column.cast(kinds.get(name, column.type))
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
     of_spark = pa.RecordBatch.from_arrays(cells, batch.schema.names)
     assert not of_spark.schema.equals(batch.schema)

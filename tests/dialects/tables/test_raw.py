@@ -1,4 +1,4 @@
-"""Rows of change tables in the columns of their raw table, each with a place of its own."""
+"""Rows of change tables as their raw table stores them, each with its own position."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEED = Feed.model_validate(
         "source": {"header_prefix": "header__"}, "tables": [{"table": "dbo.t"}],
     }
 )  # fmt: skip
-OWN = [("window_id", "string"), ("source_position", RECORD_TYPE), ("_instance", "string")]
+RAW_COLUMNS = [("window_id", "string"), ("source_position", RECORD_TYPE), ("_instance", "string")]
 
 
 def read(change_seq: list[str | None], **columns: pa.Array) -> pa.RecordBatch:
@@ -32,18 +32,18 @@ def read(change_seq: list[str | None], **columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(header | columns)
 
 
-def raw(tables: dict[str, pa.RecordBatch], there: dict[str, str]) -> list[dict[str, Any]]:
-    """The rows as they are stored."""
-    table = RawTable.of({name: batch.schema for name, batch in tables.items()}, there)
+def raw(tables: dict[str, pa.RecordBatch], stored_types: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows, as stored."""
+    table = RawTable.of({name: batch.schema for name, batch in tables.items()}, stored_types)
     rows = [
         InMemory.of(batch).through(AsRaw(QLIK_TABLES.kernel, FEED, name, "window", table), table.schema)
         for name, batch in tables.items()
     ]
-    found = all_numbered(together(rows)).collected()
-    assert found.schema == table.schema
-    found.validate(full=True)
-    rows_found: list[dict[str, Any]] = found.to_pylist()
-    return rows_found
+    numbered = all_numbered(together(rows)).collected()
+    assert numbered.schema == table.schema
+    numbered.validate(full=True)
+    stored_rows: list[dict[str, Any]] = numbered.to_pylist()
+    return stored_rows
 
 
 def test_rows_are_stored_as_they_were_read_with_their_place() -> None:
@@ -69,7 +69,7 @@ def test_the_columns_of_a_raw_table_have_types_that_iceberg_has() -> None:
     )
     table = RawTable.of({"t__ct": batch.schema}, {})
     assert table.columns == [
-        *OWN,
+        *RAW_COLUMNS,
         ("header__change_seq", "string"), ("header__change_oper", "string"),
         ("small", "int"), ("tiny", "int"),
         ("at", "timestamp_ntz"), ("moment", "timestamp"), ("price", "decimal(9,2)"),
@@ -77,7 +77,7 @@ def test_the_columns_of_a_raw_table_have_types_that_iceberg_has() -> None:
 
 
 def test_a_column_whose_type_changed_is_stored_beside_itself() -> None:
-    """A raw table's own columns have their types, too; whole numbers are ints in the lake, however narrow."""
+    """Columns of the raw table itself keep their types; narrow integers become `int` in the lake."""
     batch = read(
         ["1"],
         Qty=pa.array([1], pa.int16()),
@@ -108,9 +108,9 @@ def test_change_tables_of_one_table_share_the_columns_they_both_have() -> None:
 
 
 def test_rows_that_stand_twice_are_numbered() -> None:
-    found = raw({"t__ct": read(["1", "2", "1", None, None], id=pa.array([1, 2, 1, 4, 4]))}, {})
-    assert [row["source_position"]["offset"] for row in found] == [None, None, 1, None, 1]
-    assert found[3]["source_position"]["row"] == found[4]["source_position"]["row"], (
+    rows = raw({"t__ct": read(["1", "2", "1", None, None], id=pa.array([1, 2, 1, 4, 4]))}, {})
+    assert [row["source_position"]["offset"] for row in rows] == [None, None, 1, None, 1]
+    assert rows[3]["source_position"]["row"] == rows[4]["source_position"]["row"], (
         "the rows of a full load have no position"
     )
 

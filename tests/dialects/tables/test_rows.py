@@ -1,4 +1,4 @@
-"""Raw rows: bound by name, shown as text and as JSON, each with a `source_position` of its own."""
+"""Raw rows: bound by name, shown as text and as JSON, each with its own `source_position`."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_rows_at_one_place_are_numbered() -> None:
     )
     assert are_crowded(rows)
     assert not are_crowded(rows.slice(0, 2))
-    found = numbered(rows)
-    assert found.schema == rows.schema
-    numbers = [one["offset"] for one in found.column("source_position").to_pylist()]
+    with_numbers = numbered(rows)
+    assert with_numbers.schema == rows.schema
+    numbers = [position["offset"] for position in with_numbers.column("source_position").to_pylist()]
     assert numbers[:4] == [None, None, 1, 2]
     assert sorted(numbers[4:], key=bool) == [None, 1], "the first has none"
 
@@ -56,8 +56,8 @@ def test_rows_that_differ_have_the_same_number_whatever_their_order() -> None:
 
     def reported(order: list[tuple[str, int, str | None]]) -> set[tuple[Any, ...]]:
         return {
-            (one["id"], one["a b"], one["source_position"]["offset"])
-            for one in numbered(raw(*order)).to_pylist()
+            (row["id"], row["a b"], row["source_position"]["offset"])
+            for row in numbered(raw(*order)).to_pylist()
         }
 
     assert reported(rows) == reported(rows[::-1]) == reported(Random(1).sample(rows, 5))
@@ -67,12 +67,12 @@ def test_names_that_are_taken_get_their_type() -> None:
     read = pa.schema(
         [("id", pa.int16()), ("Source_Position", pa.int32()), ("a", pa.string()), ("b", pa.decimal128(5, 2))]
     )
-    there = {"id": "int", "a": "int", "b": "decimal(5,2)"}
-    assert stored_names(read, there) == ["id", "Source_Position::int", "a::string", "b"]
+    stored = {"id": "int", "a": "int", "b": "decimal(5,2)"}
+    assert stored_names(read, stored) == ["id", "Source_Position::int", "a::string", "b"]
 
 
 def test_a_column_whose_own_name_ends_as_a_stored_one_does_is_another_column() -> None:
-    """A name may hold colons (Microsoft's page "Database identifiers"): its cells are nobody else's."""
+    """A name may contain colons (Microsoft's page "Database identifiers"); the column keeps its own cells."""
     read = pa.schema([("qty", pa.string()), ("Qty::string", pa.string()), ("n::int", pa.int16())])
     stored = stored_names(read, {})
     assert stored == ["qty", "Qty::string::string", "n::int::int"]
@@ -131,7 +131,7 @@ def test_a_float_has_the_digits_of_a_float() -> None:
 
 
 def test_rows_as_spark_writes_them_in_json() -> None:
-    """NULL is left out, times have three digits, bytes are base64, only control characters are escaped."""
+    """JSON omits NULL, has times with three digits, bytes as base64, and escapes only control characters."""
     at = datetime(2026, 8, 7, 16, 25, 0, 883999)
     columns = {
         "id": pa.array([1, 2]),
@@ -160,7 +160,7 @@ def test_json_is_what_it_was_made_of(texts: list[str | None], data: list[bytes |
     size = min(len(texts), len(data))
     texts = [text if text is None else text.encode("utf-8", "replace").decode() for text in texts[:size]]
     columns = {"t": pa.array(texts, pa.string()), "b": pa.array(data[:size], pa.binary())}
-    for row, text, one in zip(json_rows.rows(columns, size).to_pylist(), texts, data, strict=False):
+    for row, text, binary in zip(json_rows.rows(columns, size).to_pylist(), texts, data, strict=False):
         read = json.loads(row)
         assert read.get("t") == text
-        assert read.get("b") == (None if one is None else b64encode(one).decode())
+        assert read.get("b") == (None if binary is None else b64encode(binary).decode())

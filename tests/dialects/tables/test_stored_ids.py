@@ -1,6 +1,6 @@
-"""Ids and records are those that ledgers hold already.
+"""Change ids and records equal those in existing ledgers.
 
-`stored_rows.jsonl`: raw rows of a simulated source, each with where it stands and with the `change_id` that
+`stored_rows.jsonl`: raw rows of a simulated source, each with its position and the `change_id` that
 version 0.1.0 stored for it with Spark 4.0.4 (null for the row before an update), as the Parquet files of that
 lake have them; `stored_tables.json`: its change tables. Never write these from a run of the kernels.
 """
@@ -23,23 +23,23 @@ from changeledger.kernels.arrow import arrow_type
 from changeledger.model.contract import Contract
 from tests.dialects.golden_rows import value
 
-KERNELS = {one.name: one for one in (SQLSERVER_CDC.kernel, QLIK_TABLES.kernel)}
+KERNELS = {kernel.name: kernel for kernel in (SQLSERVER_CDC.kernel, QLIK_TABLES.kernel)}
 HERE = Path(__file__).parent
 TABLES = json.loads((HERE / "stored_tables.json").read_text("utf-8"))
 STORED = [json.loads(line) for line in (HERE / "stored_rows.jsonl").read_text("utf-8").split("\n") if line]
 
 
 def rows(table: dict[str, Any]) -> tuple[list[dict[str, Any]], pa.RecordBatch]:
-    stored = [one for one in STORED if all(one[n] == table[n] for n in ("dialect", "instance"))]
+    stored = [line for line in STORED if all(line[n] == table[n] for n in ("dialect", "instance"))]
     types: dict[str, str] = table["types"]
     arrays = [
-        pa.array([value(one["row"].get(name), kind) for one in stored], arrow_type(kind))
+        pa.array([value(line["row"].get(name), kind) for line in stored], arrow_type(kind))
         for name, kind in types.items()
     ]
     return stored, pa.RecordBatch.from_arrays(arrays, list(types))
 
 
-@pytest.mark.parametrize("table", [pytest.param(one, id=one["instance"]) for one in TABLES])
+@pytest.mark.parametrize("table", [pytest.param(table, id=table["instance"]) for table in TABLES])
 def test_ids_and_records_are_those_that_are_stored(table: dict[str, Any]) -> None:
     contract = Contract.model_validate(table["contract"])
     written = Contract.model_validate(table["shape"]).model_copy(update={"mask_order": "big"})
@@ -53,15 +53,17 @@ def test_ids_and_records_are_those_that_are_stored(table: dict[str, Any]) -> Non
     stored, read = rows(table)
     kernels = KERNELS[table["dialect"]]
     record = kernels.record(read, table["instance"], feed)
-    found = joined(kernels.decode(read.append_column("source_position", record), plan), plan)
-    assert [one["row"].hex().upper() for one in record.to_pylist()] == [one["place"] for one in stored]
-    assert found.column("change_id").to_pylist() == [one["change_id"] for one in stored]
-    expected = ["paired" if one["change_id"] is None else "change" for one in stored]
-    assert found.column("disposition").to_pylist() == expected
+    decoded = joined(kernels.decode(read.append_column("source_position", record), plan), plan)
+    assert [position["row"].hex().upper() for position in record.to_pylist()] == [
+        line["place"] for line in stored
+    ]
+    assert decoded.column("change_id").to_pylist() == [line["change_id"] for line in stored]
+    expected = ["paired" if line["change_id"] is None else "change" for line in stored]
+    assert decoded.column("disposition").to_pylist() == expected
 
 
 def test_there_are_ids_of_every_operation_and_of_pairs() -> None:
     for dialect in ("sqlserver_cdc", "qlik_tables"):
-        mine = [one for one in STORED if one["dialect"] == dialect]
-        assert {one["change_id"] is None for one in mine} == {True, False}
+        mine = [line for line in STORED if line["dialect"] == dialect]
+        assert {line["change_id"] is None for line in mine} == {True, False}
         assert len(mine) > 30

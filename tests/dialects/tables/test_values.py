@@ -1,4 +1,4 @@
-"""Cells of any read type in the contract's types, and whole columns read as their texts are one by one."""
+"""Casts cells of any type to the contract's types; a whole column gives the same values as text by text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_usual_texts_are_read_at_once(kind: str) -> None:
 GUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 # The canonical form of each type that is published as text, by hand from docs/types.md.
-# By type: what is written, and what is published; None if it is no value of the type.
+# By type: text as written, text as published; None if it is no value of the type.
 GOLDEN: dict[str, list[tuple[str, str | None]]] = {
     "datetimeoffset(7)": [
         ("2026-08-07T16:25:06.863899+01:00", "2026-08-07T16:25:06.8638990+01:00"),
@@ -174,7 +174,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (-1, pa.int16(), "tinyint", NONE),
     (256, pa.int16(), "tinyint", NONE),
     (3, pa.int32(), "float", 3.0),
-    # All else goes by way of its text.
+    # Other types are read through their text.
     (1, pa.int32(), "bit", True),
     (2, pa.int32(), "bit", NONE),
     (True, pa.bool_(), "int", NONE),
@@ -193,7 +193,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     # Microsoft's page "binary and varbinary": a binary is padded with zeros to its length.
     ("0x0aFF", pa.string(), "binary(2)", b"\x0a\xff"),
     ("0x0aFF", pa.string(), "binary(3)", NONE),
-    # A rowversion or a GUID in bytes is no text of a number, even where its bytes are digits.
+    # Bytes of a rowversion or GUID are no number, even if they are digits.
     (b"12345678", pa.binary(), "bigint", NONE),
     (b"1", pa.binary(), "bit", NONE),
     (b"2026-08-07", pa.binary(), "date", NONE),
@@ -239,22 +239,22 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
 @pytest.mark.parametrize(("value", "read", "kind", "expected"), CASTS)
 def test_values_of_another_type(value: Any, read: pa.DataType, kind: str, expected: Any) -> None:
     rows = RawRows.of(pa.RecordBatch.from_arrays([pa.array([value, None], read)], ["a"]))
-    found = values.cells_of(rows, Column(name="A", type=kind, ordinal=1), empty_is_null=False)
-    assert found.values.to_pylist() == [expected, None]
-    assert (found.unfit is not None and bool(found.unfit[0])) == (expected is None)
+    cells = values.cells_of(rows, Column(name="A", type=kind, ordinal=1), empty_is_null=False)
+    assert cells.values.to_pylist() == [expected, None]
+    assert (cells.unfit is not None and bool(cells.unfit[0])) == (expected is None)
 
 
 def test_an_empty_text_is_null_where_the_feed_says_so() -> None:
     rows = RawRows.of(pa.RecordBatch.from_arrays([pa.array(["", "1"])], ["a"]))
     for kind, expected in (("nvarchar(9)", "1"), ("int", 1)):
-        found = values.cells_of(rows, Column(name="a", type=kind, ordinal=1), empty_is_null=True)
-        assert (found.values.to_pylist(), found.unfit) == ([None, expected], None)
-    found = values.cells_of(rows, Column(name="a", type="nvarchar(9)", ordinal=1), empty_is_null=False)
-    assert found.values.to_pylist() == ["", "1"]
+        cells = values.cells_of(rows, Column(name="a", type=kind, ordinal=1), empty_is_null=True)
+        assert (cells.values.to_pylist(), cells.unfit) == ([None, expected], None)
+    cells = values.cells_of(rows, Column(name="a", type="nvarchar(9)", ordinal=1), empty_is_null=False)
+    assert cells.values.to_pylist() == ["", "1"]
 
 
 def test_rows_of_a_table_itself_have_the_types_of_its_contract() -> None:
-    """Whatever its columns are called: a raw table has a `source_position`, a table may have one, too."""
+    """A table may have a column `source_position`, as raw tables do."""
     contract = Contract(
         table="dbo.t",
         columns=(
@@ -270,11 +270,11 @@ def test_rows_of_a_table_itself_have_the_types_of_its_contract() -> None:
             "SOURCE_POSITION": pa.array([1, 2, 3], pa.int64()),
         }
     )
-    found = values.typed(read, contract)
-    assert found.schema == values.typed_schema(contract)
-    assert found.to_pydict() == {
+    typed = values.typed(read, contract)
+    assert typed.schema == values.typed_schema(contract)
+    assert typed.to_pydict() == {
         "source_position": [1, 2, 3], "at::string": [datetime(2026, 8, 7, 16, 25), None, None],
         "lost": [None] * 3,
-        # A proof must not take what it cannot read for NULL.
+        # A proof must not take unreadable values for NULL.
         "_unknown_columns": [None, ["at::string"], None],
     }  # fmt: skip
