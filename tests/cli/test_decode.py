@@ -327,6 +327,18 @@ def test_bits_beyond_the_header_are_those_of_the_columns() -> None:
     assert update["flags"] == ["clock_suspect", "before_unknown"]
 
 
+def test_inserts_alone_show_the_order_of_their_masks() -> None:
+    """Three header columns and six more: bits 3 to 8, in the page's order F8 01. Read from the other end the
+    same bytes set bits of the header and bits beyond the table."""
+    cells = {f"c{at}": at for at in range(2, 7)}
+    (insert,) = decode("qlik_tables", [ct_row("I", "0xF801", id=1, **cells)])
+    assert insert["disposition"] == "change"
+    assert "mask_disagrees" not in insert["flags"]
+    # Bit 9 is beyond the table in either order.
+    (refused,) = decode("qlik_tables", [ct_row("I", "0xF802", id=1, **cells)])
+    assert refused["reason"] == "mask_width"
+
+
 def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None:
     source = {"connector": "sqlserver", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
     source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}

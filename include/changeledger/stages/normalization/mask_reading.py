@@ -49,6 +49,10 @@ def read_as(writer_schema: Contract, reading: decision.MaskDecision) -> Resolved
 def judged(
     records: Records, writer_schema: Contract, earlier: decision.Evidence
 ) -> tuple[decision.Evidence, decision.MaskDecision]:
-    """What the records say, and how their masks are read after `earlier` windows said that."""
-    evidence = records.evidence(in_order(writer_schema, _PUBLISHED).writer_schema)
+    """What the records say, and how their masks are read after `earlier` windows said that.
+
+    They are decoded without an order: in the wrong one a mask may set bits beyond the table, and its record
+    would be refused before it says so.
+    """
+    evidence = records.evidence(in_order(writer_schema, None).writer_schema)
     return evidence, decision.decide(evidence, earlier, records.feed.mask_order, _PUBLISHED)
