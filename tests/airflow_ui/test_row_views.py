@@ -41,8 +41,8 @@ def test_a_row_and_the_same_row_of_the_other_feed(pair: Installation) -> None:
     assert "named" in page
     assert "release 1" in page
     assert "not_captured" in page
-    found = text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&value=ann")
-    assert "key.id=1" in found
+    search = text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&value=ann")
+    assert "key.id=1" in search
 
 
 def test_only_feeds_that_the_user_may_see(
@@ -147,9 +147,9 @@ def test_hostile_names_of_tables_stay_text(pair: Installation) -> None:
     page = text(pair, "/agreement/shop")
     assert HOSTILE not in page
     assert "&lt;script&gt;alert(1)" in page
-    found = text(pair, f"/agreement/shop?tables={HOSTILE}")
-    assert HOSTILE not in found
-    assert "1 of 1" in found
+    selected = text(pair, f"/agreement/shop?tables={HOSTILE}")
+    assert HOSTILE not in selected
+    assert "1 of 1" in selected
 
 
 def test_cutover_as_page_and_json(pair: Installation) -> None:

@@ -55,9 +55,9 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
         0.1,
         False,
     )
-    found = feed.table("DBO.orders")
-    assert found is not None
-    assert found.table == "dbo.Orders"
+    table = feed.table("DBO.orders")
+    assert table is not None
+    assert table.table == "dbo.Orders"
     assert feed.table("dbo.Lines") is None
 
 
@@ -218,9 +218,13 @@ def test_a_connection_as_airflow_writes_it(monkeypatch: pytest.MonkeyPatch) -> N
         ' "password": "s3cr3t", "extra": "{\\"encrypt\\": \\"true\\"}", "description": "x"}'
     )
     monkeypatch.setenv(connection_variable("shop"), text)
-    found = Connection.named("shop")
-    assert (found.schema_, found.password, found.extra) == ("shop", "s3cr3t", {"encrypt": "true"})
-    assert "s3cr3t" not in repr(found)
+    connection = Connection.named("shop")
+    assert (connection.schema_, connection.password, connection.extra) == (
+        "shop",
+        "s3cr3t",
+        {"encrypt": "true"},
+    )
+    assert "s3cr3t" not in repr(connection)
 
 
 AT = datetime(2026, 8, 7, 16, tzinfo=UTC)
@@ -238,11 +242,11 @@ def test_a_window_needs_a_time_zone() -> None:
 
 
 def test_a_window_is_the_same_in_every_zone() -> None:
-    there = timezone(timedelta(hours=5, minutes=30))
+    kolkata = timezone(timedelta(hours=5, minutes=30))
     end = AT + timedelta(hours=1)
     window = Window(start=AT, end=end)
     assert window.id == "20260807T160000000000Z_20260807T170000000000Z"
-    assert Window(start=AT.astimezone(there), end=end.astimezone(there)).id == window.id
+    assert Window(start=AT.astimezone(kolkata), end=end.astimezone(kolkata)).id == window.id
     assert window.branch == "run_20260807T160000000000Z_20260807T170000000000Z"
 
 

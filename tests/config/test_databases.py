@@ -14,14 +14,14 @@ from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
 
 
-def feed(name: str, dialect: str = "ces", database: str = "shop", **more: Any) -> Feed:
+def feed(name: str, dialect: str = "ces", database: str = "shop", **settings: Any) -> Feed:
     source = {"cdc_schema": "capture"} if dialect == "sqlserver_cdc" else {"topics": ["t"]}
     reported = {"feed": name, "dialect": dialect, "database": database, "connection": f"{name}_connection"}
-    return Feed.model_validate({**reported, "source": source, "tables": [{"table": "dbo.t"}], **more})
+    return Feed.model_validate({**reported, "source": source, "tables": [{"table": "dbo.t"}], **settings})
 
 
-def feeds(*them: Feed) -> dict[str, Feed]:
-    return {one.feed: one for one in them}
+def feeds(*reported: Feed) -> dict[str, Feed]:
+    return {reader.feed: reader for reader in reported}
 
 
 def test_the_source_is_read_as_the_feed_of_its_own_capture_reads_it() -> None:
@@ -30,7 +30,7 @@ def test_the_source_is_read_as_the_feed_of_its_own_capture_reads_it() -> None:
     assert source is not None
     assert (source.connection, source.cdc_schema) == ("own_connection", "capture")
     assert source.grace_period == timedelta(minutes=15)
-    assert [one.feed for one in chosen] == ["stream", "own"]
+    assert [reader.feed for reader in chosen] == ["stream", "own"]
 
 
 def test_a_connection_that_is_named_goes_before(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_one_feed_can_be_verified_and_not_compared(tmp_path: Path) -> None:
 
 def test_the_reference_says_the_types_of_what_is_read() -> None:
     reported = feeds(feed("a"), feed("b", primary=True), feed("c", "sqlserver_cdc"))
-    assert [one.feed for one in Database(database="shop").verified(reported)[1]] == ["b", "a", "c"]
+    assert [reader.feed for reader in Database(database="shop").verified(reported)[1]] == ["b", "a", "c"]
     assert Database(database="shop", reference="c").verified(reported)[1][0].feed == "c"
 
 
@@ -77,10 +77,10 @@ def test_a_broken_file_is_of_its_own_database_alone(tmp_path: Path) -> None:
     (tmp_path / "alone.yaml").write_text("database: alone")
     names = ("shop", "stock", "billing", "good")
     reported = feeds(*(feed(f"{name}_{number}", database=name) for name in names for number in (1, 2)))
-    found, errors = readable_databases(tmp_path, reported)
-    assert list(found) == ["alone", "good"]
+    databases, errors = readable_databases(tmp_path, reported)
+    assert list(databases) == ["alone", "good"]
     # Its feed may be the one whose file is broken: nothing is left to be read.
-    assert not found["alone"].is_verified(reported)
+    assert not databases["alone"].is_verified(reported)
     assert {name: error.message.partition(str(tmp_path))[2] for name, error in errors.items()} == {
         "shop": "/shop.yaml is not valid: verfy: unknown setting, did you mean `verify`?",
         "stock": errors["stock"].message.partition(str(tmp_path))[2],

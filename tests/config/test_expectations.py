@@ -28,7 +28,7 @@ tables:
         severity: warning
       - {name: paid, sql: SELECT * FROM current WHERE paid < 0}
 """
-MORE = """
+ORDERS_FILE = """
 table: dbo.orders
 expectations:
   - expect_table_row_count_to_be_between: {min_value: 1}
@@ -71,8 +71,8 @@ def test_an_expectation_is_called_by_its_type_and_columns() -> None:
     assert ExpectationConfig.model_validate({BETWEEN: {"column": "a"}, "name": "x"}).rule == "x"
 
 
-def written(folder: Path, more: str = MORE) -> Path:
-    files = {"feeds/shop.yaml": FEED, "expectations/shop/orders.yaml": more}
+def written(folder: Path, orders_file: str = ORDERS_FILE) -> Path:
+    files = {"feeds/shop.yaml": FEED, "expectations/shop/orders.yaml": orders_file}
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -81,7 +81,9 @@ def written(folder: Path, more: str = MORE) -> Path:
 
 def test_files_of_expectations_stand_beside_those_of_feeds(tmp_path: Path) -> None:
     (table,) = load_feed(written(tmp_path)).tables
-    assert [(one.rule, one.severity, one.scope) for one in table.expectations] == [
+    assert [
+        (expectation.rule, expectation.severity, expectation.scope) for expectation in table.expectations
+    ] == [
         (f"{BETWEEN}_amount", "warning", "touched"),
         ("paid", "error", "touched"),
         ("expect_table_row_count_to_be_between", "error", "all"),
@@ -89,17 +91,17 @@ def test_files_of_expectations_stand_beside_those_of_feeds(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("orders_file", "said"),
     [
-        (MORE.replace("orders", "order"), "did you mean 'dbo.orders'"),
-        (MORE.replace("row_count", "row_cout"), "did you mean `expect_table_row_count_to_be_between`"),
-        (MORE + "  - {name: paid, sql: SELECT * FROM history}", "two expectations are called paid"),
+        (ORDERS_FILE.replace("orders", "order"), "did you mean 'dbo.orders'"),
+        (ORDERS_FILE.replace("row_count", "row_cout"), "did you mean `expect_table_row_count_to_be_between`"),
+        (ORDERS_FILE + "  - {name: paid, sql: SELECT * FROM history}", "two expectations are called paid"),
         ("table: dbo.orders", "expectations: Field required"),
     ],
 )
-def test_a_wrong_file_is_named(tmp_path: Path, more: str, said: str) -> None:
+def test_a_wrong_file_is_named(tmp_path: Path, orders_file: str, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        load_feed(written(tmp_path, more))
+        load_feed(written(tmp_path, orders_file))
     assert said in raised.value.message
     assert "expectations/shop/orders.yaml" in raised.value.message
 

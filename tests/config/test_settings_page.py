@@ -24,11 +24,11 @@ def test_the_page_is_up_to_date() -> None:
 
 def rows(section: str) -> dict[str, list[str]]:
     """By setting: its meaning, values and default, as the page has them."""
-    _, _, rest = settings_page.page().partition(f"\n## {section}\n")
+    _, _, after_title = settings_page.page().partition(f"\n## {section}\n")
     table = re.findall(
-        r"^\| `([\w.]+)` \| (.*) \| (.*) \| (.*) \|$", rest.partition("\n## ")[0], re.MULTILINE
+        r"^\| `([\w.]+)` \| (.*) \| (.*) \| (.*) \|$", after_title.partition("\n## ")[0], re.MULTILINE
     )
-    return {name: more for name, *more in table}
+    return {name: cells for name, *cells in table}
 
 
 def test_every_setting_has_meaning_values_and_default() -> None:
@@ -45,4 +45,4 @@ def test_every_setting_has_meaning_values_and_default() -> None:
 @pytest.mark.parametrize("dialect", SOURCE_MODELS)
 def test_each_dialect_has_its_source(dialect: str) -> None:
     fields = SOURCE_MODELS[dialect].model_fields
-    assert list(rows(f"Feed: `source` of `{dialect}`")) == [one.alias or n for n, one in fields.items()]
+    assert list(rows(f"Feed: `source` of `{dialect}`")) == [field.alias or n for n, field in fields.items()]

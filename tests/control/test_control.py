@@ -73,7 +73,7 @@ def at_once(number: int, work: Callable[[int], object]) -> list[object]:
     """What `number` threads got that began together; an exception is a result too."""
     barrier = threading.Barrier(number)
 
-    def one(index: int) -> object:
+    def outcome(index: int) -> object:
         barrier.wait()
         try:
             return work(index)
@@ -81,7 +81,7 @@ def at_once(number: int, work: Callable[[int], object]) -> list[object]:
             return error
 
     with ThreadPoolExecutor(number) as pool:
-        return list(pool.map(one, range(number)))
+        return list(pool.map(outcome, range(number)))
 
 
 class TestSchema:
@@ -283,12 +283,12 @@ class TestReleases:
 
 
 class TestContracts:
-    one = Contract(table="dbo.parts", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
-    two = Contract(table="dbo.parts", columns=(*one.columns, Column(name="n", type="int", ordinal=2)))
+    first = Contract(table="dbo.parts", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
+    second = Contract(table="dbo.parts", columns=(*first.columns, Column(name="n", type="int", ordinal=2)))
 
     def test_versions(self, store: ControlStore, url: str) -> None:
         assert store.contracts.of_table(FEED, "dbo.parts") is None
-        for number, contract in enumerate((self.one, self.one, self.two, self.two)):
+        for number, contract in enumerate((self.first, self.first, self.second, self.second)):
             release(store, FEED, [contract], hour(number))
             assert store.contracts.of_feed(FEED) == {"dbo.parts": contract}
         with engine_for(url).connect() as connection:
@@ -297,11 +297,11 @@ class TestContracts:
         assert store.contracts.of_table("another", "dbo.parts") is None
 
     def test_what_is_not_released_is_the_windows_own(self, store: ControlStore) -> None:
-        release(store, FEED, [self.one], hour(0))
+        release(store, FEED, [self.first], hour(0))
         passed(store, hour(1), {}, lsn(2))
-        store.windows.finish_stage(FEED, hour(1), "normalize", BuiltSnapshots("branch", {}), [self.two])
-        assert store.windows.contracts_of(FEED, hour(1)) == {"dbo.parts": self.two}
-        assert store.contracts.of_table(FEED, "dbo.parts") == self.one
+        store.windows.finish_stage(FEED, hour(1), "normalize", BuiltSnapshots("branch", {}), [self.second])
+        assert store.windows.contracts_of(FEED, hour(1)) == {"dbo.parts": self.second}
+        assert store.contracts.of_table(FEED, "dbo.parts") == self.first
         store.windows.begin_stage(FEED, hour(1), "normalize")
         assert store.windows.contracts_of(FEED, hour(1)) == {}
 
@@ -332,13 +332,13 @@ class TestMaskEvidence:
         store.contracts.save_mask_evidence(
             FEED, PARTS, hour(1), Evidence(big=2, examples={"big": "one"}), BIG
         )
-        found = store.contracts.mask_evidence(FEED)
-        assert list(found) == ["dbo.makers", PARTS]
-        parts = found[PARTS]
+        evidence = store.contracts.mask_evidence(FEED)
+        assert list(evidence) == ["dbo.makers", PARTS]
+        parts = evidence[PARTS]
         assert parts.total == Evidence(big=2, either=1, examples={"big": "one"})
         assert (parts.mask_order, parts.why) == ("big", "proved: big 1")
         assert (parts.first_window, parts.last_window) == (hour(0).id, hour(1).id)
-        assert (found["dbo.makers"].mask_order, found["dbo.makers"].why) == (None, CLOSED.why)
+        assert (evidence["dbo.makers"].mask_order, evidence["dbo.makers"].why) == (None, CLOSED.why)
 
     def test_a_window_that_runs_again_counts_once(self, store: ControlStore) -> None:
         store.contracts.save_mask_evidence(FEED, PARTS, hour(0), Evidence(big=1), BIG)

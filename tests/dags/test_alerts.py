@@ -77,8 +77,8 @@ class Webhook(BaseNotifier):
 
     template_fields = ("body", "title", "told")
 
-    def __init__(self, body: str, title: str = "", told: Any = None, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, body: str, title: str = "", told: Any = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self.body, self.title, self.told = body, title, told
 
     def notify(self, context: Any) -> None:
@@ -90,17 +90,17 @@ class Webhook(BaseNotifier):
         urllib.request.urlopen(request, timeout=5).close()
 
 
-def told_by(**more: Any) -> Notify:
-    return Notify.model_validate({"notifier": f"{__name__}.Webhook", **more})
+def told_by(**settings: Any) -> Notify:
+    return Notify.model_validate({"notifier": f"{__name__}.Webhook", **settings})
 
 
-def told(feed: Feed, **more: Any) -> Feed:
-    return feed.model_copy(update={"notify": (told_by(**more),)})
+def told(feed: Feed, **settings: Any) -> Feed:
+    return feed.model_copy(update={"notify": (told_by(**settings),)})
 
 
-def context(task: str, **more: Any) -> Any:
+def context(task: str, **members: Any) -> Any:
     ti = SimpleNamespace(task_id=task, log_url="http://airflow/logs")
-    return {"ti": ti, "dag_run": RUN, "params": {}, "exception": RuntimeError("it broke"), **more}
+    return {"ti": ti, "dag_run": RUN, "params": {}, "exception": RuntimeError("it broke"), **members}
 
 
 def test_a_failed_audit_names_its_rules(

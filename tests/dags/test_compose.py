@@ -208,11 +208,11 @@ def test_each_waits_until_the_other_has_done_its_part() -> None:
 
 
 def test_no_secret_in_environment_or_command() -> None:
-    made = resolved()["secrets"]
+    secrets = resolved()["secrets"]
     for name, service in services().items():
         for variable, value in service.get("environment", {}).items():
             assert variable.endswith("_FILE") or not TELLING.search(variable), f"{name}: {variable}"
-            assert variable not in made
+            assert variable not in secrets
             assert not re.search(r"password|://[^/]*@", str(value), re.IGNORECASE) or variable.endswith(
                 "_FILE"
             )
@@ -225,9 +225,9 @@ def test_secrets_are_files_that_git_and_the_image_leave_out(tmp_path: Path) -> N
         import compose_secrets  # noqa: PLC0415 - no package: found through the line above
     finally:
         sys.path.pop(0)
-    made = set(compose_secrets.make(tmp_path / "secrets"))
+    generated = set(compose_secrets.make(tmp_path / "secrets"))
     declared = resolved()["secrets"]
-    assert set(declared) == made | BY_HAND
+    assert set(declared) == generated | BY_HAND
     for name, secret in declared.items():
         assert secret["file"] == str(PROJECT / ".secrets" / name)
     used = {secret["source"] for service in services().values() for secret in service.get("secrets", [])}
@@ -248,7 +248,7 @@ def test_mounted_files_are_there_and_read_only() -> None:
 
 def test_commands_name_files_that_are_there() -> None:
     """Below /opt/changeledger: what is mounted there, else what the Dockerfile has copied."""
-    found = 0
+    checked = 0
     for name, service in services().items():
         mounts = {m["target"]: m["source"] for m in service.get("volumes", []) if m["type"] == "bind"}
         for argument in arguments_of(service):
@@ -256,8 +256,8 @@ def test_commands_name_files_that_are_there() -> None:
                 target = next((t for t in mounts if path == t or path.startswith(f"{t}/")), "")
                 host = Path(mounts[target] + path.removeprefix(target)) if target else PROJECT / path
                 assert host.is_file(), f"{name}: {path}"
-                found += 1
-    assert found == 17
+                checked += 1
+    assert checked == 17
 
 
 def test_the_dockerfile_builds_from_the_lock_and_copies_what_is_there() -> None:

@@ -52,10 +52,10 @@ def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
     # Where the provider writes the keytab.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_HERE", json.dumps(connection(name)))
-    made = SparkSubmitHook(conn_id="spark_here", name="x")._build_spark_submit_command("job.py")
-    if "--keytab" in made:
-        made[made.index("--keytab") + 1] = "<file>"
-    assert made == ["spark-submit", *_placed(ARGUMENTS[name]), "job.py"]
+    command = SparkSubmitHook(conn_id="spark_here", name="x")._build_spark_submit_command("job.py")
+    if "--keytab" in command:
+        command[command.index("--keytab") + 1] = "<file>"
+    assert command == ["spark-submit", *_placed(ARGUMENTS[name]), "job.py"]
 
 
 def _placed(arguments: list[str]) -> list[str]:

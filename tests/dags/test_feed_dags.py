@@ -233,8 +233,8 @@ def test_a_broken_database_file_takes_its_own_dags_alone(
 def test_files_parsed_twice_give_the_same_dag_versions(dags: dict[str, Any]) -> None:
     again = DagBag(str(PROJECT / "dags")).dags
     for name, dag in dags.items():
-        one, other = (SerializedDagModel.hash(DagSerialization.to_dict(d)) for d in (dag, again[name]))
-        assert one == other, name
+        first, second = (SerializedDagModel.hash(DagSerialization.to_dict(d)) for d in (dag, again[name]))
+        assert first == second, name
 
 
 def test_parsing_loads_nothing_heavy(airflow_environment: dict[str, str]) -> None:
@@ -256,8 +256,8 @@ def test_a_file_is_parsed_within_a_second(dags: dict[str, Any]) -> None:
     """After the first: Airflow's own imports take longer, and stay."""
     for path in (PROJECT / "dags").glob("*.py"):
         began = time.process_time()
-        found = DagBag(str(path))
-        assert found.dags or path.name == "settings_errors.py"
+        bag = DagBag(str(path))
+        assert bag.dags or path.name == "settings_errors.py"
         assert time.process_time() - began < 1, path.name
 
 

@@ -46,19 +46,19 @@ def test_publish_alone_has_written_all_three_tables_of_each(monkeypatch: pytest.
         ("openlineage.client", None),
         ("openlineage.client.event_v2", Dataset),
     ):
-        made = ModuleType(module)
+        stand_in = ModuleType(module)
         if member is not None:
-            setattr(made, member.__name__, member)
-        monkeypatch.setitem(sys.modules, module, made)
+            setattr(stand_in, member.__name__, member)
+        monkeypatch.setitem(sys.modules, module, stand_in)
     monkeypatch.setenv("CHANGELEDGER_CATALOG", '{"warehouse": "s3://lake"}')
     bag = DagBag(str(PROJECT / "dags" / "feeds.py"))
     stages = bag.dags["shop_cdc"].tasks
     reported = {stage.task_id: stage.get_openlineage_facets_on_complete(None) for stage in stages}
     feed = load_feeds(Settings().feeds)["shop_cdc"]
-    tables = [TableNames.of(feed.namespace, one.table) for one in feed.tables]
+    tables = [TableNames.of(feed.namespace, table.table) for table in feed.tables]
     written = [name for names in tables for name in (names.current, names.history, names.changes)]
     assert len(written) == 12
-    assert {(one.namespace, one.name) for one in reported["publish"].outputs} == {
+    assert {(dataset.namespace, dataset.name) for dataset in reported["publish"].outputs} == {
         ("s3://lake", "/".join(name.split(".")[1:])) for name in written
     }
     assert not any(lineage.outputs for stage, lineage in reported.items() if stage != "publish")

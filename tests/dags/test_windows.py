@@ -40,9 +40,9 @@ def window(params: dict[str, Any], run: Any) -> Window:
 
 @pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
 def test_a_schedule_and_a_backfill_have_their_interval(run_type: str) -> None:
-    found = window({}, started(run_type, LAST_HOUR, NOON + HOUR))
-    assert (found.start, found.end) == LAST_HOUR
-    assert found.request == Request(run=RUN)
+    over = window({}, started(run_type, LAST_HOUR, NOON + HOUR))
+    assert (over.start, over.end) == LAST_HOUR
+    assert over.request == Request(run=RUN)
 
 
 @pytest.mark.parametrize("run_type", ["manual", "asset_triggered"])
@@ -53,21 +53,21 @@ def test_a_schedule_and_a_backfill_have_their_interval(run_type: str) -> None:
 )
 def test_by_hand_and_by_an_asset_up_to_now(run_type: str, run_after: datetime, start: datetime) -> None:
     """Airflow makes up the last full interval for a run by hand: it was done by the schedule."""
-    found = window({}, started(run_type, LAST_HOUR, run_after))
-    assert (found.start, found.end) == (start, run_after)
+    over = window({}, started(run_type, LAST_HOUR, run_after))
+    assert (over.start, over.end) == (start, run_after)
 
 
 def test_the_mode_window_has_its_own_times() -> None:
-    found = window(WEEK, started("manual", LAST_HOUR))
-    assert found.start == datetime(2025, 12, 31, 22, tzinfo=UTC)
-    assert found.end == datetime(2026, 1, 8, tzinfo=UTC)
-    assert found.id == "20251231T220000000000Z_20260108T000000000000Z"
+    over = window(WEEK, started("manual", LAST_HOUR))
+    assert over.start == datetime(2025, 12, 31, 22, tzinfo=UTC)
+    assert over.end == datetime(2026, 1, 8, tzinfo=UTC)
+    assert over.id == "20251231T220000000000Z_20260108T000000000000Z"
 
 
 def test_the_answers_reach_the_request() -> None:
     answers = {**WEEK, "tables": ["sales.orders", "dbo.parts"], "dry_run": True, "tolerate": "error"}
-    found = window({**answers, "reason": "known fault of the source"}, started("manual")).request
-    assert found == Request(
+    request = window({**answers, "reason": "known fault of the source"}, started("manual")).request
+    assert request == Request(
         mode="window",
         tables=("dbo.parts", "sales.orders"),
         dry_run=True,
@@ -75,7 +75,7 @@ def test_the_answers_reach_the_request() -> None:
         reason="known fault of the source",
         run=RUN,
     )
-    assert Request.model_validate_json(found.argument()) == found
+    assert Request.model_validate_json(request.argument()) == request
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,6 @@ class TestWindowId:
         assert self.id(run="a", **again) == ids[1], "of a retry, too"
 
     def test_two_runs_over_one_window_do_not_share_a_lease(self) -> None:
-        one, other = (Window(**self.TIMES, request=Request(run=run)) for run in ("a", "b"))
-        assert one.id == other.id
-        assert one.holder != other.holder
+        first, second = (Window(**self.TIMES, request=Request(run=run)) for run in ("a", "b"))
+        assert first.id == second.id
+        assert first.holder != second.holder

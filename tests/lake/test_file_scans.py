@@ -38,8 +38,8 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     spark.sql(f"DROP TABLE {name}")
 
 
-def read(name: str, schema: pa.Schema = SCHEMA, where: Any = None, **more: Any) -> list[dict[str, Any]]:
-    scan = Scan.of(catalog.load(name), where or AlwaysTrue(), schema, **more)
+def read(name: str, schema: pa.Schema = SCHEMA, where: Any = None, **options: Any) -> list[dict[str, Any]]:
+    scan = Scan.of(catalog.load(name), where or AlwaysTrue(), schema, **options)
     return (
         pa.Table.from_batches([rows for part in scan.parts for rows in scan.rows(part)], schema)
         .sort_by("id")
@@ -72,10 +72,10 @@ def take_off(spark: SparkSession, name: str, ids: list[int], ends: Ends | None =
 
 
 def test_rows_are_those_of_spark(spark: SparkSession, table: str) -> None:
-    found = read(table)
-    assert [row["id"] for row in found] == list(range(10))
-    assert found[1] == {"id": 1, "a`b.c": "text 1", "image": {"x": 1, "y": "y"}}
-    assert found[2]["image"] is None
+    scanned = read(table)
+    assert [row["id"] for row in scanned] == list(range(10))
+    assert scanned[1] == {"id": 1, "a`b.c": "text 1", "image": {"x": 1, "y": "y"}}
+    assert scanned[2]["image"] is None
 
 
 def test_a_struct_can_be_read_in_part(table: str) -> None:
@@ -111,8 +111,8 @@ def test_a_column_that_is_added_or_renamed_since(spark: SparkSession, table: str
     spark.sql(f"ALTER TABLE {table} RENAME COLUMN gone_at TO ended_at")
     wider = pa.struct([("x", pa.int32()), ("y", pa.string()), ("z", pa.int32())])
     columns = [("id", pa.int32()), ("image", wider), ("ended_at", pa.timestamp("us", "UTC"))]
-    found = read(table, pa.schema(columns))
-    assert found[1] == {"id": 1, "image": {"x": 1, "y": "y", "z": None}, "ended_at": None}
+    scanned = read(table, pa.schema(columns))
+    assert scanned[1] == {"id": 1, "image": {"x": 1, "y": "y", "z": None}, "ended_at": None}
 
 
 def test_rows_go_with_their_files_written_again(spark: SparkSession, table: str) -> None:
@@ -138,8 +138,8 @@ def test_small_files_become_one(
     take_off(spark, table, [1, 7])
     work = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, "work"))
     assert len(list(work.plan_files())) == files
-    left = iceberg.read(spark, table, "work").orderBy("id").collect()
-    assert [row["id"] for row in left] == [0, 2, 3, 4, 5, 6, 8, 9]
+    remaining = iceberg.read(spark, table, "work").orderBy("id").collect()
+    assert [row["id"] for row in remaining] == [0, 2, 3, 4, 5, 6, 8, 9]
 
 
 def test_positions_are_deleted_where_some_are_already(spark: SparkSession, table: str) -> None:
@@ -150,16 +150,16 @@ def test_positions_are_deleted_where_some_are_already(spark: SparkSession, table
     take_off(spark, table, [2])
     work = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, "work"))
     assert {task.file.file_path for task in work.plan_files()} == before
-    left = iceberg.read(spark, table, "work").orderBy("id").collect()
-    assert [row["id"] for row in left] == [0, 3, 4, 5, 6, 7, 8, 9]
+    remaining = iceberg.read(spark, table, "work").orderBy("id").collect()
+    assert [row["id"] for row in remaining] == [0, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_a_row_that_has_ended_stays(spark: SparkSession, table: str) -> None:
     spark.sql(f"INSERT INTO {table} VALUES (3, 'ended', NULL, TIMESTAMP '2026-08-07 12:00:00')")
     refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
     take_off(spark, table, [3], Ends("gone_at"))
-    found = iceberg.read(spark, table, "work").where("id = 3").collect()
-    assert [row["a`b.c"] for row in found] == ["ended"]
+    remaining = iceberg.read(spark, table, "work").where("id = 3").collect()
+    assert [row["a`b.c"] for row in remaining] == ["ended"]
 
 
 @pytest.mark.parametrize("is_merged", [False, True])
@@ -181,21 +181,21 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
         known = pa.table({"id": pa.array(ids, pa.int32())})
         gone.append(Keys(workers.given(known), columns[:1], known, ends))
     apply([TableChange(name, "work", workers.nothing(schema), columns, gone)])
-    left = iceberg.read(spark, name, "work").collect()
-    assert [(row["id"], bytes(row["ends"])) for row in left] == [(1, b"\x01")]
+    remaining = iceberg.read(spark, name, "work").collect()
+    assert [(row["id"], bytes(row["ends"])) for row in remaining] == [(1, b"\x01")]
     work = catalog.load(name).scan(snapshot_id=refs.snapshot_of(name, "work"))
     assert any(task.delete_files for task in work.plan_files()) == is_merged
 
 
 def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash says which rows may go; their values say which do."""
-    one = np.zeros(1, np.uint64)
-    monkeypatch.setattr(leaving, "hash_of", lambda columns: one.repeat(len(columns[0])))
+    same_hash = np.zeros(1, np.uint64)
+    monkeypatch.setattr(leaving, "hash_of", lambda columns: same_hash.repeat(len(columns[0])))
     kinds = pa.schema([("a", pa.int32()), ("b", pa.string())])
     rows = pa.RecordBatch.from_pylist(
         [{"a": a, "b": b} for a in (1, 2, None) for b in ("x", "y", None)], kinds
     )
     keys = pa.Table.from_pylist([{"a": 1, "b": "y"}, {"a": None, "b": "x"}], kinds)
-    left = leaving.Stays(keys, one, None)(rows).to_pylist()
-    assert left == [row for row in rows.to_pylist() if row not in keys.to_pylist()]
-    assert len(left) == 7
+    remaining = leaving.Stays(keys, same_hash, None)(rows).to_pylist()
+    assert remaining == [row for row in rows.to_pylist() if row not in keys.to_pylist()]
+    assert len(remaining) == 7

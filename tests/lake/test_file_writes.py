@@ -41,8 +41,8 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
 
 def rows(*ids: int) -> pa.Table:
     """Of each id two rows that are closed, and one that is open."""
-    found = [{"id": one, "_valid_to": at} for one in ids for at in (EPOCH, None, NOON)]
-    return pa.Table.from_pylist(found, SCHEMA)
+    cells = [{"id": key, "_valid_to": at} for key in ids for at in (EPOCH, None, NOON)]
+    return pa.Table.from_pylist(cells, SCHEMA)
 
 
 def sizes(name: str, branch: str = BRANCH) -> tuple[list[int], list[int]]:
@@ -56,8 +56,8 @@ def sizes(name: str, branch: str = BRANCH) -> tuple[list[int], list[int]]:
 
 
 def content(spark: SparkSession, name: str, where: str = "true") -> list[tuple[Any, ...]]:
-    found = iceberg.read(spark, name, BRANCH).where(where).select("id", "_valid_to")
-    return sorted(map(repr, found.toArrow().to_pylist()))
+    stored = iceberg.read(spark, name, BRANCH).where(where).select("id", "_valid_to")
+    return sorted(map(repr, stored.toArrow().to_pylist()))
 
 
 def given(spark: SparkSession, *ids: int) -> SparkRows:
@@ -87,11 +87,11 @@ def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: 
     keys = Keys(workers.given(ids), COLUMNS[:1], ids, Ends("_valid_to"))
     apply([TableChange(table, BRANCH, workers.nothing(SCHEMA), COLUMNS, [keys])])
     written = {task.file.file_path for task in catalog.load(table).scan(snapshot_id=at).plan_files()}
-    left = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()
-    assert len(written & {task.file.file_path for task in left}) == 2
+    remaining = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()
+    assert len(written & {task.file.file_path for task in remaining}) == 2
     assert sizes(table) == ([2], [2, 6])
     assert content(spark, table, "_valid_to IS NULL") == [
-        repr({"id": one, "_valid_to": None}) for one in (2, 3)
+        repr({"id": key, "_valid_to": None}) for key in (2, 3)
     ]
 
 
@@ -134,10 +134,10 @@ def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSes
 
 
 def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
-    one, other = (NestedField(at, name, LongType()) for at, name in enumerate(("\\", "_x5C"), 1))
-    require_distinct_names(Schema(one))
+    backslash, escaped = (NestedField(at, name, LongType()) for at, name in enumerate(("\\", "_x5C"), 1))
+    require_distinct_names(Schema(backslash))
     with pytest.raises(ContractError, match=r"two columns have one name in data files: .*_x5C"):
-        require_distinct_names(Schema(one, other))
+        require_distinct_names(Schema(backslash, escaped))
 
 
 def test_files_come_back_from_workers_as_they_were(spark: SparkSession, table: str) -> None:

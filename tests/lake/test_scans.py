@@ -38,7 +38,7 @@ ROWS = st.lists(st.fixed_dictionaries({name: st.none() | cells for name, cells i
 def touched(rows: list[dict[str, Any]], schema: pa.Schema = KEY, at_once: int = 1_000) -> Touched:
     of = touched_schema(pa.struct(list(schema)))
     whole = pa.Table.from_pylist(rows, schema)
-    batches = [keys_touched(one, of) for one in whole.to_batches(at_once) if one.num_rows]
+    batches = [keys_touched(part, of) for part in whole.to_batches(at_once) if part.num_rows]
     return Touched.of(pa.Table.from_batches(batches, of))
 
 
@@ -46,10 +46,12 @@ def passes(where: BooleanExpression, row: dict[str, Any]) -> bool:
     """As Iceberg evaluates it; it knows no name with a dot but as a field of a struct."""
     fields = [field for field in KEY if "." not in field.name]
     schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(at)}) for at, f in enumerate(fields, 1)])
-    there = pyarrow_to_schema(schema)
+    iceberg_schema = pyarrow_to_schema(schema)
     if isinstance(where, AlwaysTrue | AlwaysFalse):
         return isinstance(where, AlwaysTrue)
-    return bool(expression_evaluator(there, where, True)(Record(*(row[name] for name in schema.names))))
+    return bool(
+        expression_evaluator(iceberg_schema, where, True)(Record(*(row[name] for name in schema.names)))
+    )
 
 
 def row(**cells: object) -> dict[str, Any]:
@@ -57,22 +59,22 @@ def row(**cells: object) -> dict[str, Any]:
     return {**dict.fromkeys(KEY.names), **cells}
 
 
-def ids(*of: int | None) -> list[dict[str, Any]]:
-    return [{"id": one} for one in of]
+def ids(*values: int | None) -> list[dict[str, Any]]:
+    return [{"id": value} for value in values]
 
 
 @given(ROWS, st.integers(1, 5), st.booleans())
 def test_each_key_passes_however_rows_are_cut(rows: list[dict[str, Any]], at_once: int, many: bool) -> None:
     if many:
-        more = ({**one, "id": number} for number in range(FEW + 1) for one in rows[:1])
-        rows = [*rows, *more]
-    found = touched(rows, at_once=at_once)
-    assert found.are_few or not rows or many
-    where = are_near(found)
-    assert all(passes(where, one) for one in rows)
+        added = ({**key, "id": number} for number in range(FEW + 1) for key in rows[:1])
+        rows = [*rows, *added]
+    touched_keys = touched(rows, at_once=at_once)
+    assert touched_keys.are_few or not rows or many
+    where = are_near(touched_keys)
+    assert all(passes(where, key) for key in rows)
     assert where == AlwaysFalse() or rows
     whole = touched(rows)
-    assert whole.hashes.tolist() == found.hashes.tolist()
+    assert whole.hashes.tolist() == touched_keys.hashes.tolist()
     assert str(are_near(whole)) == str(where) or whole.are_few
 
 
@@ -92,11 +94,11 @@ def test_of_many_keys_only_the_ends_are_known(last: int, expected: list[bool]) -
     assert not passes(where, row(id=-1))
 
 
-@pytest.mark.parametrize("more", [0, FEW])
-def test_null_is_near_where_a_key_has_it(more: int) -> None:
-    keys = ids(None, 3, *range(10, 10 + more))
+@pytest.mark.parametrize("added", [0, FEW])
+def test_null_is_near_where_a_key_has_it(added: int) -> None:
+    keys = ids(None, 3, *range(10, 10 + added))
     where = are_near(touched(keys, ID, 50))
-    assert [passes(where, row(id=n)) for n in (None, 3, 4)] == [True, True, bool(more)]
+    assert [passes(where, row(id=n)) for n in (None, 3, 4)] == [True, True, bool(added)]
     assert not passes(where, row(id=2))
     assert str(are_near(touched(ids(None), ID))) == "IsNull(term=Reference(name='id'))"
 
@@ -117,10 +119,10 @@ def test_each_column_of_a_composite_key_counts() -> None:
     kinds = pa.schema([KEY.field("id"), KEY.field("amount")])
     keys = [{"id": 1, "amount": Decimal("1.00")}, {"id": 9, "amount": Decimal("2.50")}]
     where = are_near(touched(keys, kinds))
-    found = [
+    passing = [
         (n, a) for n in (1, 5, 9) for a in ("1", "2", "2.5") if passes(where, row(id=n, amount=Decimal(a)))
     ]
-    assert found == [(1, "1"), (1, "2.5"), (9, "1"), (9, "2.5")]
+    assert passing == [(1, "1"), (1, "2.5"), (9, "1"), (9, "2.5")]
     within = are_near(touched(keys, kinds), "key.")
     assert "name='key.id'" in str(within)
     assert "name='key.amount'" in str(within)

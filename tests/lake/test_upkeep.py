@@ -39,9 +39,9 @@ def built(control: ControlStore, hour: int, **request: object) -> Window:
     over = Window(start=NOON + hour * HOUR, end=NOON + (hour + 1) * HOUR, request=Request(**request))
     control.windows.open(FEED.feed, over, None, {"t": hour})
     control.windows.begin_stage(FEED.feed, over, "normalize")
-    made = BuiltSnapshots(f"{over.branch}_1", {"lake.kept.dbo_t": hour})
-    control.windows.finish_stage(FEED.feed, over, "normalize", made)
-    control.audits.save(FEED.feed, over, [FAILED], made)
+    snapshots = BuiltSnapshots(f"{over.branch}_1", {"lake.kept.dbo_t": hour})
+    control.windows.finish_stage(FEED.feed, over, "normalize", snapshots)
+    control.audits.save(FEED.feed, over, [FAILED], snapshots)
     return over
 
 
@@ -80,30 +80,35 @@ def test_a_window_is_over_once_the_feed_has_what_it_had_to_bring(control: Contro
 
 
 def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
-    one, two = built(control, 1), built(control, 2)
-    for over in (one, two):
+    first, second = built(control, 1), built(control, 2)
+    for over in (first, second):
         control.sources.save_reads(FEED.feed, over, [SourceRead("t[0]", 1, 1)])
     old = control.upkeep.windows_before(FEED.feed, datetime.now(UTC))
-    assert [window.window_id for window in old] == [one.id, two.id]
+    assert [window.window_id for window in old] == [first.id, second.id]
     assert control.upkeep.windows_before(FEED.feed, old[0].opened_at) == []
-    assert control.upkeep.branches_of(FEED.feed, [one.id, two.id]) == {f"{w.branch}_1" for w in (one, two)}
-    assert control.upkeep.violated_windows(FEED.feed) == [one.id, two.id]
-    control.upkeep.forget_built(FEED.feed, [one.id])
-    assert control.upkeep.branches_of(FEED.feed, [one.id, two.id]) == {f"{two.branch}_1"}
+    assert control.upkeep.branches_of(FEED.feed, [first.id, second.id]) == {
+        f"{w.branch}_1" for w in (first, second)
+    }
+    assert control.upkeep.violated_windows(FEED.feed) == [first.id, second.id]
+    control.upkeep.forget_built(FEED.feed, [first.id])
+    assert control.upkeep.branches_of(FEED.feed, [first.id, second.id]) == {f"{second.branch}_1"}
     assert (
-        len(control.audits.of_window(FEED.feed, one.id)),
-        len(control.sources.reads(FEED.feed, one.id)),
+        len(control.audits.of_window(FEED.feed, first.id)),
+        len(control.sources.reads(FEED.feed, first.id)),
     ) == (
         1,
         1,
     )
-    control.upkeep.forget_details(FEED.feed, [one.id, two.id])
-    assert (control.upkeep.branches_of(FEED.feed, [two.id]), control.sources.reads(FEED.feed, two.id)) == (
+    control.upkeep.forget_details(FEED.feed, [first.id, second.id])
+    assert (
+        control.upkeep.branches_of(FEED.feed, [second.id]),
+        control.sources.reads(FEED.feed, second.id),
+    ) == (
         set(),
         [],
     )
     assert control.upkeep.violated_windows(FEED.feed) == []
-    assert control.windows.row(FEED.feed, one.id) is not None, "that it was opened is kept"
+    assert control.windows.row(FEED.feed, first.id) is not None, "that it was opened is kept"
 
 
 def test_an_erased_release_and_its_note(control: ControlStore) -> None:

@@ -20,11 +20,11 @@ def test_an_offending_row_keeps_what_says_where_it_is() -> None:
         "source_position": record, "before": '{"name": "Ann"}', "known": "Ann",
         "detail": '{"Ann": 1', "of a later version": 1,
     }  # fmt: skip
-    found = redacted_row(shown)
-    assert found["source_position"] == record
-    assert (found["change_id"], found["operation"], found["flags"]) == ("c1", "update", None)
-    assert {found[name] for name in ("key", "before", "known", "detail", "of a later version")} == {"***"}
-    assert "Ann" not in gate.shown(found)
+    redacted = redacted_row(shown)
+    assert redacted["source_position"] == record
+    assert (redacted["change_id"], redacted["operation"], redacted["flags"]) == ("c1", "update", None)
+    assert {redacted[name] for name in ("key", "before", "known", "detail", "of a later version")} == {"***"}
+    assert "Ann" not in gate.shown(redacted)
 
 
 @pytest.mark.parametrize("hidden", [False, True])

@@ -37,9 +37,9 @@ def docs(store: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ob
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps({"type": "rest", "uri": "-", **store.members}))
     monkeypatch.setenv("CHANGELEDGER_PAGES", f"s3://{BUCKET}/{tmp_path.name}/pages/")
-    found = Settings().data_docs
-    assert isinstance(found, ObjectPath)
-    return found
+    folder = Settings().data_docs
+    assert isinstance(folder, ObjectPath)
+    return folder
 
 
 @pytest.fixture

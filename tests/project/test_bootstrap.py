@@ -201,18 +201,18 @@ def test_the_archive_of_classes_is_named_by_all_that_it_depends_on(archived: Pat
 def test_the_archive_of_classes_is_made_once_and_replaces_those_of_other_jars(
     archived: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jars, made = archived.parent / ".jars" / "spark", []
+    jars, commands = archived.parent / ".jars" / "spark", []
 
-    def made_by(_: str, command: list[str], __: str) -> None:
-        made.append(command)
+    def run(_: str, command: list[str], __: str) -> None:
+        commands.append(command)
         Path(command[-1]).touch()
 
-    monkeypatch.setattr(bootstrap, "run_logged", made_by)
+    monkeypatch.setattr(bootstrap, "run_logged", run)
     (jars / "classes-old.jsa").touch()
     for _ in range(2):
         bootstrap.ensure_class_archive(str(archived))
-    assert len(made) == 1
-    assert [file.name for file in jars.glob("*.jsa")] == [Path(made[0][-1]).name]
+    assert len(commands) == 1
+    assert [file.name for file in jars.glob("*.jsa")] == [Path(commands[0][-1]).name]
 
 
 def test_without_an_archive_of_classes_the_set_up_goes_on(

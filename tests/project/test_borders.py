@@ -18,10 +18,10 @@ NAMES = re.compile(
 def test_no_dialect_is_named_behind_the_border() -> None:
     files = [path for pattern in BEHIND for path in sorted(PACKAGE.glob(pattern))]
     assert len(files) > 8, "the folders are elsewhere"
-    found = [
+    mentions = [
         f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}"
         for path in files
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if NAMES.search(line)
     ]
-    assert not found, "\n".join(found)
+    assert not mentions, "\n".join(mentions)

@@ -27,8 +27,8 @@ def test_the_index_and_the_folders_agree() -> None:
         names = {name for cell in last_cells for name in re.findall(r"`([^`]+)`", cell)}
         assert not {n for n in names if n.startswith("tests/") and not (ROOT / n).exists()}
         listed[dialect] = {n for n in names if not n.startswith("tests/")}
-    there = {d.name: {c.name for c in d.iterdir()} for d in CASES.iterdir() if d.is_dir()}
-    assert listed == {**there, "all": set()}
+    folders = {d.name: {c.name for c in d.iterdir()} for d in CASES.iterdir() if d.is_dir()}
+    assert listed == {**folders, "all": set()}
 
 
 def test_there_are_cases_of_every_dialect() -> None:

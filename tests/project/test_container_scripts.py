@@ -30,11 +30,11 @@ def secrets(tmp_path: Path) -> Path:
     return tmp_path / "secrets"
 
 
-def with_secrets(folder: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+def with_secrets(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     script = (PROJECT / "docker" / "with-secrets").read_text("utf-8")
     assert script.count(" /run/secrets/*") == 1
     here = script.replace(" /run/secrets/*", f" {folder}/*")
-    kept = {"PATH": os.environ["PATH"], **more}
+    kept = {"PATH": os.environ["PATH"], **variables}
     return subprocess.run(
         ["/bin/sh", "-c", here, "with-secrets", *command],
         env=kept,
@@ -110,13 +110,13 @@ def test_sparks_programs_get_their_secret_in_a_file_of_their_own(tmp_path: Path)
         folder.mkdir()
     (given / "SPARK_AUTHENTICATE_SECRET").write_text("Aa1secret")
     (conf / "spark-defaults.conf").write_text("spark.driver.host me\n")
-    more = {"HOME": str(tmp_path), "SPARK_CONF_DIR": str(conf)}
-    ran = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **more)
+    variables = {"HOME": str(tmp_path), "SPARK_CONF_DIR": str(conf)}
+    ran = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **variables)
     assert ran.stdout.splitlines() == [
         "spark.driver.host me", "spark.authenticate true", "spark.authenticate.secret Aa1secret",
     ]  # fmt: skip
     assert stat.S_IMODE((tmp_path / "spark-conf").stat().st_mode) == 0o700
-    again = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **more)
+    again = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **variables)
     assert again.stdout == ran.stdout
 
 

@@ -50,7 +50,7 @@ class Advisories(BaseHTTPRequestHandler):
             answer = {"vulns": [JINJA]} if query["package"]["name"] == "jinja2" else {}
         else:
             holes = {"vulns": [{"id": "GHSA-1", "modified": "2026-01-01T00:00:00Z"}]}
-            purls = [one["package"]["purl"] for one in query["queries"]]
+            purls = [asked["package"]["purl"] for asked in query["queries"]]
             wrong = "pkg:maven/org.apache.kafka/kafka-clients@3."
             answer = {"results": [holes if purl.startswith(wrong) else {} for purl in purls]}
         body = json.dumps(answer).encode()
@@ -73,8 +73,8 @@ def service() -> Iterator[str]:
     server.server_close()
 
 
-def entry(component: str, advisory: str, **more: object) -> str:
-    reported = {"decided": date.today(), "until": date.today() + timedelta(days=30), **more}
+def entry(component: str, advisory: str, **members: object) -> str:
+    reported = {"decided": date.today(), "until": date.today() + timedelta(days=30), **members}
     return f'[[allowed]]\nid = "{advisory}"\ncomponent = "{component}"\nreason = "not reachable"\n' + "".join(
         f"{name} = {value}\n" for name, value in reported.items()
     )
@@ -129,17 +129,17 @@ def test_the_list_of_this_project_counts() -> None:
 
 
 def test_the_bill_of_materials() -> None:
-    found = inventory.components()
-    document = sbom.document(found)
+    components = inventory.components()
+    document = sbom.document(components)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document)) is None
-    by_ref = {one["bom-ref"]: one for one in document["components"]}
-    assert len(by_ref) == len(found)
+    by_ref = {component["bom-ref"]: component for component in document["components"]}
+    assert len(by_ref) == len(components)
     lines = (PROJECT / "include" / "changeledger" / "jars" / "jars.sha256").read_text("utf-8").splitlines()
     pinned = {(file.partition("/")[0], digest) for digest, file in map(str.split, lines)}
     folders = {folder for folder, _ in pinned}
     ours = {
-        (ref.partition(":")[0], one["hashes"][0]["content"])
-        for ref, one in by_ref.items()
+        (ref.partition(":")[0], component["hashes"][0]["content"])
+        for ref, component in by_ref.items()
         if ref.partition(":")[0] in folders
     }
     assert ours == pinned
@@ -148,8 +148,8 @@ def test_the_bill_of_materials() -> None:
     (airflow,) = by_ref["python:pkg:pypi/apache-airflow@3.3.2"]["externalReferences"]
     assert airflow["hashes"]
     locked = (PROJECT / "requirements.txt").read_text("utf-8").count("\n    --hash=sha256:")
-    packages = [one for one in found if one.kind == "pypi"]
-    assert sum(len(one.sha256) for one in packages) == locked
+    packages = [package for package in components if package.kind == "pypi"]
+    assert sum(len(package.sha256) for package in packages) == locked
 
 
 def test_kafka_clients_has_no_hole_that_is_known() -> None:

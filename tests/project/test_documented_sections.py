@@ -21,14 +21,18 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_sections_that_the_code_names() -> None:
-    found = [
+    references = [
         (path.name, page, section)
         for folder in ("include", "docker", "scripts")
         for path in (PROJECT / folder).rglob("*.py")
         for page, section in NAMED.findall(path.read_text("utf-8"))
     ]
-    assert len(found) > 8
-    missing = [one for one in found if not (DOCS / one[1]).exists() or one[2] not in sections(DOCS / one[1])]
+    assert len(references) > 8
+    missing = [
+        reference
+        for reference in references
+        if not (DOCS / reference[1]).exists() or reference[2] not in sections(DOCS / reference[1])
+    ]
     assert not missing
 
 

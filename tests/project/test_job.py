@@ -65,11 +65,11 @@ def run(*_: Any) -> bool | None:
     raise AssertionError("the stage was run")
 
 
-def ended(*more: str, run: Callable[..., bool | None] = run) -> int:
+def ended(*options: str, run: Callable[..., bool | None] = run) -> int:
     arguments = ["--feed", FEED, "--start", HOUR.start.isoformat(), "--end", HOUR.end.isoformat()]
-    request = [] if "--request" in more else ["--request", HOUR.request.argument()]
+    request = [] if "--request" in options else ["--request", HOUR.request.argument()]
     with pytest.raises(SystemExit) as caught:
-        job.main(run, [*arguments, *request, *more])
+        job.main(run, [*arguments, *request, *options])
     assert isinstance(caught.value.code, int)
     return caught.value.code
 
@@ -90,7 +90,7 @@ def test_a_feed_that_is_gone(feeds: Path, caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("options", "message"),
     [
         (["--end", "2026-01-31T11:00:00+00:00"], "empty or reversed"),
         (["--request", '{"mode": "replay", "dry_run": true}'], "no dry run"),
@@ -99,9 +99,9 @@ def test_a_feed_that_is_gone(feeds: Path, caplog: pytest.LogCaptureFixture) -> N
     ],
 )
 def test_a_request_that_cannot_be_met(
-    feeds: Path, caplog: pytest.LogCaptureFixture, more: list[str], message: str
+    feeds: Path, caplog: pytest.LogCaptureFixture, options: list[str], message: str
 ) -> None:
-    assert ended(*more) == exit_codes.FINAL
+    assert ended(*options) == exit_codes.FINAL
     assert message in caplog.text
 
 
@@ -209,13 +209,13 @@ class _Session:
 def test_a_session_is_let_go(
     control: ControlStore, monkeypatch: pytest.MonkeyPatch, raised: Exception | None, is_let_go: bool
 ) -> None:
-    one = _Session()
-    monkeypatch.setattr(session, "spark_session", lambda _: one)
+    spark = _Session()
+    monkeypatch.setattr(session, "spark_session", lambda _: spark)
 
     def stage(session: Any, *_: Any) -> None:
-        assert session() is one
-        assert session() is one, "started once"
-        assert not one.stopped
+        assert session() is spark
+        assert session() is spark, "started once"
+        assert not spark.stopped
         if raised is not None:
             raise raised
 
@@ -224,7 +224,7 @@ def test_a_session_is_let_go(
             ended(run=stage)
     else:
         ended(run=stage)
-    assert one.stopped is is_let_go
+    assert spark.stopped is is_let_go
 
 
 def test_a_stage_that_needs_no_spark_starts_none(
@@ -258,8 +258,8 @@ def test_an_error_of_another_system_ends_with_its_remedy(
     said: str,
     is_let_go: bool,
 ) -> None:
-    one = _Session()
-    monkeypatch.setattr(session, "spark_session", lambda _: one)
+    spark = _Session()
+    monkeypatch.setattr(session, "spark_session", lambda _: spark)
 
     def work(session: Any, *_: Any) -> None:
         session()
@@ -269,7 +269,7 @@ def test_an_error_of_another_system_ends_with_its_remedy(
     assert ended(run=work) == exit_codes.RETRY
     assert said in caplog.text
     assert "Remedy: " in caplog.text
-    assert one.stopped is is_let_go
+    assert spark.stopped is is_let_go
 
 
 def test_how_a_run_failed_before_its_window_was_stored_is_kept_until_one_succeeds(

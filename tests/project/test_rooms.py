@@ -15,9 +15,9 @@ def test_contributing_names_every_room_and_no_other() -> None:
     named = {
         name for row in table.splitlines() for name in re.findall(r"`(\w+(?:/|\.py))`", row.split(" | ")[0])
     }
-    there = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
-    there |= {path.name for path in PACKAGE.glob("*.py") if path.name != "__init__.py"}
-    assert named == there
+    rooms = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
+    rooms |= {path.name for path in PACKAGE.glob("*.py") if path.name != "__init__.py"}
+    assert named == rooms
 
 
 def test_what_contributing_names_is_there() -> None:

@@ -174,14 +174,14 @@ def test_the_snippets_of_the_docs_run(lake: SparkSession) -> None:
     blocks = BLOCK.findall(page[begin:end])
     code = [text for language, text in blocks if language == "python"]
     assert [sum(library in text for text in code) for library in ("duckdb", "polars", "pyiceberg")] == [1] * 3
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for text in code:
-        exec(compile(text, "docs/reading.md", "exec"), found)
-    assert found["release"] == 3
-    assert found["names"] == ["A", "c", "d"]
-    assert found["operations"] == [("delete", 1), ("insert", 4), ("update", 1)]
-    assert found["renamed"] == [("A", "a"), ("c", "c")]
-    assert named(found["tagged"]) == {1: "A", 3: "c", 4: "d"}
-    assert found["lines"]["name"].to_list() == ["A", "c", "d"]
+        exec(compile(text, "docs/reading.md", "exec"), variables)
+    assert variables["release"] == 3
+    assert variables["names"] == ["A", "c", "d"]
+    assert variables["operations"] == [("delete", 1), ("insert", 4), ("update", 1)]
+    assert variables["renamed"] == [("A", "a"), ("c", "c")]
+    assert named(variables["tagged"]) == {1: "A", 3: "c", 4: "d"}
+    assert variables["lines"]["name"].to_list() == ["A", "c", "d"]
     (sql,) = [text for language, text in blocks if language == "sql" and "FOR VERSION" not in text]
     assert {row["id"] for row in lake.sql(sql).collect()} == {1, 3, 4}

@@ -110,12 +110,12 @@ def test_the_numbers_add_up_and_only_what_is_wrong_is_red(tmp_path: Path) -> Non
     )
     heads = re.findall(r'<th class="n[^>]*>(.*?)</th>', html)
     assert heads[:6] == ["keys", "= equal", "+ in flight", "+ missing", "+ extra", "+ differs"]
-    found = numbers(html)
-    for cells in found.values():
+    cells_of = numbers(html)
+    for cells in cells_of.values():
         total, *parts = (int(text) for _, text in cells[:6])
         assert total == sum(parts)
-    assert [classes.strip() for classes, _ in found["one dbo.t"]] == [
+    assert [classes.strip() for classes, _ in cells_of["one dbo.t"]] == [
         "", "", "", "wrong", "wrong", "wrong", "apart", ""
     ]  # fmt: skip
-    assert [classes.strip() for classes, _ in found["two dbo.t"]][3] == "t-warn"
-    assert "wrong" not in str(found["two dbo.t"])
+    assert [classes.strip() for classes, _ in cells_of["two dbo.t"]][3] == "t-warn"
+    assert "wrong" not in str(cells_of["two dbo.t"])
