@@ -1,4 +1,4 @@
-"""A window of CES messages through its kernels, as a stage calls them."""
+"""Decodes a window of CES messages as a stage does."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from changeledger.model.contract import Contract
 def decoded(
     raw: pa.RecordBatch, feed: Feed, known: Mapping[str, Contract], stated: Contract | None = None
 ) -> list[pa.RecordBatch]:
-    """All records of a window. `stated`: the contract of its table."""
+    """All records of a window. `stated`: the contract of the table."""
     segments = pc.equal(routes(raw, Discovery([])), SEGMENT)
-    events, left = joined(raw.filter(pc.fill_null(segments, False)))
+    events, segment_rows = joined(raw.filter(pc.fill_null(segments, False)))
     plan = discover(merged([facts(raw, {}), facts(events, {})]), feed, EarlierWindows(known, {}, {}))
-    found = [left]
+    batches = [segment_rows]
     for batch in (raw.filter(pc.invert(pc.fill_null(segments, False))), events):
         route = routes(batch, plan)
-        found.append(decode_other(batch.filter(route.is_null()), feed, plan))
-        for number, one in enumerate(plan.tables):
-            contract = stated if stated and stated.table == one.table else one.writer_schema
+        batches.append(decode_other(batch.filter(route.is_null()), feed, plan))
+        for number, table in enumerate(plan.tables):
+            contract = stated if stated and stated.table == table.table else table.writer_schema
             records = batch.filter(pc.fill_null(pc.equal(route, number), False))
-            found.append(decode(records, TablePlan(feed, one.writer_schema, contract, "window")))
-    return found
+            batches.append(decode(records, TablePlan(feed, table.writer_schema, contract, "window")))
+    return batches

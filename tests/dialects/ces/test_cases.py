@@ -1,4 +1,4 @@
-"""The golden cases of CES, through its kernels."""
+"""Kernels decode the golden cases of CES."""
 
 from __future__ import annotations
 

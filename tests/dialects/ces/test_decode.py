@@ -1,4 +1,4 @@
-"""What holds for any batch of CES messages, whatever is in it."""
+"""Properties of every batch of CES messages."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
     assert merged(parts[::-1]).equals(merged([facts(case.messages, {})]))
 
 
-def plan_of(one: Stored) -> TablePlan:
-    return TablePlan(feed("ces"), one.writer_schema, one.contract, "window")
+def plan_of(group: Stored) -> TablePlan:
+    return TablePlan(feed("ces"), group.writer_schema, group.contract, "window")
 
 
-@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
-def test_ids_are_those_that_are_stored(one: Stored) -> None:
-    assert_stored_ids(decode, plan_of(one), one)
+@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
+def test_ids_are_those_that_are_stored(group: Stored) -> None:
+    assert_stored_ids(decode, plan_of(group), group)
 
 
-@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
-def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
-    assert_cut_anywhere(decode, plan_of(one), one)
+@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
+def test_a_batch_cut_anywhere_gives_the_same_rows(group: Stored) -> None:
+    assert_cut_anywhere(decode, plan_of(group), group)

@@ -1,4 +1,4 @@
-"""Which tables a window's messages are of, and how their columns are put together."""
+"""Discovers the tables of a window's messages and assembles their columns."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ KNOWN = Contract(
 
 
 @pytest.mark.parametrize(
-    ("stated", "known", "own"),
+    ("stated", "known", "source_table"),
     [
-        # The table of the very name, else the only one; never another than so far.
+        # The table with exactly that name, else the only one; never another table than so far.
         ("dbo.Purchases", None, "dbo.Purchases"),
         ("dbo.purchases", None, "dbo.purchases"),
         ("DBO.PURCHASES", None, None),
@@ -36,18 +36,20 @@ KNOWN = Contract(
     ],
 )
 def test_of_tables_that_differ_in_case_one_is_the_feeds(
-    stated: str, known: str | None, own: str | None
+    stated: str, known: str | None, source_table: str | None
 ) -> None:
     messages = next(case for case in ALL if case.folder.name == "page_examples").messages
     values: list[bytes] = messages.column("value").to_pylist()
     values[-1] = values[-1].replace(b"Purchases", b"purchases")
     contracts = {stated: Contract(table=stated, columns=KNOWN.columns, source_table=known)}
     feed = feed_of("ces", []).model_copy(update={"tables": (TableConfig(table=stated),)})
-    found = CES.kernel.facts(with_values(messages, values), NONE)
-    discovery = CES.kernel.discover(found, feed, EarlierWindows(contracts, {}, {}))
-    assert [(one.table, one.source_table) for one in discovery.tables] == ([(stated, own)] if own else [])
-    refused = {way.table: one.reason for way, one in discovery.missing.items()}
-    assert refused == dict.fromkeys({"dbo.Purchases", "dbo.purchases"} - {own}, "tables_alike")
+    window_facts = CES.kernel.facts(with_values(messages, values), NONE)
+    discovery = CES.kernel.discover(window_facts, feed, EarlierWindows(contracts, {}, {}))
+    assert [(table.table, table.source_table) for table in discovery.tables] == (
+        [(stated, source_table)] if source_table else []
+    )
+    refused = {way.table: missing.reason for way, missing in discovery.missing.items()}
+    assert refused == dict.fromkeys({"dbo.Purchases", "dbo.purchases"} - {source_table}, "tables_alike")
 
 
 COLS = '[{"name": "id", "type": "int", "index": 0}, {"name": "n", "type": "int", "index": 1}]'
@@ -58,15 +60,15 @@ ONLY_N = '[{"NAME": "N", "Type": "INT", "INDEX": 1}]'
 def _schemas(
     *variants: tuple[str | None, tuple[str, ...]], known: Contract | None = None, **stated: Any
 ) -> Any:
-    """The columns of the writer schemas, and the places of the variants that are read by them."""
+    """Columns of the writer schemas, with the indexes of the variants that they read."""
     table = TableConfig(table="dbo.t", **stated)
-    made = [Variant(f"{at:04}", cols, key) for at, (cols, key) in enumerate(variants)]
+    numbered = [Variant(f"{at:04}", cols, key) for at, (cols, key) in enumerate(variants)]
     return [
         (
             [(c.name, c.type, c.ordinal, c.key_position) for c in schema.contract.columns],
             [int(v.first) for v in schema.variants],
         )
-        for schema in writer_schemas(table, made, known)
+        for schema in writer_schemas(table, numbered, known)
     ]
 
 
@@ -76,7 +78,7 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
 @pytest.mark.parametrize(
     ("variants", "settings", "expected"),
     [
-        # Columns of several messages are put together; a later message says how a name is written.
+        # Columns of several messages are merged; the latest message decides the case of a name.
         ([(COLS, ("id",)), (ONLY_N, ("ID",))], {}, [([ID, ("N", "int", 2, 0)], [0, 1])]),
         # Two types of one column are two schemas, in the order of the stream.
         (
@@ -84,7 +86,7 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
             {},
             [([ID, ("n", "bigint", 2, 0)], [0]), ([ID, N], [1])],
         ),
-        # A key that is not written is that of another message; a stated one counts before all.
+        # A message without a key takes that of another message; a stated key precedes both.
         ([(COLS, ()), (COLS, ("n",))], {}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0, 1])]),
         ([(COLS, ("id",))], {"key": ("n",)}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0])]),
         # Two keys are two schemas.
@@ -93,13 +95,13 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
             {},
             [([ID, N], [0]), ([ID, ("n", "int", 2, 2)], [1])],
         ),
-        # Half a key is none.
+        # A key with an unknown column is ignored.
         ([(COLS, ("id", "gone"))], {}, [([("id", "int", 1, 0), N], [0])]),
-        # Nothing written: what is known.
+        # Without columns: the known contract.
         ([(None, ())], {"known": KNOWN}, [([ID, N], [0])]),
         ([("nonsense", ())], {"known": KNOWN}, [([ID, N], [0])]),
         ([(None, ())], {}, [([], [0])]),
-        # Stated columns are the columns.
+        # Stated columns replace those of messages.
         (
             [(WIDER, ("id",))],
             {"columns": ({"name": "id", "type": "int"}, {"name": "n", "type": "varchar(9)"})},

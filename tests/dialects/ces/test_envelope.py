@@ -1,4 +1,4 @@
-"""A message that is read as usual says what it says when it is read member by member."""
+"""The fast path for common messages reads the same envelope as reading member by member."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from changeledger.kernels.json_text import UNREADABLE
 
 _TEXT = ["text", ""], [None, 7]
 _INDEX = [0, 1, 2, 2**31 - 1], [None, -1, 2**31, "1", 1.0, True]
-# Values that are usual, and others.
+# Common values, and other values.
 _MEMBERS: dict[str, tuple[list[Any], list[Any]]] = {
     "data": (['{"eventsource": {}}', "a piece", "\u00fc\U0001f600"], [None, {"eventrow": 1}]),
     "logicalid": (["a:b:1"], [None]),
@@ -31,7 +31,7 @@ _MEMBERS: dict[str, tuple[list[Any], list[Any]]] = {
 
 @st.composite
 def _messages(draw: st.DrawFn) -> bytes:
-    """Members that are there most often; now and then one twice, or half of a surrogate pair."""
+    """Mostly common members; sometimes a repeated one, or half of a surrogate pair."""
     names = ["data", *draw(st.lists(st.sampled_from(list(_MEMBERS)[1:6]), unique=True))]
     names += draw(
         st.lists(st.sampled_from([*_MEMBERS, *["Data"] * 8]), max_size=draw(st.sampled_from([0, 0, 1, 3])))
@@ -54,21 +54,21 @@ def _read(value: bytes) -> tuple[object, ...]:
 
 @given(_messages())
 def test_the_usual_way_says_the_same(value: bytes) -> None:
-    found = _read(value)
+    usual = _read(value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(envelope, "_usual", lambda _: None)
-        assert _read(value) == found
+        assert _read(value) == usual
 
 
 @given(_messages())
 def test_an_event_is_alone_where_its_message_is_the_whole(value: bytes) -> None:
     try:
-        one = envelope._as_usual(value)
+        usual = envelope._as_usual(value)
     except UNREADABLE:
         reject()
-    assume(one.data is not None)
-    found = _read(value)
-    assert envelope.is_alone(one) == (isinstance(found, envelope.Envelope) and found.is_whole)
+    assume(usual.data is not None)
+    event = _read(value)
+    assert envelope.is_alone(usual) == (isinstance(event, envelope.Envelope) and event.is_whole)
 
 
 def test_messages_of_each_generation_are_as_usual() -> None:

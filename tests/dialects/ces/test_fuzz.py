@@ -1,4 +1,4 @@
-"""Messages that chance has corrupted: each has one outcome, and none changes what is read beside it."""
+"""Randomly corrupted messages have one result each and do not change results of other messages."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_corrupted_messages_are_accounted_for(seed: int, in_avro: bool) -> None:
     good = list(ces_avro.messages(good)) if in_avro else good
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(good, k=CORRUPTED)]
     tables = [table.full_name for table in log.tables]
-    alone, mixed = results(good, tables), results([*good, *bad], tables)
-    assert {row["disposition"] for row in alone.values()} == {"change"}
+    clean, mixed = results(good, tables), results([*good, *bad], tables)
+    assert {row["disposition"] for row in clean.values()} == {"change"}
     assert sorted(mixed) == list(range(len(good) + CORRUPTED)), "each record has exactly one result"
-    quarantined = [one for one in mixed.values() if one["disposition"] == "quarantined"]
-    assert all(one["reason"] and one["detail"] is not None for one in quarantined)
-    assert len({one["reason"] for one in quarantined}) >= 2
+    quarantined = [row for row in mixed.values() if row["disposition"] == "quarantined"]
+    assert all(row["reason"] and row["detail"] is not None for row in quarantined)
+    assert len({row["reason"] for row in quarantined}) >= 2
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,4 +1,4 @@
-"""An event says the same however it was cut, and whatever the order in which its pieces come."""
+"""A split event is decoded the same, wherever it is cut and in whatever order its segments arrive."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ NOT_COMPARED = {"source_position", "paired_source_position"}
 def window(messages: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     rows = [
         {"topic": "shop.changes", "partition": at % 3, "offset": at, "timestamp": None, "key": None,
-         "value": json.dumps(one).encode(), "headers": []}
-        for at, one in enumerate(messages)
+         "value": json.dumps(message).encode(), "headers": []}
+        for at, message in enumerate(messages)
     ]  # fmt: skip
     known = {CASE.stated.table: CASE.stated} if CASE.stated else {}
     batches = decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), CASE.feed, known, CASE.stated)
@@ -48,7 +48,7 @@ EXPECTED = change(window([WHOLE])[0])
 
 def segments(cuts: list[int], first: int, in_base64: bool) -> list[dict[str, Any]]:
     ends = [0, *cuts, len(DATA)]
-    pieces = [DATA[one:other] for one, other in pairwise(ends)]
+    pieces = [DATA[start:end] for start, end in pairwise(ends)]
     if in_base64:
         pieces = [b64encode(piece.encode()).decode() for piece in pieces]
     return [
@@ -61,26 +61,26 @@ def segments(cuts: list[int], first: int, in_base64: bool) -> list[dict[str, Any
 @given(cuts=CUTS, first=st.sampled_from([0, 1]), in_base64=st.booleans(), rng=st.randoms())
 def test_cut_anywhere_in_any_order(cuts: list[int], first: int, in_base64: bool, rng: Any) -> None:
     parts = segments(cuts, first, in_base64)
-    again = rng.choice(parts)
-    sent = [*parts, again]
+    repeated = rng.choice(parts)
+    sent = [*parts, repeated]
     rng.shuffle(sent)
-    found = window(sent)
-    assert sorted(found) == list(range(len(sent)))
-    changes = [row for row in found.values() if row["disposition"] == "change"]
+    by_offset = window(sent)
+    assert sorted(by_offset) == list(range(len(sent)))
+    changes = [row for row in by_offset.values() if row["disposition"] == "change"]
     assert [change(row) for row in changes] == [EXPECTED]
-    rest = [row for row in found.values() if row["disposition"] != "change"]
-    assert sorted(row["disposition"] for row in rest) == ["duplicate", *["paired"] * len(cuts)]
-    paired = [row["paired_source_position"] for row in rest if row["disposition"] == "paired"]
-    assert all(one == changes[0]["source_position"] for one in paired)
+    others = [row for row in by_offset.values() if row["disposition"] != "change"]
+    assert sorted(row["disposition"] for row in others) == ["duplicate", *["paired"] * len(cuts)]
+    paired = [row["paired_source_position"] for row in others if row["disposition"] == "paired"]
+    assert all(position == changes[0]["source_position"] for position in paired)
 
 
 @settings(max_examples=30, deadline=None)
 @given(cuts=CUTS, first=st.sampled_from([0, 1]), rng=st.randoms())
-def test_all_wait_while_one_lacks(cuts: list[int], first: int, rng: Any) -> None:
+def test_segments_wait_for_a_missing_one(cuts: list[int], first: int, rng: Any) -> None:
     parts = segments(cuts, first, in_base64=False)
     parts.remove(rng.choice(parts))
-    found = window(parts)
-    assert {(row["disposition"], row["reason"]) for row in found.values()} == {
+    by_offset = window(parts)
+    assert {(row["disposition"], row["reason"]) for row in by_offset.values()} == {
         ("pending", "split_incomplete")
     }
 
@@ -96,37 +96,37 @@ COMPARED = ("disposition", "reason", "operation", "key", "before", "after", "sor
 
 
 def results(sent: Iterable[tuple[int, Message]]) -> dict[int, dict[str, Any]]:
-    """What messages became, by their place in the stream; they are spread over three partitions."""
+    """Results by index in the stream; messages are spread over three partitions."""
     rows = [
         {"topic": m.topic, "partition": at % 3, "offset": at, "timestamp": None, "headers": []}
         | {"key": m.key, "value": m.value}
         for at, m in sent
     ]
-    found: dict[int, dict[str, Any]] = {}
+    by_offset: dict[int, dict[str, Any]] = {}
     for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), FEED, {}):
         for row in batch.to_pylist():
             at = row["source_position"]["offset"]
-            assert at not in found, "a record has one outcome"
-            found[at] = {name: row.get(name) for name in COMPARED}
-    return found
+            assert at not in by_offset, "a record has one outcome"
+            by_offset[at] = {name: row.get(name) for name in COMPARED}
+    return by_offset
 
 
 def test_a_split_event_is_joined_over_partitions_and_windows() -> None:
     whole = results(enumerate(messages(LOG, from_tx=1)))
     parts = list(enumerate(messages(LOG, from_tx=1, generation="captured", split_at=700)))
     assert len(parts) > 2 * len(whole)
-    # The first window ends in the midst of the stream; every other segment comes late.
-    early = [one for one in parts if one[0] % 2]
-    late = [one for one in parts if not one[0] % 2]
+    # Every other segment arrives only in the second window.
+    early = [part for part in parts if part[0] % 2]
+    late = [part for part in parts if not part[0] % 2]
     first = results(early)
     assert len(first) == len(early)
     waiting = {at for at, row in first.items() if row["disposition"] == "pending"}
     assert {first[at]["reason"] for at in waiting} == {"split_incomplete"}
-    second = results([*late, *(one for one in early if one[0] in waiting)])
+    second = results([*late, *(part for part in early if part[0] in waiting)])
     assert len(second) == len(late) + len(waiting)
     rows = [*first.values(), *second.values()]
     joined = [row for row in rows if row["disposition"] == "change"]
     by_position = sorted(joined, key=lambda row: bytes(row["sort_key"]))
     assert by_position == sorted(whole.values(), key=lambda row: bytes(row["sort_key"]))
-    rest = Counter(row["disposition"] for row in rows)
-    assert rest["paired"] + rest["change"] == len(parts)
+    counts = Counter(row["disposition"] for row in rows)
+    assert counts["paired"] + counts["change"] == len(parts)

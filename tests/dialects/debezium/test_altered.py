@@ -1,4 +1,4 @@
-"""People are told of columns whose values a connector alters, by what its schemas say of them."""
+"""Warns of columns whose values a connector alters, as its schemas state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ FEED = Feed.model_validate(
 BEGINS = "dbo.t: values are not as in the source, as the connector is set to alter them: "
 
 
-def source(kind: str, **more: str) -> dict[str, str]:
+def source(kind: str, **members: str) -> dict[str, str]:
     """The parameters of `column.propagate.source.type`."""
-    return {f"__debezium.source.column.{name}": text for name, text in {"type": kind, **more}.items()}
+    return {f"__debezium.source.column.{name}": text for name, text in {"type": kind, **members}.items()}
 
 
 def sample(fields: list[dict[str, Any]], table: str = "t") -> Sample:

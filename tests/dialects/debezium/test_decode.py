@@ -1,4 +1,4 @@
-"""What holds for any batch of Debezium's messages, whatever is in it."""
+"""Properties of every batch of Debezium messages."""
 
 from __future__ import annotations
 
@@ -57,20 +57,22 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
 
 
 def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
-    """The messages of the only table of a case, and its plan."""
+    """Messages and plan of the only table of a case."""
     case = next(case for case in ALL if case.folder.name == name)
     assert case.stated is not None
     known = {case.stated.table: case.stated}
-    found = discover(facts(case.messages, case.schemas), case.feed, EarlierWindows(known, {}, case.schemas))
+    discovery = discover(
+        facts(case.messages, case.schemas), case.feed, EarlierWindows(known, {}, case.schemas)
+    )
     plan = table_plan(
-        found,
+        discovery,
         0,
         case.feed,
-        ResolvedSchema(found.tables[0].writer_schema or case.stated),
+        ResolvedSchema(discovery.tables[0].writer_schema or case.stated),
         case.stated,
         "window",
     )
-    return records_of(DEBEZIUM.kernel, 0, case.messages, found), plan
+    return records_of(DEBEZIUM.kernel, 0, case.messages, discovery), plan
 
 
 @pytest.mark.parametrize("name", ["operations", "avro_two_schemas"])
@@ -83,11 +85,11 @@ def test_a_plan_can_be_pickled(name: str) -> None:
 
 def test_the_types_are_the_ledgers() -> None:
     records, plan = only_table("temporal_types")
-    found = decode(records, plan)
-    assert found.schema.equals(decoded_schema(plan.contract))
-    assert found.schema.field("after").type.field("dt").type == pa.timestamp("us")
-    assert found.schema.field("after").type.field("d").type == pa.date32()
-    found.validate(full=True)
+    decoded = decode(records, plan)
+    assert decoded.schema.equals(decoded_schema(plan.contract))
+    assert decoded.schema.field("after").type.field("dt").type == pa.timestamp("us")
+    assert decoded.schema.field("after").type.field("d").type == pa.date32()
+    decoded.validate(full=True)
 
 
 def test_a_batch_of_spark_names_the_parts_of_its_lists_otherwise() -> None:

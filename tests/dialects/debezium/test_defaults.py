@@ -1,4 +1,4 @@
-"""A NULL that a converter may have replaced by the column's DEFAULT: nobody can see it, so it is said."""
+"""Warns that a converter may have replaced NULL by the column's DEFAULT, which messages do not show."""
 
 from __future__ import annotations
 
@@ -61,8 +61,10 @@ def warnings(*messages: Message, in_avro: bool) -> list[str]:
         ],
         MESSAGE,
     )  # fmt: skip
-    # Whatever is said, all can be read.
-    rows = [row for one in read(DEBEZIUM.kernel, raw, FEED, {}, registry.schemas) for row in one.to_pylist()]
+    # All messages are readable, with or without a warning.
+    rows = [
+        row for batch in read(DEBEZIUM.kernel, raw, FEED, {}, registry.schemas) for row in batch.to_pylist()
+    ]
     assert {row["disposition"] for row in rows} == {"change"}
     facts = DEBEZIUM.kernel.facts(raw, registry.schemas)
     return list(

@@ -1,4 +1,4 @@
-"""What a discovery finds in a topic: also what only messages in the middle have, far from its ends."""
+"""Discovery sees tables and columns that only messages in the middle of a topic have."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEED = Feed.model_validate(
         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}, {"table": "dbo.u"}],
     }
 )  # fmt: skip
-# This many that neither the first nor the last ones reach the middle.
+# So many that samples of the first and last messages do not reach the middle.
 AROUND = 25
 
 
@@ -48,19 +48,19 @@ def topic(middle: list[Any], around: dict[str, Any], space: str = "") -> pa.Reco
         place = {"topic": TOPIC, "partition": 0, "offset": at, "timestamp": None}
         return {**place, "key": b'{"id": 1}', "value": text, "headers": []}
 
-    return pa.RecordBatch.from_pylist([row(at, one) for at, one in enumerate(messages)], MESSAGE)
+    return pa.RecordBatch.from_pylist([row(at, message) for at, message in enumerate(messages)], MESSAGE)
 
 
 def discovered(messages: pa.RecordBatch) -> Discovery:
-    """In parts, as partitions of Spark have them."""
+    """Discovers from parts of seven messages, as from Spark's partitions."""
     parts = [facts(messages.slice(at, 7), {}) for at in range(0, messages.num_rows, 7)]
     return discover(samples.merged(parts), FEED, EarlierWindows({}, {}, {}))
 
 
 def columns(messages: pa.RecordBatch, table: str = "dbo.t") -> list[tuple[str, str]]:
-    one = next(one for one in discovered(messages).tables if one.table == table)
-    assert one.writer_schema is not None
-    return [(c.name, c.type) for c in one.writer_schema.columns]
+    schema = next(t.writer_schema for t in discovered(messages).tables if t.table == table)
+    assert schema is not None
+    return [(c.name, c.type) for c in schema.columns]
 
 
 def test_a_column_that_is_there_for_a_while() -> None:
@@ -75,18 +75,21 @@ def test_a_column_that_is_there_for_a_while() -> None:
 @pytest.mark.parametrize("form", [event, wrapped])
 def test_a_table_that_is_there_for_a_while(form: Any) -> None:
     messages = topic([form("u", {"id": 7}), None], form("t", {"id": 1}))
-    found = discovered(messages)
-    assert {(one.table, one.is_only_table) for one in found.tables} == {("dbo.t", False), ("dbo.u", False)}
+    discovery = discovered(messages)
+    assert {(table.table, table.is_only_table) for table in discovery.tables} == {
+        ("dbo.t", False),
+        ("dbo.u", False),
+    }
     sizes = {
-        one.table: records_of(DEBEZIUM.kernel, at, messages, found).num_rows
-        for at, one in enumerate(found.tables)
+        table.table: records_of(DEBEZIUM.kernel, at, messages, discovery).num_rows
+        for at, table in enumerate(discovery.tables)
     }
     assert sizes == {"dbo.t": 2 * AROUND, "dbo.u": 1}
 
 
 @pytest.mark.parametrize("others", [[], [wrapped("u", {"id": 7})] * 60])
 def test_a_type_that_is_another_for_a_while_is_not_the_tables(others: list[dict[str, Any]]) -> None:
-    """Its messages do not fit, and are quarantined; the others do. In a topic of two tables as well."""
+    """Messages with the other type are quarantined, also in a topic of two tables."""
     messages = topic([wrapped("t", {"id": 1, "n": "many"}), *others], wrapped("t", {"id": 1, "n": 2}))
     assert columns(messages) == [("id", "int"), ("n", "int")]
 
@@ -96,13 +99,13 @@ def test_a_type_that_is_another_for_a_while_is_not_the_tables(others: list[dict[
 def test_what_is_as_the_ends_adds_nothing(form: Any, space: str) -> None:
     like = form("t", {"id": 1})
     messages = topic([None, {"ts_ms": 1}, like], like, space)
-    assert [one.table for one in discovered(messages).tables] == ["dbo.t"]
-    # 20 at either end of the partition; the first and the last of the only group are among them.
+    assert [table.table for table in discovered(messages).tables] == ["dbo.t"]
+    # 20 at each end of the partition, with the first and last message of the only group.
     assert facts(messages, {}).num_rows == 40
 
 
 def test_facts_stay_few_whatever_is_written() -> None:
-    """A schema block that differs in each message: the first 20 of them count."""
+    """If each message has another schema block, discovery takes the first 20."""
     middle = [wrapped("t", {"id": 1, f"c{number}": "x"}) for number in range(200)]
     messages = topic(middle, wrapped("t", {"id": 1}))
     assert columns(messages) == [("id", "int"), *((f"c{number}", "nvarchar(max)") for number in range(20))]
@@ -110,10 +113,10 @@ def test_facts_stay_few_whatever_is_written() -> None:
 
 
 def test_a_message_that_is_broken_is_no_fact_of_its_table() -> None:
-    """The first and the last message of a group are those that can be read."""
+    """Readable messages only count as the first and the last message of a group."""
     good = json.dumps(wrapped("u", {"id": 1, "note": "x"}), separators=(",", ":")).encode()
     rows = topic([None] * 3, event("t", {"id": 1})).to_pylist()
     for at, value in enumerate((good[:-1], good, good[:-2])):
         rows[AROUND + at]["value"] = value
-    found = discovered(pa.RecordBatch.from_pylist(rows, MESSAGE))
-    assert {one.table for one in found.tables} == {"dbo.t", "dbo.u"}
+    discovery = discovered(pa.RecordBatch.from_pylist(rows, MESSAGE))
+    assert {table.table for table in discovery.tables} == {"dbo.t", "dbo.u"}

@@ -1,4 +1,4 @@
-"""The schema block decides how a value is written: what is published is the source's value, or nothing is."""
+"""The schema block decides how to read a value; a record with a contradicting block is quarantined."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SOURCE = {
 
 
 def plan(kind: str, **source: str) -> TablePlan:
-    """The plan of a table with one column, `c`, beside its key."""
+    """The plan of a table with its key and the column `c`."""
     columns = (
         Column(name="id", type="int", ordinal=1, key_position=1, nullable=False),
         Column(name="c", type=kind, ordinal=2),
@@ -104,23 +104,23 @@ def batch(values: Sequence[bytes]) -> pa.RecordBatch:
 
 
 def read(cells: Sequence[Cell], how: TablePlan, *, with_block: bool = True) -> list[Any]:
-    """The cells' values, or why each is quarantined; alike in every image, by types and alone."""
+    """Values of the cells, or why each is quarantined; the same in every image, vectorised and one by one."""
     raw = batch([event(c.value, op, c.field if with_block else None) for c in cells for op in "cud"])
     rows = decode(raw, how).to_pylist()
     with pytest.MonkeyPatch.context() as patch:
         none = empty(schema(how.contract))
         patch.setattr(typed, "read", lambda values, _: (none, list(range(len(values)))))
         assert decode(raw, how).to_pylist() == rows
-    found = []
+    values = []
     for at in range(0, len(rows), 3):
         each = [row["reason"] or (row["after"] or row["before"])["c"] for row in rows[at : at + 3]]
         assert each == each[:1] * 3
-        found.append(each[0])
-    return found
+        values.append(each[0])
+    return values
 
 
 def read_as_avro(cells: Sequence[Cell], how: TablePlan) -> list[Any]:
-    """As `read`, of the same messages by Connect's Avro converter."""
+    """As `read`, with messages that Connect's Avro converter encoded."""
     registry = SchemaRegistry()
     key = json.dumps({"schema": {"type": "struct", "name": "s.Key", "fields": [KEY]}, "payload": {"id": 1}})
     messages = [Message("t", key.encode(), event(c.value, op, c.field), (), 0) for c in cells for op in "cud"]
@@ -131,15 +131,15 @@ def read_as_avro(cells: Sequence[Cell], how: TablePlan) -> list[Any]:
     feed = how.feed.model_copy(update={"tables": (TableConfig.model_validate(table),)})
     rows = {
         row["source_position"]["offset"]: row
-        for one in by_kernel(DEBEZIUM.kernel, raw, feed, {}, registry.schemas)
-        for row in one.to_pylist()
+        for decoded in by_kernel(DEBEZIUM.kernel, raw, feed, {}, registry.schemas)
+        for row in decoded.to_pylist()
     }
-    found = []
+    values = []
     for at in range(0, len(rows), 3):
         each = [rows[n]["reason"] or (rows[n]["after"] or rows[n]["before"])["c"] for n in range(at, at + 3)]
         assert each == each[:1] * 3
-        found.append(each[0])
-    return found
+        values.append(each[0])
+    return values
 
 
 MOMENT = datetime(2025, 11, 24, 16, 0, 0, 123_456)
@@ -214,7 +214,7 @@ DOUBLES = {
     # 15 digits, whatever the exponent.
     1.23456789012345e17: 123456789012345000,
     0.0001: Decimal("0.0001"),
-    # 17 digits: of a decimal of more digits, for what we know.
+    # 17 digits: the decimal may have more.
     1.2345678901234567e17: "inexact_number",
     123456789012.3456: "inexact_number",
     -123456789012.3456: "inexact_number",
@@ -293,7 +293,7 @@ WRONG = {
     "a 64-bit number": Cell(field("int64"), 9_007_199_254_740_993),
     "text": Cell(field("string"), "1234"),
 }
-# What each type has of these, in the lake.
+# Values of these in the lake, by type.
 RIGHT: dict[str, dict[str, Any]] = {
     "bit": {"a boolean": True},
     "int": {"text": 1234},
@@ -323,15 +323,15 @@ RIGHT: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", RIGHT)
 def test_a_column_has_values_of_its_own_type_only(kind: str) -> None:
     for name, cell in WRONG.items():
-        (found,) = read([cell], plan(kind))
+        (value,) = read([cell], plan(kind))
         if name in RIGHT[kind]:
-            assert found == RIGHT[kind][name], name
+            assert value == RIGHT[kind][name], name
         else:
-            assert found in {"schema_contradicts", "value_does_not_fit"}, name
+            assert value in {"schema_contradicts", "value_does_not_fit"}, name
 
 
 def of_type(kind: str) -> list[Cell]:
-    """Cells for a column of a type, right ones and wrong ones."""
+    """Cells that fit a column's type, and cells that do not."""
     digits = SqlType.parse(kind).fraction_digits
     return [
         *(moment(value, digits, mode) for mode in TIME_MODES for at, value, _, _ in TIMES if at == kind),
@@ -371,13 +371,13 @@ def test_a_column_that_a_block_gives_is_read_by_the_block() -> None:
     said += [field(kind, f"io.debezium.time.{name}") for kind, names in TEMPORAL.items() for name in names]
     said += [field("string", "io.debezium.data.Xml"), field("string", "io.debezium.data.Uuid")]
     said += [field("struct", "io.debezium.data.geometry.Geography"), decimal(Decimal("1.1"), "precise").field]
-    for one in said:
-        kind = column_type(one)
-        assert read([Cell(one, None)], plan(kind)) == [None]
-        found = fields_of(block(one), ("c",))
-        assert found is not None
+    for stated in said:
+        kind = column_type(stated)
+        assert read([Cell(stated, None)], plan(kind)) == [None]
+        fields = fields_of(block(stated), ("c",))
+        assert fields is not None
         source = plan(kind).source
-        assert contradiction(SqlType.parse(kind), source, found[0]) is None, one
+        assert contradiction(SqlType.parse(kind), source, fields[0]) is None, stated
 
 
 SAID = st.sampled_from(
@@ -436,7 +436,7 @@ def test_a_block_is_found_wherever_it_stands() -> None:
 
 
 def test_a_block_behind_the_payload_is_the_one_of_its_message_alone() -> None:
-    """Both messages begin alike, as far as the first `null`, which is the whole block of one of them."""
+    """Both messages begin alike up to the first `null`, which is the whole block of one of them."""
     said = [moment(MILLIS, 3, mode) for mode in ("adaptive", "microseconds")]
     messages = [json.loads(event(cell.value, "c", cell.field)) for cell in said]
     turned = [

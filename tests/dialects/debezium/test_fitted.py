@@ -1,4 +1,4 @@
-"""Changes in their writer's columns become changes in the table's contract, with the ids that they had."""
+"""Fits changes from their writer's columns to the table's contract; change ids stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(contract: Contract) -> pa.RecordBatch:
         "no change",
     ]  # fmt: skip
     place = {"topic": "t", "partition": 0, "timestamp": None, "key": None, "headers": []}
-    rows = [{**place, "offset": at, "value": one.encode()} for at, one in enumerate(messages)]
+    rows = [{**place, "offset": at, "value": message.encode()} for at, message in enumerate(messages)]
     return decode(
         pa.RecordBatch.from_pylist(rows, MESSAGE), TablePlan(FEED, CONTRACT, contract, "window", database="d")
     )

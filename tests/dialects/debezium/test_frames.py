@@ -1,4 +1,4 @@
-"""Frames that name no schema of a registry, in numbers: each message is accounted for by itself."""
+"""Many frames with unknown schema ids: each message is quarantined by itself."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reasons(values: list[bytes], headers: list[dict[str, Any]]) -> set[str]:
 
 
 def bodies(count: int) -> list[bytes]:
-    """Records that begin with a zero byte and other bytes each, their schema being named elsewhere."""
+    """Records that begin with a zero byte and different bytes; their schema is named elsewhere."""
     return [b"\0" + (at * 7919 + 1).to_bytes(4, "big") + b"\2\2a" for at in range(count)]
 
 
@@ -49,19 +49,19 @@ def test_more_unknown_ids_than_a_connector_has_schemas() -> None:
 
 
 def test_a_topic_with_many_schemas_of_a_registry() -> None:
-    """Such as one that a router writes a hundred tables to."""
+    """Such as a topic to which a router writes a hundred tables."""
     case = next(case for case in ALL if case.folder.name == "avro_two_schemas")
     assert case.stated is not None
     first = case.messages.column("value")[0].as_py()
     ids = range(1, 101)
-    schemas = {str(one): case.schemas[avro.schema_id(first)] for one in ids}
-    values = [b"\0" + one.to_bytes(4, "big") + first[avro.FRAME_BYTES :] for one in ids]
+    schemas = {str(schema_id): case.schemas[avro.schema_id(first)] for schema_id in ids}
+    values = [b"\0" + schema_id.to_bytes(4, "big") + first[avro.FRAME_BYTES :] for schema_id in ids]
     raw = messages(values, [])
     parts = [DEBEZIUM.kernel.facts(raw.slice(at, 7), schemas) for at in range(0, len(ids), 7)]
-    found = DEBEZIUM.kernel.discover(
+    discovery = DEBEZIUM.kernel.discover(
         DEBEZIUM.kernel.merged(parts), case.feed, EarlierWindows({}, {}, schemas)
     )
-    assert {one.schema_id for one in found.tables} == schemas.keys()
+    assert {table.schema_id for table in discovery.tables} == schemas.keys()
     _, *rows = read(DEBEZIUM.kernel, raw, case.feed, {case.stated.table: case.stated}, schemas)
     assert [batch.column("disposition").to_pylist() for batch in rows] == [["change"]] * len(ids)
 

@@ -1,4 +1,4 @@
-"""Messages that chance has corrupted: each has one outcome, and none changes what is read beside it."""
+"""Randomly corrupted messages have one result each and do not change results of other messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FEED = Feed.model_validate(
 
 def messages(seed: int, schemas: bool = False) -> list[Message]:
     streamed = debezium.messages(simulate(seed, 12), schemas=schemas, snapshot=False, heartbeats=False)
-    return [one for one in streamed if one.topic.endswith(ORDERS.full_name)]
+    return [message for message in streamed if message.topic.endswith(ORDERS.full_name)]
 
 
 def results(values: Sequence[Message], schemas: Mapping[str, str]) -> dict[int, dict[str, Any]]:
@@ -63,16 +63,16 @@ def results(values: Sequence[Message], schemas: Mapping[str, str]) -> dict[int, 
 
 
 def reasons_among(good: list[Message], seed: str, schemas: Mapping[str, str]) -> set[str]:
-    """Why some of the messages, corrupted and sent after the good ones, could not be read."""
+    """Quarantine reasons of messages that are corrupted and sent after the good ones."""
     rng = Random(seed)
-    data = [one for one in good if one.value]
+    data = [message for message in good if message.value]
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]
-    alone, mixed = results(good, schemas), results([*good, *bad], schemas)
+    clean, mixed = results(good, schemas), results([*good, *bad], schemas)
     assert sorted(mixed) == list(range(len(good) + CORRUPTED)), "each record has exactly one result"
-    assert {at: mixed[at] for at in alone} == alone
-    quarantined = [one for one in mixed.values() if one["disposition"] == "quarantined"]
-    assert all(one["reason"] and one["detail"] is not None for one in quarantined)
-    return {one["reason"] for one in quarantined}
+    assert {at: mixed[at] for at in clean} == clean
+    quarantined = [row for row in mixed.values() if row["disposition"] == "quarantined"]
+    assert all(row["reason"] and row["detail"] is not None for row in quarantined)
+    return {row["reason"] for row in quarantined}
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,4 +1,4 @@
-"""Images from members of any order: each with a value, NULL or a placeholder, or absent."""
+"""Members of an image in any order: each has a value, NULL or a placeholder, or is absent."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
     sent = [
         {
             name: b64encode(value).decode() if isinstance(value, bytes) else value
-            for name, value in one.items()
+            for name, value in image.items()
         }
-        for one in images
+        for image in images
     ]
-    found: list[dict[str, Any]] = decode(batch(sent), plan).to_pylist()
-    return found
+    results: list[dict[str, Any]] = decode(batch(sent), plan).to_pylist()
+    return results
 
 
 def is_held(name: str, value: Any) -> bool:
@@ -74,14 +74,14 @@ def is_held(name: str, value: Any) -> bool:
 
 @given(st.lists(members(), min_size=1, max_size=60))
 def test_members_are_bound_by_name(drawn: list[dict[str, Any]]) -> None:
-    keyed = [{"k.1": "x", **one, "n": at} for at, one in enumerate(drawn)]
-    found = rows(keyed)
-    assert [row["disposition"] for row in found] == ["change"] * len(drawn)
-    for row, sent in zip(found, keyed, strict=True):
+    keyed = [{"k.1": "x", **image, "n": at} for at, image in enumerate(drawn)]
+    results = rows(keyed)
+    assert [row["disposition"] for row in results] == ["change"] * len(drawn)
+    for row, sent in zip(results, keyed, strict=True):
         gaps = {name: "not_captured" for name in VALUES if name not in sent}
         gaps |= {name: "unavailable" for name, value in sent.items() if is_held(name, value)}
         assert dict(row["after_unknown_columns"] or []) == gaps
-        # No cell that is a gap has a value, and no other one lacks it.
+        # Gaps have no value, all other cells have theirs.
         assert row["after"] == {name: None if name in gaps else sent[name] for name in CONTRACT.names}
         assert list(row["key"].items()) == [("k.1", "x"), ("n", sent["n"])]
 
@@ -93,8 +93,8 @@ def test_a_key_is_whole(key: dict[str, Any]) -> None:
 
 def test_members_without_a_column_are_named() -> None:
     whole = {"n": 1, "k.1": "x", "id": 1, "a.b": "", "select": "", "doc": b""}
-    found = rows([whole, dict(reversed(whole.items())), {**whole, "x": "1", "y": None}, {**whole, "ID": 1}])
-    assert [row["detail"] for row in found] == [
+    results = rows([whole, dict(reversed(whole.items())), {**whole, "x": "1", "y": None}, {**whole, "ID": 1}])
+    assert [row["detail"] for row in results] == [
         None,
         None,
         "dbo.t has no column x, y",
@@ -116,9 +116,9 @@ def test_the_id_of_a_change_is_of_what_it_says() -> None:
         {"a.b": "x", "select": None, "doc": b""}, {"a.b": "x", "select": "", "doc": None},
         {"a.b": "x", "select": None, "doc": None, "id": 1},
     ]  # fmt: skip
-    ids = [row["change_id"] for one in said for row in rows([{"id": None, **one, **key}])]
+    ids = [row["change_id"] for image in said for row in rows([{"id": None, **image, **key}])]
     assert len(set(ids)) == len(said)
-    assert all(len(one) == 32 for one in ids)
+    assert all(len(change_id) == 32 for change_id in ids)
 
 
 def shortest(number: int) -> bytes:
@@ -129,7 +129,7 @@ def shortest(number: int) -> bytes:
 
 TYPES = [(1, 0), (5, 2), (16, 4), (18, 3), (18, 18), (19, 4), (38, 0), (38, 10), (38, 19), (38, 38)]
 PAYLOADS = st.one_of(
-    # Up to 8 bytes also with bytes that only repeat the sign; beyond, as short as can be.
+    # Up to 8 bytes may repeat the sign; longer ones are as short as possible.
     st.binary(min_size=1, max_size=8),
     st.integers(-(2**135), 2**135 - 1).map(shortest),
     st.integers(-(10**38), 10**38).map(shortest),
@@ -142,18 +142,18 @@ PAYLOADS = st.one_of(
 @pytest.mark.parametrize(("precision", "scale"), TYPES)
 @given(payloads=st.lists(PAYLOADS, min_size=1, max_size=100))
 def test_decimals_are_big_endian_twos_complement(precision: int, scale: int, payloads: list[bytes]) -> None:
-    """In a column, and each alone."""
+    """A column of payloads reads as each payload."""
     assert isinstance(FEED.source, DebeziumSource)
     cell = cell_of(Column(name="d", type=f"decimal({precision},{scale})", ordinal=1), FEED.source)
     texts = [b64encode(payload).decode() for payload in payloads]
     expected = []
     for payload in payloads:
         unscaled = int.from_bytes(payload, "big", signed=True)
-        # Not by a context's arithmetic, which rounds to 28 digits.
+        # No arithmetic: the default context rounds to 28 digits.
         digits = (int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale)
         expected.append(Decimal(digits) if abs(unscaled) < 10**precision else None)
     assert [cell.read(text) for text in texts] == expected
-    found = cell.convert(texts)
-    assert found.values.to_pylist() == expected
-    unfit = [one is None for one in expected]
-    assert (found.unfit.tolist() if found.unfit is not None else [False] * len(unfit)) == unfit
+    cells = cell.convert(texts)
+    assert cells.values.to_pylist() == expected
+    unfit = [number is None for number in expected]
+    assert (cells.unfit.tolist() if cells.unfit is not None else [False] * len(unfit)) == unfit

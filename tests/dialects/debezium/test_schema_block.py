@@ -1,4 +1,4 @@
-"""What sample messages say of tables."""
+"""Tables and columns, as sample messages describe them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_images_without_members_name_no_columns(after: dict[str, Any] | None) ->
 
 
 def test_a_topic_can_have_several_tables() -> None:
-    found = table_facts([sample("t", {"id": 1}), sample("U", {"x": 1}), sample("others", {"y": 1})], FEED)
-    assert {table: one.names for table, one in found["s.dbo.t"].items()} == {
+    topics = table_facts([sample("t", {"id": 1}), sample("U", {"x": 1}), sample("others", {"y": 1})], FEED)
+    assert {table: facts.names for table, facts in topics["s.dbo.t"].items()} == {
         "dbo.t": ("id",),
         "dbo.U": ("x",),
     }
@@ -63,7 +63,7 @@ def test_a_table_is_read_by_its_contract_as_the_messages_spell_it() -> None:
         )
         for names in (("id", "note"), ("ID", "Note"), ("ID", "id"))
     }
-    # None: as the contract has them.
+    # None: the names of the contract.
     assert read == {("id", "note"): [("id", 1), ("note", 0)], ("ID", "Note"): None, ("ID", "id"): None}
 
 
@@ -75,8 +75,8 @@ def test_of_columns_alike_a_schema_block_teaches_the_first(second: str) -> None:
         "schema": {"type": "struct", "fields": [row]},
         "payload": {"op": "c", "source": {"schema": "dbo", "table": "t"}, "after": {"id": 1, second: 2}},
     }
-    found = table_facts([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED)
-    assert columns(found["s.dbo.t"]["dbo.t"].columns) == [("id", 1)]
+    topics = table_facts([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED)
+    assert columns(topics["s.dbo.t"]["dbo.t"].columns) == [("id", 1)]
 
 
 def test_the_databases_are_those_of_the_feeds_tables() -> None:
@@ -92,7 +92,7 @@ def test_a_field_of_no_lake_type_is_refused() -> None:
 
 @pytest.mark.parametrize(("scale", "kind"), [({"scale": "3"}, "datetimeoffset(3)"), ({}, "datetimeoffset")])
 def test_the_sources_own_type_has_the_digits_of_a_datetimeoffset(scale: dict[str, str], kind: str) -> None:
-    own = {"type": "DATETIMEOFFSET", "length": "30", **scale}
-    parameters = {f"__debezium.source.column.{name}": value for name, value in own.items()}
+    declared = {"type": "DATETIMEOFFSET", "length": "30", **scale}
+    parameters = {f"__debezium.source.column.{name}": value for name, value in declared.items()}
     name = "io.debezium.time.ZonedTimestamp"
     assert column_type({"type": "string", "name": name, "parameters": parameters}) == kind

@@ -1,4 +1,4 @@
-"""What is said of records that cannot be read, and what JSON is and is not (RFC 8259)."""
+"""Reasons and details of unreadable records; what is JSON and what is not (RFC 8259)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def result(value: bytes | str) -> dict[str, Any]:
         "headers": [],
     }
     plan = TablePlan(FEED, CONTRACT, CONTRACT, "window", database="d")
-    found: dict[str, Any] = decode(pa.RecordBatch.from_pylist([row], MESSAGE), plan).to_pylist()[0]
-    return found
+    decoded: dict[str, Any] = decode(pa.RecordBatch.from_pylist([row], MESSAGE), plan).to_pylist()[0]
+    return decoded
 
 
 def changed(**members: Any) -> str:
@@ -84,18 +84,18 @@ def changed(**members: Any) -> str:
     ],
 )  # fmt: skip
 def test_a_record_that_cannot_be_read_says_why(message: bytes | str, reason: str, detail: str) -> None:
-    found = result(message)
-    assert (found["disposition"], found["reason"], found["detail"]) == ("quarantined", reason, detail)
-    assert (found["raw_key"], found["raw_headers"]) == (b"k", [])
-    assert found["raw_value"] == (message.encode() if isinstance(message, str) else message)
-    assert found["source_position"] == {"source": "t", "partition": 0, "offset": 7, "row": None}
-    assert found["change_id"] is found["after"] is None
+    row = result(message)
+    assert (row["disposition"], row["reason"], row["detail"]) == ("quarantined", reason, detail)
+    assert (row["raw_key"], row["raw_headers"]) == (b"k", [])
+    assert row["raw_value"] == (message.encode() if isinstance(message, str) else message)
+    assert row["source_position"] == {"source": "t", "partition": 0, "offset": 7, "row": None}
+    assert row["change_id"] is row["after"] is None
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        # No JSON, though some readers take it: quotes of another kind, numbers that are none.
+        # No JSON, although some readers accept it: other quotes, invalid numbers.
         changed().replace('"', "'"),
         changed(after={"id": 1, "x": 1.5}).replace("1.5", "NaN"),
         changed(after={"id": 1, "x": 1.5}).replace("1.5", "01.5"),
@@ -107,7 +107,7 @@ def test_what_is_not_json_is_not_read(message: str) -> None:
 
 
 def test_a_number_keeps_its_digits() -> None:
-    """Where no type says otherwise: none of them goes through a double."""
+    """Numbers without a declared type do not become doubles."""
     digits = "1234567890123456789.0123456789"
     message = (
         changed(after={"id": 1, "name": 2.5, "amount": 3.5}).replace("2.5", "1.10").replace("3.5", digits)

@@ -1,4 +1,4 @@
-"""Ids are those that ledgers hold already.
+"""Change ids equal those in existing ledgers.
 
 `stored_ids.jsonl`: messages of a simulated source, each with the `change_id` that version 0.1.0 stored for it
 with Spark 4.0.4, as the Parquet files of that ledger have it; `stored_contracts.json`: its contracts. Between
@@ -22,7 +22,8 @@ from changeledger.model.contract import Contract
 
 HERE = Path(__file__).parent
 CONTRACTS = [
-    Contract.model_validate(one) for one in json.loads((HERE / "stored_contracts.json").read_text("utf-8"))
+    Contract.model_validate(contract)
+    for contract in json.loads((HERE / "stored_contracts.json").read_text("utf-8"))
 ]
 STORED = [json.loads(line) for line in (HERE / "stored_ids.jsonl").read_text("utf-8").splitlines()]
 
@@ -42,16 +43,16 @@ def test_ids_are_those_that_are_stored(contract: Contract) -> None:
             "tables": [{"table": contract.table}],
         }
     )  # fmt: skip
-    stored = [one for one in STORED if one["table"] == contract.table]
-    raw = pa.RecordBatch.from_pylist([message(one) for one in stored], MESSAGE)
+    stored = [line for line in STORED if line["table"] == contract.table]
+    raw = pa.RecordBatch.from_pylist([message(line) for line in stored], MESSAGE)
     names = {c.name for c in contract.columns}
-    lacking = {c for c in names if not any(f'"{c}"' in one["value"] for one in stored)}
+    lacking = {c for c in names if not any(f'"{c}"' in line["value"] for line in stored)}
     writer = contract.model_copy(
         update={"columns": tuple(c for c in contract.columns if c.name not in lacking)}
     )
-    found = decode(raw, TablePlan(feed, writer, contract, "window", database="sales"))
-    assert found.column("disposition").unique().to_pylist() == ["change"]
-    assert found.column("change_id").to_pylist() == [one["change_id"] for one in stored]
+    decoded = decode(raw, TablePlan(feed, writer, contract, "window", database="sales"))
+    assert decoded.column("disposition").unique().to_pylist() == ["change"]
+    assert decoded.column("change_id").to_pylist() == [line["change_id"] for line in stored]
 
 
 def test_there_are_ids_of_every_type() -> None:

@@ -1,4 +1,4 @@
-"""Cells as a connector writes them: columns of them are read as each cell alone, and as they were meant."""
+"""Cells as a connector writes them; a column of cells reads as each cell, with the source's value."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ SOME = settings(max_examples=12, deadline=None)
 CELLS = st.one_of(*([ODD] * 4), st.just(ABSENT))
 
 
-def many(one: Any) -> Any:
-    return st.lists(one, min_size=1, max_size=50)
+def many(strategy: Any) -> Any:
+    return st.lists(strategy, min_size=1, max_size=50)
 
 
 def plan(**source: Any) -> TablePlan:
@@ -99,8 +99,8 @@ def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     )
 
 
-def alone(raw: pa.RecordBatch, how: TablePlan) -> pa.RecordBatch:
-    """Decoded without types, each record by itself."""
+def one_by_one(raw: pa.RecordBatch, how: TablePlan) -> pa.RecordBatch:
+    """Decodes record by record, without the vectorised path."""
     with pytest.MonkeyPatch.context() as patch:
         none = empty(schema(CONTRACT))
         patch.setattr(typed, "read", lambda values, _: (none, list(range(len(values)))))
@@ -112,7 +112,7 @@ def alone(raw: pa.RecordBatch, how: TablePlan) -> pa.RecordBatch:
     st.lists(st.tuples(st.integers(0, len(TYPES) - 1), CELLS), min_size=1, max_size=60),
     st.sampled_from(SOURCES),
 )
-def test_columns_are_read_as_each_cell_alone(cells: list[tuple[int, Any]], source: dict[str, Any]) -> None:
+def test_columns_are_read_as_single_cells(cells: list[tuple[int, Any]], source: dict[str, Any]) -> None:
     rows = [{"id": at} for at in range(len(cells))]
     for row, (at, cell) in zip(rows, cells, strict=True):
         row |= {f"c {number}": None for number in range(len(TYPES))}
@@ -120,9 +120,9 @@ def test_columns_are_read_as_each_cell_alone(cells: list[tuple[int, Any]], sourc
         if cell is ABSENT:
             del row[f"c {at}"]
     raw, how = batch(rows), plan(**source)
-    found = decode(raw, how)
-    found.validate(full=True)
-    assert found.to_pylist() == alone(raw, how).to_pylist()
+    decoded = decode(raw, how)
+    decoded.validate(full=True)
+    assert decoded.to_pylist() == one_by_one(raw, how).to_pylist()
 
 
 CONNECT = {"time.precision.mode": "connect"}
@@ -133,11 +133,11 @@ NANOS = {"time.precision.mode": "nanoseconds"}
 def after(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None) -> list[Any]:
     """The values of cells of one column."""
     name = f"c {TYPES.index(kind)}"
-    found = decode(
+    rows = decode(
         batch([{"id": at, name: cell} for at, cell in enumerate(cells)]), plan(**(source or {}))
     ).to_pylist()
-    assert {row["disposition"] for row in found} == {"change"}, [row["detail"] for row in found]
-    return [row["after"][name] for row in found]
+    assert {row["disposition"] for row in rows} == {"change"}, [row["detail"] for row in rows]
+    return [row["after"][name] for row in rows]
 
 
 def encoded(number: int) -> str:
@@ -153,21 +153,21 @@ def scaled(number: int, places: int) -> Decimal:
 @SOME
 @given(many(st.integers(-(10**18) + 1, 10**18 - 1)), many(st.integers(-(10**38) + 1, 10**38 - 1)))
 def test_a_decimal_is_its_bytes(narrow: list[int], wide: list[int]) -> None:
-    assert after("decimal(18,4)", list(map(encoded, narrow))) == [scaled(one, 4) for one in narrow]
-    assert after("decimal(38,10)", list(map(encoded, wide))) == [scaled(one, 10) for one in wide]
+    assert after("decimal(18,4)", list(map(encoded, narrow))) == [scaled(number, 4) for number in narrow]
+    assert after("decimal(38,10)", list(map(encoded, wide))) == [scaled(number, 10) for number in wide]
 
 
 @SOME
 @given(many(st.datetimes()))
 def test_a_timestamp_counts_in_the_unit_of_its_precision(moments: list[datetime]) -> None:
     since = [moment - datetime(1970, 1, 1) for moment in moments]
-    micros = [one // timedelta(microseconds=1) for one in since]
-    millis = [one // 1000 for one in micros]
+    micros = [delta // timedelta(microseconds=1) for delta in since]
+    millis = [count // 1000 for count in micros]
     in_millis = [moment.replace(microsecond=moment.microsecond // 1000 * 1000) for moment in moments]
     assert after("datetime2(6)", micros) == moments
     assert after("datetime2(3)", millis) == in_millis
     assert after("datetime2(6)", millis, CONNECT) == in_millis
-    assert after("date", [one.days for one in since]) == [moment.date() for moment in moments]
+    assert after("date", [delta.days for delta in since]) == [moment.date() for moment in moments]
     texts = [f"{moment.isoformat(' ', 'microseconds')}0" for moment in in_millis]
     assert after("datetime2(7)", millis, CONNECT) == texts
     assert after("datetime2(6)", micros, MICROS) == moments
@@ -180,15 +180,15 @@ def test_a_timestamp_counts_in_the_unit_of_its_precision(moments: list[datetime]
 @given(many(st.datetimes(datetime(1678, 1, 1), datetime(2262, 1, 1))))
 def test_nanoseconds_keep_the_seventh_digit(moments: list[datetime]) -> None:
     since = [moment - datetime(1970, 1, 1) for moment in moments]
-    counts = [one // timedelta(microseconds=1) * 1000 + 700 for one in since]
+    counts = [delta // timedelta(microseconds=1) * 1000 + 700 for delta in since]
     assert after("datetime2(7)", counts) == [f"{moment:%Y-%m-%d %H:%M:%S.%f}7" for moment in moments]
     assert after("datetime2(7)", counts, NANOS) == after("datetime2(7)", counts)
     assert after("datetime2(6)", [count - 700 for count in counts], NANOS) == moments
 
 
 def test_a_nanosecond_that_a_column_does_not_have_does_not_fit_it() -> None:
-    found = decode(batch([{"id": 1, f"c {TYPES.index('datetime2(6)')}": 1_001}]), plan(**NANOS)).to_pylist()
-    assert [row["reason"] for row in found] == ["value_does_not_fit"]
+    rows = decode(batch([{"id": 1, f"c {TYPES.index('datetime2(6)')}": 1_001}]), plan(**NANOS)).to_pylist()
+    assert [row["reason"] for row in rows] == ["value_does_not_fit"]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def wrapped(moment: datetime) -> int:
 
 
 def reasons(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None) -> list[str | None]:
-    """Why cells of one column are quarantined, in an image after as in an image before."""
+    """Quarantine reasons of cells of a column, the same in after and before images."""
     name = f"c {TYPES.index(kind)}"
     rows = [{"id": at, name: cell} for at, cell in enumerate(cells)]
     raw = [json.loads(message(row)) for row in rows]

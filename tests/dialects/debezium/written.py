@@ -1,4 +1,4 @@
-"""Values as a connector writes them in its modes: the field of the schema block, and the JSON of the cell."""
+"""Cells as a connector writes them in its modes: the field of the schema block and the JSON value."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _PREFIXES = {3: "", 6: "Micro", 9: "Nano"}
 
 
 class Cell(NamedTuple):
-    """One cell, and its field without `field`."""
+    """A cell, and its field of the schema block without the name."""
 
     field: Mapping[str, Any]
     value: Any
 
 
-def field(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
-    found = {"type": kind, "optional": True, **more}
-    return found if name is None else {**found, "name": name, "version": 1}
+def field(kind: str, name: str | None = None, **members: Any) -> dict[str, Any]:
+    described = {"type": kind, "optional": True, **members}
+    return described if name is None else {**described, "name": name, "version": 1}
 
 
 def moment(value: date | time | datetime, digits: int, mode: str, ticks: int = 0) -> Cell:
-    """Of a `date`, `time(digits)` or `datetime2(digits)`; `ticks`: 100 ns beyond its microseconds."""
+    """Cell of a `date`, `time(digits)` or `datetime2(digits)`; `ticks`: 100 ns beyond its microseconds."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return _day(value, mode)
     what = "Time" if isinstance(value, time) else "Timestamp"

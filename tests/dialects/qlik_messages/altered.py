@@ -1,4 +1,4 @@
-"""A log of one table whose columns are dropped, added and retyped while it is written, and its truth."""
+"""Messages of a table whose columns are dropped, added and retyped meanwhile, with the expected rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from changeledger.kernels.arrow import MESSAGE
 TABLE, TOPIC, PARTITIONS = "dbo.orders", "rep.dbo.orders", 3
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
 LARGE = "NCLOB"
-# Where metadata goes: to each partition of the data, to one of them, or to a topic of its own.
+# The task writes metadata to each partition of the data, to one of them, or to its own topic.
 Metadata = Literal["each partition", "one partition", "own topic"]
 Row = dict[str, Any]
 
 
 class Truth(NamedTuple):
-    """What a message says: its image after, and what changed; a cell that is not sent is not there."""
+    """After image and changed columns of a message; unsent cells are missing."""
 
     operation: str
     row: Row
@@ -90,7 +90,7 @@ class Table:
         return _enveloped("MD", {"lineage": lineage, "tableStructure": {"tableColumns": described}})
 
     def change(self, at: datetime, number: int) -> tuple[int, bytes, Truth]:
-        """The id of the row, the message and its truth."""
+        """The id of the row, the message, and its expected content."""
         key = self.rng.randrange(6)
         before = self.rows.get(key)
         headers = _headers(at, number)
@@ -108,7 +108,7 @@ class Table:
         after |= {name: old for name, old in before.items() if self.rng.random() < 0.5}
         changed = {name for name in after if after[name] != before[name]}
         self.rows[key] = dict(after)
-        # A large value that did not change is not sent, and its old one never is.
+        # Unchanged large values are not sent, old large values never.
         row = {name: value for name, value in after.items() if name in changed or name not in large}
         old = {name: None if name in large else value for name, value in before.items()}
         value = self._message(headers, "UPDATE", changed - large, row, old)
@@ -117,7 +117,7 @@ class Table:
     def _message(
         self, headers: Row, operation: str, changed: set[str], sent: Row, before: Row | None = None
     ) -> bytes:
-        """`sent`: without the cells of which the mask of columns says that they are not in the message."""
+        """`sent`: the cells that the column mask declares as sent."""
         data = {name: sent.get(name) for name in self.columns}
         masks = {"changeMask": self._mask(changed), "columnMask": self._mask(set(sent))}
         headers = headers | {"operation": operation} | masks
@@ -129,11 +129,11 @@ class Table:
 
 
 def sent(seed: int, metadata: Metadata, *, again: bool) -> Iterator[Sent]:
-    """Messages in the order in which the task writes them: some of them late, some of them twice.
+    """Messages in the order in which the task writes them; some are late, some are repeated.
 
-    `again`: a column that was dropped can be added again. Then two versions have the same columns in other
-    places: their masks tell them apart, and for few messages nothing but the time of the metadata. So the
-    task neither lags nor writes anything twice.
+    `again`: a column that was dropped can be added again. Then two versions have the same columns
+    with other ordinals: masks tell them apart, and for few messages only the time of the metadata. So the
+    task neither lags nor repeats messages.
     """
     rng = Random(seed)
     table, now, spread = Table(rng), NOON, PARTITIONS
@@ -157,7 +157,7 @@ def sent(seed: int, metadata: Metadata, *, again: bool) -> Iterator[Sent]:
         elif chance < 0.2 and not again:
             # A task that resumes writes the last messages again.
             for messages in history:
-                yield from (one._replace(written_at=now) for one in messages[-rng.randrange(1, 8) :])
+                yield from (message._replace(written_at=now) for message in messages[-rng.randrange(1, 8) :])
         lag = timedelta(seconds=0 if again else rng.choice([0, 0, 1, 300]))
         key, value, truth = table.change(now - lag, number)
         delay = timedelta(hours=rng.random() < 0.2)
@@ -169,19 +169,24 @@ def sent(seed: int, metadata: Metadata, *, again: bool) -> Iterator[Sent]:
 def windows(
     messages: Sequence[Sent], cuts: Sequence[int]
 ) -> Iterator[tuple[pa.RecordBatch, list[Truth | None]]]:
-    """The messages cut into windows, as batches, with the truth of each."""
+    """Windows of the messages, as batches, with the expected content of each message."""
     offsets: dict[tuple[str, int], int] = {}
     ends = [*sorted(min(cut, len(messages)) for cut in cuts), len(messages)]
     for start, end in zip([0, *ends], ends, strict=False):
         rows = []
-        for one in messages[start:end]:
-            place = one.topic, one.partition
+        for message in messages[start:end]:
+            place = message.topic, message.partition
             offsets[place] = offsets.get(place, -1) + 1
             rows.append(
-                {"topic": one.topic, "partition": one.partition, "offset": offsets[place], "key": None}
-                | {"timestamp": one.written_at, "value": one.value, "headers": []}
+                {
+                    "topic": message.topic,
+                    "partition": message.partition,
+                    "offset": offsets[place],
+                    "key": None,
+                }
+                | {"timestamp": message.written_at, "value": message.value, "headers": []}
             )
-        yield pa.RecordBatch.from_pylist(rows, MESSAGE), [one.truth for one in messages[start:end]]
+        yield pa.RecordBatch.from_pylist(rows, MESSAGE), [message.truth for message in messages[start:end]]
 
 
 def _headers(at: datetime, number: int) -> Row:

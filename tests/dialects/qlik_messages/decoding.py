@@ -1,4 +1,4 @@
-"""A window of Qlik's messages through its kernels, as a stage calls them."""
+"""Decodes a window of Qlik's messages as a stage does."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def decoded(
     stated: Contract | None = None,
     registry: Mapping[str, str] = MappingProxyType({}),
 ) -> list[pa.RecordBatch]:
-    """All records of a window. `stated`: the contract of its table; `registry`: Avro schemas by their ids."""
+    """All records of a window. `stated`: the contract of the table; `registry`: Avro schemas by id."""
     schemas = {**schemas_in(raw.column("value").to_pylist()), **registry}
     plan = discover(merged([facts(raw, schemas)]), feed, EarlierWindows(known, {}, schemas))
     route = routes(raw, plan)
-    found = [decode_other(raw.filter(route.is_null()), feed, plan)]
-    for number, one in enumerate(plan.tables):
-        contract = stated if stated and stated.table == one.table else one.writer_schema
+    batches = [decode_other(raw.filter(route.is_null()), feed, plan)]
+    for number, table in enumerate(plan.tables):
+        contract = stated if stated and stated.table == table.table else table.writer_schema
         records = raw.filter(pc.fill_null(pc.equal(route, number), False))
-        table = TablePlan(feed, one.writer_schema, contract, "window", None, tuple(schemas.items()))
-        found.append(decode(records, table))
-    return found
+        table_plan = TablePlan(feed, table.writer_schema, contract, "window", None, tuple(schemas.items()))
+        batches.append(decode(records, table_plan))
+    return batches

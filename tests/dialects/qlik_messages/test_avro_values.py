@@ -1,4 +1,4 @@
-"""Cells of Qlik's messages in Avro: each is what the same message in JSON would say, or refused.
+"""Cells of Qlik's Avro messages have the values of the same message in JSON, or are refused.
 
 Qlik's page "Kafka target data types" has the logical types that it writes; Avro's specification what they
 count, and that an annotation which is none leaves the plain type.
@@ -51,7 +51,7 @@ def written(kind: Any, value: Any) -> tuple[bytes, str]:
 
 
 def read(sql_type: str, kind: Any, value: Any) -> Any:
-    """What becomes of the value in a column of a SQL Server type: the value, or the reason why none."""
+    """The value in a column of a SQL Server type, or the quarantine reason."""
     message, schema = written(kind, value)
     columns = (
         Column(name="id", type="int", ordinal=1, key_position=1),
@@ -65,8 +65,8 @@ def read(sql_type: str, kind: Any, value: Any) -> Any:
     return row["reason"] if row["after"] is None else row["after"]["v"]
 
 
-def annotated(kind: str, logical: str, **more: Any) -> dict[str, Any]:
-    return {"type": kind, "logicalType": logical, **more}
+def annotated(kind: str, logical: str, **members: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": logical, **members}
 
 
 POINT = "datetime2(7)"
@@ -79,7 +79,7 @@ MISFIT = "value_does_not_fit"
 @pytest.mark.parametrize(
     ("sql_type", "kind", "value", "expected"),
     [
-        # 0x123 is 291: digits of hex are no digits of a decimal.
+        # 0x123 is 291: hex digits are not decimal digits.
         ("decimal(18,2)", FIXED, b"\0\0\1\x23", Decimal("2.91")),
         ("decimal(18,2)", annotated("bytes", "decimal", precision=9, scale=2), b"\1\x23", Decimal("2.91")),
         ("decimal(38,2)", annotated("bytes", "decimal", precision=39, scale=2), b"\0\0\1\x23", MISFIT),

@@ -1,4 +1,4 @@
-"""The golden cases of Qlik's messages, through its kernels."""
+"""Kernels decode the golden cases of Qlik's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for any batch of Qlik's messages, whatever is in it."""
+"""Properties of every batch of Qlik's messages."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
     assert merged(parts[::-1]).equals(merged([facts(case.messages, schemas)]))
 
 
-def plan_of(one: Stored) -> TablePlan:
-    return TablePlan(feed("qlik_messages"), one.writer_schema, one.contract, "window")
+def plan_of(group: Stored) -> TablePlan:
+    return TablePlan(feed("qlik_messages"), group.writer_schema, group.contract, "window")
 
 
-@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
-def test_ids_are_those_that_are_stored(one: Stored) -> None:
-    assert_stored_ids(decode, plan_of(one), one)
+@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
+def test_ids_are_those_that_are_stored(group: Stored) -> None:
+    assert_stored_ids(decode, plan_of(group), group)
 
 
-@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
-def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
-    assert_cut_anywhere(decode, plan_of(one), one)
+@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
+def test_a_batch_cut_anywhere_gives_the_same_rows(group: Stored) -> None:
+    assert_cut_anywhere(decode, plan_of(group), group)
 
 
 @pytest.mark.parametrize(
     ("mask", "contradicts"),
-    # `name`, ordinal 2, is all that differs; ordinals 4 and 5 are large objects, which no mask has to name.
+    # Only `name`, ordinal 2, differs; ordinals 4 and 5 are large objects, which masks may omit.
     [("02", False), ("04", True), ("06", True), ("00", True), ("42", True), ("", False)],
 )
 def test_an_update_sets_the_bits_of_what_differs(mask: str, contradicts: bool) -> None:
     (case,) = [case for case in ALL if case.folder.name == "operations"]
     values = case.messages.column("value").to_pylist()
-    update = next(at for at, one in enumerate(values) if one and b'"changeMask":"02"' in one)
+    update = next(at for at, value in enumerate(values) if value and b'"changeMask":"02"' in value)
     assert b'"operation":"UPDATE"' in values[update]
     values[update] = values[update].replace(b'"changeMask":"02"', f'"changeMask":"{mask}"'.encode())
     at = case.messages.schema.get_field_index("value")

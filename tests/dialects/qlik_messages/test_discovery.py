@@ -1,4 +1,4 @@
-"""Every message of a window is in exactly one part of its discovery, and in the right one."""
+"""Discovery routes every message of a window to exactly one table, or to none."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def data(schema_id: str | None, table: str | None = None, **row: int) -> dict[st
 
 
 def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
-    """(topic, minutes after noon, message); the offset is the place in the list."""
+    """(topic, minutes after noon, message); the offset is the index."""
     rows: list[dict[str, Any]] = []
     for offset, (topic, minutes, message) in enumerate(messages):
         text = json.dumps(message) if isinstance(message, dict) else message
@@ -51,19 +51,22 @@ def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
 
 
 def discovered(raw: pa.RecordBatch) -> Discovery:
-    """In parts, as partitions of Spark have them."""
+    """Discovers from parts of three messages, as from Spark's partitions."""
     parts = [QLIK_MESSAGES.kernel.facts(raw.slice(at, 3), NONE) for at in range(0, raw.num_rows + 1, 3)]
-    found: Discovery = QLIK_MESSAGES.kernel.discover(
+    discovery: Discovery = QLIK_MESSAGES.kernel.discover(
         QLIK_MESSAGES.kernel.merged(parts), FEED, EarlierWindows({}, {}, {})
     )
-    return found
+    return discovery
 
 
-def offsets_of(raw: pa.RecordBatch, found: Discovery) -> list[tuple[tuple[str, ...], list[int]]]:
-    """The table and its columns, and the offsets of its messages."""
+def offsets_of(raw: pa.RecordBatch, discovery: Discovery) -> list[tuple[tuple[str, ...], list[int]]]:
+    """By table and columns: the offsets of its messages."""
     return [
-        ((one.table, *one.writer_schema.names), offsets(records_of(QLIK_MESSAGES.kernel, number, raw, found)))
-        for number, one in enumerate(found.tables)
+        (
+            (table.table, *table.writer_schema.names),
+            offsets(records_of(QLIK_MESSAGES.kernel, number, raw, discovery)),
+        )
+        for number, table in enumerate(discovery.tables)
     ]
 
 
@@ -71,8 +74,8 @@ def offsets(raw: pa.RecordBatch) -> list[int]:
     return sorted(raw.column("offset").to_pylist())
 
 
-def others(raw: pa.RecordBatch, found: Discovery) -> pa.RecordBatch:
-    return raw.filter(QLIK_MESSAGES.kernel.routes(raw, found).is_null())
+def others(raw: pa.RecordBatch, discovery: Discovery) -> pa.RecordBatch:
+    return raw.filter(QLIK_MESSAGES.kernel.routes(raw, discovery).is_null())
 
 
 def test_a_topic_of_everything() -> None:
@@ -90,10 +93,10 @@ def test_a_topic_of_everything() -> None:
         ("other", 1, '{"headers":'),
         ("nothing", 1, "{}"),
     )
-    found = discovered(raw)
-    # Neither a broken message nor the name of its topic names a table.
-    assert offsets_of(raw, found) == [(("dbo.items", "id"), [2, 9]), (("dbo.orders", "no"), [3, 8])]
-    rows = QLIK_MESSAGES.kernel.decode_other(others(raw, found), FEED, found).to_pylist()
+    discovery = discovered(raw)
+    # A broken message names no table, nor does its topic.
+    assert offsets_of(raw, discovery) == [(("dbo.items", "id"), [2, 9]), (("dbo.orders", "no"), [3, 8])]
+    rows = QLIK_MESSAGES.kernel.decode_other(others(raw, discovery), FEED, discovery).to_pylist()
     assert [row["detail"] for row in rows if row["disposition"] in {"pending", "tombstone"}] == [
         "no metadata yet: unknown",
         None,
@@ -117,9 +120,9 @@ def test_a_topic_of_one_table_keeps_its_broken_messages() -> None:
         ("qlik.dbo.items", 1, "{"),
         ("qlik.dbo.items", None, None),
     )
-    found = discovered(raw)
-    assert offsets_of(raw, found) == [(("dbo.items", "id"), [1, 2, 3])]
-    assert offsets(others(raw, found)) == [0]
+    discovery = discovered(raw)
+    assert offsets_of(raw, discovery) == [(("dbo.items", "id"), [1, 2, 3])]
+    assert offsets(others(raw, discovery)) == [0]
 
 
 def test_versions_without_a_schema_id_follow_the_time() -> None:
@@ -132,16 +135,16 @@ def test_versions_without_a_schema_id_follow_the_time() -> None:
         ("qlik.dbo.items", None, data(None, id=4)),
         ("qlik.dbo.items", 11, data("i1", id=5)),
     )
-    found = discovered(raw)
+    discovery = discovered(raw)
     # The schema id decides, whenever the message was written.
-    assert offsets_of(raw, found) == [
+    assert offsets_of(raw, discovery) == [
         (("dbo.items", "id"), [1, 2, 5, 6]),
         (("dbo.items", "id", "qty"), [4]),
     ]
-    assert offsets(others(raw, found)) == [0, 3]
+    assert offsets(others(raw, discovery)) == [0, 3]
 
 
 def test_a_window_of_nothing() -> None:
-    found = discovered(window())
-    assert (list(found.tables), dict(found.new_writer_schemas)) == ([], {})
-    assert others(window(), found).num_rows == 0
+    discovery = discovered(window())
+    assert (list(discovery.tables), dict(discovery.new_writer_schemas)) == ([], {})
+    assert others(window(), discovery).num_rows == 0

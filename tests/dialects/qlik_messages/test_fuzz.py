@@ -1,4 +1,4 @@
-"""Messages that chance has corrupted: each has one outcome, and none changes what is read beside it."""
+"""Randomly corrupted messages have one result each and do not change results of other messages."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_corrupted_messages_are_accounted_for(seed: int, in_avro: bool) -> None:
     good = list(qlik_messages_avro.messages(messages(log))) if in_avro else messages(log)
     data = good[len(log.tables) :]
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]
-    alone, mixed = results(good, log), results([*good, *bad], log)
-    assert {row["disposition"] for row in alone.values()} == {"change", "control"}
+    clean, mixed = results(good, log), results([*good, *bad], log)
+    assert {row["disposition"] for row in clean.values()} == {"change", "control"}
     assert sorted(mixed) == list(range(len(good) + CORRUPTED)), "each record has exactly one result"
-    assert {at: mixed[at] for at in alone} == alone
-    quarantined = [one for one in mixed.values() if one["disposition"] == "quarantined"]
-    assert all(one["reason"] and one["detail"] is not None for one in quarantined)
-    assert len({one["reason"] for one in quarantined}) >= 2
+    assert {at: mixed[at] for at in clean} == clean
+    quarantined = [row for row in mixed.values() if row["disposition"] == "quarantined"]
+    assert all(row["reason"] and row["detail"] is not None for row in quarantined)
+    assert len({row["reason"] for row in quarantined}) >= 2
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -19,12 +19,12 @@ def test_the_bits_that_are_set_are_the_columns(
     order: ByteOrder, sets: list[set[int]], columns: set[int]
 ) -> None:
     known = sorted(columns)
-    numbers = [sum(1 << (ordinal - 1) for ordinal in one) for one in sets]
+    numbers = [sum(1 << (ordinal - 1) for ordinal in ordinals) for ordinals in sets]
     texts = [number.to_bytes(138, order).hex() for number in numbers]
-    found = masks.read(pa.array(texts, pa.string()), known, order)
-    assert found.known.all()
-    assert found.columns.tolist() == [[ordinal in one for ordinal in known] for one in sets]
-    assert found.beyond.tolist() == [max(one, default=0) > known[-1] for one in sets]
+    parsed = masks.read(pa.array(texts, pa.string()), known, order)
+    assert parsed.known.all()
+    assert parsed.columns.tolist() == [[ordinal in ordinals for ordinal in known] for ordinals in sets]
+    assert parsed.beyond.tolist() == [max(ordinals, default=0) > known[-1] for ordinals in sets]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def test_hex_text(text: str, expected: bytes | None) -> None:
 
 
 def test_null_is_no_mask() -> None:
-    found = masks.read(pa.array([None, "03", "zz"], pa.string()), [1, 2, 3])
-    assert found.known.tolist() == [False, True, False]
-    assert found.columns.tolist() == [[False] * 3, [True, True, False], [False] * 3]
+    parsed = masks.read(pa.array([None, "03", "zz"], pa.string()), [1, 2, 3])
+    assert parsed.known.tolist() == [False, True, False]
+    assert parsed.columns.tolist() == [[False] * 3, [True, True, False], [False] * 3]

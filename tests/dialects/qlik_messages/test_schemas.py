@@ -1,4 +1,4 @@
-"""Which writer schema a Qlik message has, and what its metadata makes of a column."""
+"""Finds the writer schema of a Qlik message; converts columns of metadata."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def learn(schemas: WriterSchemas, text: str, at: int, place: Place = ("any", 0, 
     return schemas.learn(text, Mark((*place[:2], at), at, None))
 
 
-def found(schemas: WriterSchemas, asked: Label) -> list[tuple[str, ...]]:
+def columns_of(schemas: WriterSchemas, asked: Label) -> list[tuple[str, ...]]:
     routes = schemas.routes(asked)
     assert isinstance(routes, Versions), routes
     return [version.writer_schema.names for version in routes.versions]
@@ -76,8 +76,8 @@ def test_the_schema_id_decides_whatever_was_said_last() -> None:
     schemas = WriterSchemas(feed(), {}, {})
     learn(schemas, metadata("one", "id"), 100)
     learn(schemas, metadata("two", "id", "name"), 200)
-    assert found(schemas, label("one")) == [("id",)]
-    assert found(schemas, label("two", table=None)) == [("id", "name")]
+    assert columns_of(schemas, label("one")) == [("id",)]
+    assert columns_of(schemas, label("two", table=None)) == [("id", "name")]
 
 
 def test_without_a_schema_id_a_table_has_versions() -> None:
@@ -88,7 +88,7 @@ def test_without_a_schema_id_a_table_has_versions() -> None:
         ("two", ("id", "name"), 200),
     ):
         assert learn(schemas, metadata(schema_id, *columns), at) == ("metadata", None)
-    assert found(schemas, label()) == [("id",), ("id", "name")]
+    assert columns_of(schemas, label()) == [("id",), ("id", "name")]
 
 
 def test_later_windows_know_what_earlier_ones_have_learnt() -> None:
@@ -96,7 +96,7 @@ def test_later_windows_know_what_earlier_ones_have_learnt() -> None:
     learn(first, metadata("one", "id"), 100)
     second = WriterSchemas(feed(), {}, stored(first))
     learn(second, metadata("two", "id", "name"), 200)
-    assert found(second, label("one")) == [("id",)]
+    assert columns_of(second, label("one")) == [("id",)]
     versions = second.routes(label())
     assert isinstance(versions, Versions)
     assert [(version.since, version.writer_schema.names) for version in versions.versions] == [
@@ -104,7 +104,7 @@ def test_later_windows_know_what_earlier_ones_have_learnt() -> None:
         (200, ("id", "name")),
     ]
     assert versions.marks == {("any", 0): ([100, 200], [0, 1])}
-    # Only what is new is to be stored.
+    # Only new writer schemas are stored.
     assert all(writer_schema.names == ("id", "name") for writer_schema in second.new_writer_schemas.values())
     third = WriterSchemas(feed(), {}, {**stored(first), **stored(second)})
     learn(third, metadata("two", "id", "name"), 200)
@@ -131,8 +131,8 @@ def test_a_schema_id_keeps_its_meaning() -> None:
     learn(schemas, metadata("one", "id"), 100)
     reason, detail = learn(schemas, metadata("one", "id", "name"), 200)
     assert (reason, detail) == ("schema_contradicts", "one of dbo.items came before with other columns")
-    assert found(schemas, label("one")) == [("id",)]
-    assert found(schemas, label()) == [("id",)]
+    assert columns_of(schemas, label("one")) == [("id",)]
+    assert columns_of(schemas, label()) == [("id",)]
 
 
 def test_what_is_stored_is_what_was_written_though_the_feed_states_types() -> None:
@@ -176,7 +176,7 @@ def test_messages_without_a_writer_schema(asked: Label, why: str) -> None:
             "neither the topic qlik.all nor its messages name a known table: name the topic schema.table, "
             "have Qlik write the table's names or a schema id, or take the topic out of `topics:`",
         ),
-        # What a run counts for a table that joins the feed later.
+        # The run counts these for a table that joins the feed later.
         (label(table=None, topic="qlik.dbo.others"), "dbo.others"),
         (label("foreign", table=None), "dbo.elsewhere"),
         (label(table=None, topic="qlik.elsewhere"), "dbo.elsewhere"),
@@ -194,23 +194,23 @@ def test_messages_without_a_writer_schema_say_what_they_wait_for_or_are_of(asked
 
 def test_the_contract_serves_messages_without_a_schema_id_and_metadata() -> None:
     known = {"dbo.items": contract_of("id")}
-    assert found(WriterSchemas(feed(), known, {}), label()) == [("id",)]
+    assert columns_of(WriterSchemas(feed(), known, {}), label()) == [("id",)]
     assert reason(WriterSchemas(feed(), known, {}), label("never")) == "metadata_unknown"
     stated = WriterSchemas(feed(ORDERS), {}, {})
     in_another_case = Label("any", "SALES", "Orders", None)
     stated.see([in_another_case])
-    assert found(stated, in_another_case) == [("no",)]
+    assert columns_of(stated, in_another_case) == [("no",)]
 
 
 IN_CASES = ("sales.Orders", "sales.orders")
 
 
 @pytest.mark.parametrize(
-    ("listed", "own"),
+    ("listed", "source_table"),
     [("sales.orders", "sales.orders"), ("sales.Orders", "sales.Orders"), ("SALES.orders", None)],
 )
-def test_of_tables_that_differ_in_case_one_is_the_feeds(listed: str, own: str | None) -> None:
-    """By what data says: the schema id, the name, the table alone, the topic."""
+def test_of_tables_that_differ_in_case_one_is_the_feeds(listed: str, source_table: str | None) -> None:
+    """Messages name their table by schema id, full name, table name or topic."""
     schemas = WriterSchemas(feed({"table": listed}), {}, {})
     for name in IN_CASES:
         schema, table = name.split(".")
@@ -222,12 +222,12 @@ def test_of_tables_that_differ_in_case_one_is_the_feeds(listed: str, own: str | 
             Label("any", schema, table, None),
             Label("any", None, table, None), Label(f"q.{name}", None, None, None),
         ]  # fmt: skip
-        for one in asked:
-            if name == own:
-                assert found(schemas, one) == [(f"id of {name}",)], one
+        for wanted in asked:
+            if name == source_table:
+                assert columns_of(schemas, wanted) == [(f"id of {name}",)], wanted
             else:
-                assert reason(schemas, one) == "tables_alike", one
-    # Neither in the topic's case.
+                assert reason(schemas, wanted) == "tables_alike", wanted
+    # The topic's case matches neither.
     assert reason(schemas, Label("q.SALES.ORDERS", None, None, None)) == "tables_alike"
 
 
@@ -242,7 +242,7 @@ def test_a_table_is_the_one_that_was_read_so_far() -> None:
             asked = Label("any", *name.split("."), None)
             schemas.see([asked])
             if name == so_far:
-                assert found(schemas, asked) == [("id",)]
+                assert columns_of(schemas, asked) == [("id",)]
             else:
                 assert reason(schemas, asked) == "tables_alike"
 
@@ -251,10 +251,10 @@ def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:
     known = {"hr.People": contract_of("id", table="hr.People")}
     schemas = WriterSchemas(feed_of("qlik_messages", []), known, {})
     learn(schemas, metadata(None, "no", table="orders"), 100)
-    assert found(schemas, Label("any", None, "Orders", None)) == [("no",)]
-    assert found(schemas, Label("qlik.dbo.orders", None, None, None)) == [("no",)]
-    assert found(schemas, Label("qlik.people", None, None, None)) == [("id",)]
-    assert found(schemas, Label("any", "HR", "people", None)) == [("id",)]
+    assert columns_of(schemas, Label("any", None, "Orders", None)) == [("no",)]
+    assert columns_of(schemas, Label("qlik.dbo.orders", None, None, None)) == [("no",)]
+    assert columns_of(schemas, Label("qlik.people", None, None, None)) == [("id",)]
+    assert columns_of(schemas, Label("any", "HR", "people", None)) == [("id",)]
     assert reason(schemas, Label("any", None, "elsewhere", None)) == "metadata_unknown"
     # Two tables have the name.
     learn(schemas, metadata(None, "no", table="people"), 100)

@@ -1,4 +1,4 @@
-"""Data is read by the version of its table that wrote it, wherever its metadata stands."""
+"""Data is read by the version of its table that wrote it, wherever the metadata is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEED = Feed.model_validate(
 
 
 class Line:
-    """Windows read one after the other, each with what the earlier ones have found."""
+    """Reads windows one after the other, each with contracts and writer schemas of the earlier ones."""
 
     def __init__(self) -> None:
         self.contracts: dict[str, Contract] = {}
@@ -34,15 +34,17 @@ class Line:
 
     def read(self, raw: pa.RecordBatch) -> dict[tuple[str, int, int], dict[str, Any]]:
         known = EarlierWindows(self.contracts, self.writer_schemas, {})
-        found = reading.discovered(QLIK_MESSAGES.kernel, InMemory.of(raw), FEED, known, "window")
+        discovery = reading.discovered(QLIK_MESSAGES.kernel, InMemory.of(raw), FEED, known, "window")
         rows = {}
-        for one in reading.inputs(found.records, reading.TableKnowledge(self.contracts, resolved_alone)):
-            assert one.contract is not None
-            self.contracts = {TABLE: one.contract}
-            for row in one.decoded.collected().to_pylist():
+        for table in reading.inputs(
+            discovery.records, reading.TableKnowledge(self.contracts, resolved_alone)
+        ):
+            assert table.contract is not None
+            self.contracts = {TABLE: table.contract}
+            for row in table.decoded.collected().to_pylist():
                 place = row["source_position"]
                 rows[place["source"], place["partition"], place["offset"]] = row
-        self.writer_schemas |= found.writer_schemas
+        self.writer_schemas |= discovery.writer_schemas
         return rows
 
 
