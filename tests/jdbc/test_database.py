@@ -60,7 +60,7 @@ def test_what_would_add_a_property_is_refused(fields: dict[str, object]) -> None
     ],
 )
 def test_an_extra_that_nothing_reads_is_refused_by_its_name(conn_type: str, name: str, like: str) -> None:
-    """Whoever sets `Encrypt` or `authentication` counts on it; a spelling in another case is none of ours."""
+    """Users rely on `Encrypt` or `authentication`; a name in another case is refused, not ignored."""
     with pytest.raises(ConfigError, match=f"nothing reads the extra '{name}'") as refused:
         database(conn_type=conn_type, extra={name: "secret value"})
     assert "secret value" not in str(refused.value)
@@ -69,7 +69,7 @@ def test_an_extra_that_nothing_reads_is_refused_by_its_name(conn_type: str, name
 
 
 def test_what_the_driver_of_sql_server_is_told() -> None:
-    """To a listener of an availability group, too. A value of JSON is written as the driver does."""
+    """Properties include those of availability group listeners; JSON values become the driver's words."""
     assert database(port=1433)._url() == (
         "jdbc:sqlserver://sql.example:1433;databaseName=shop;encrypt=true;trustServerCertificate=false"
     )

@@ -59,16 +59,16 @@ def said(writer_schema: Contract, rules: MaskRules, *records: dict[str, Any]) ->
     return counted(given(writer_schema, *records), writer_schema, rules).evidence(writer_schema)
 
 
-def insert(mask: str, known: set[int] | frozenset[int] | None, **more: Any) -> dict[str, Any]:
-    return {"mask": mask, "kind": change.INSERT, "known": known, **more}
+def insert(mask: str, known: set[int] | frozenset[int] | None, **members: Any) -> dict[str, Any]:
+    return {"mask": mask, "kind": change.INSERT, "known": known, **members}
 
 
 def delete(mask: str) -> dict[str, Any]:
     return {"mask": mask, "kind": change.DELETE}
 
 
-def update(mask: str, differing: set[int] | None, **more: Any) -> dict[str, Any]:
-    return {"mask": mask, "kind": change.UPDATE, "differing": differing, **more}
+def update(mask: str, differing: set[int] | None, **members: Any) -> dict[str, Any]:
+    return {"mask": mask, "kind": change.UPDATE, "differing": differing, **members}
 
 
 RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [

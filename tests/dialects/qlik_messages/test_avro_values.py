@@ -1,7 +1,7 @@
 """Cells of Qlik's Avro messages have the values of the same message in JSON, or are refused.
 
-Qlik's page "Kafka target data types" has the logical types that it writes; Avro's specification what they
-count, and that an annotation which is none leaves the plain type.
+Qlik's page "Kafka target data types" has the logical types that it writes; Avro's specification says what
+they count, and that an invalid annotation leaves the plain type.
 """
 
 from __future__ import annotations

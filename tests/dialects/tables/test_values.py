@@ -158,7 +158,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (7, pa.int64(), "decimal(10,2)", Decimal("7.00")),
     (1e300, pa.float64(), "real", NONE),
     (0.5, pa.float64(), "real", 0.5),
-    # 24 bits of a number (IEEE 754): 2^24 + 1 is none of 32 bits. The shortest text of 0.1 is that of either.
+    # 24 bits of a number (IEEE 754): 2^24 + 1 has no 32-bit form. The shortest text of 0.1 is that of either.
     (2.0**24, pa.float64(), "real", 2.0**24),
     (2.0**24 + 1, pa.float64(), "real", NONE),
     (2**24 + 1, pa.int32(), "real", NONE),
