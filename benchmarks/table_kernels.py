@@ -132,7 +132,8 @@ def measure(kernels: TableKernel, plan: TablePlan, parts: list[pa.RecordBatch]) 
     table = pa.Table.from_batches([kernels.decode(batch, plan) for batch in raw])
     halves = table.filter(pc.is_valid(table["pair_key"])).combine_chunks().to_batches()
     print(f"  images joined, ids  {cpu(lambda batch: joined(batch, plan), halves, size):6.2f}")
-    whole, rules = [joined(batch, plan) for batch in halves], kernels.mask_rules(writer_schema)
+    whole = [joined(batch, plan) for batch in halves]
+    rules = kernels.mask_rules(parts[0].schema, plan.feed, writer_schema)
 
     def evidence(batch: pa.RecordBatch) -> object:
         return mask_evidence.counted(mask_evidence.facts(batch, writer_schema, rules), writer_schema, rules)

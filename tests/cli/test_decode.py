@@ -339,6 +339,23 @@ def test_inserts_alone_show_the_order_of_their_masks() -> None:
     assert refused["reason"] == "mask_width"
 
 
+@pytest.mark.parametrize(
+    ("mask", "changed"), [("0x1000", "c2"), ("1000", "c10"), ("10", "c2"), ("0x10", "c2")]
+)
+def test_masks_that_do_not_show_their_order_have_the_published_one(mask: str, changed: str) -> None:
+    """Three header columns and twelve more: bit 4 is the second of these, bit 12 the tenth. The lowest bits are
+    in the first one of bytes (Qlik's page), and in the last digit of a text (samples)."""
+    cells = {f"c{at}": at for at in range(1, 13)}
+    (update,) = decode("qlik_tables", [ct_row("U", mask, **cells)])
+    assert update["changed"] == [changed]
+
+
+def test_bytes_of_a_narrow_mask_may_have_zeros_behind_them() -> None:
+    """Three header columns and three more: bits 3 to 5."""
+    (insert,) = decode("qlik_tables", [ct_row("I", "0x3800", id=1, name="x", price="2")])
+    assert (insert["disposition"], insert["mask"]) == ("change", "3800")
+
+
 def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None:
     source = {"connector": "sqlserver", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
     source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}

@@ -8,6 +8,7 @@ from typing import Any
 
 from changeledger.control import ControlStore
 from changeledger.mask_order.decision import Evidence
+from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Column, Contract
 from changeledger.stages.normalization.mask_orders import MaskOrders
 from tests.control.test_control import hour
@@ -21,7 +22,8 @@ FEED = SimpleNamespace(feed="masked", mask_order="auto")
 
 def records(found: Evidence) -> Any:
     """Of a writer schema, that say so."""
-    return SimpleNamespace(table=TABLE, feed=FEED, mask_rules=object(), evidence=lambda _: found)
+    rules = MaskRules("all")
+    return SimpleNamespace(table=TABLE, feed=FEED, mask_rules=lambda _: rules, evidence=lambda _: found)
 
 
 def test_writer_schemas_of_one_run_add_up(tmp_path: Path) -> None:

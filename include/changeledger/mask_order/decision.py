@@ -92,8 +92,9 @@ def decide(
 ) -> MaskDecision:
     """How to read the masks of a window that says `evidence`, when the other windows said `stored`.
 
-    `published`: the order that published data of the dialect prove. It is taken where records read
-    differently and none shows which order is right; where it is None, such a window stays closed.
+    `published`: the order that published data of the dialect prove, or else its page says. It is taken where
+    records read differently and none shows which order is right; where it is None, such a window stays
+    closed.
     """
     total = evidence + stored
     if _obeys_nothing(evidence, stored):
@@ -111,7 +112,7 @@ def _found_out(evidence: Evidence, total: Evidence, published: ByteOrder | None)
         return MaskDecision("big", False, f"both byte orders read the same so far: {total.in_words()}")
     if published is None:
         return _closed("the two byte orders read the masks differently, and no record decides", total)
-    return MaskDecision(published, False, f"not proved, {published} as in published data: {total.in_words()}")
+    return MaskDecision(published, False, f"not proved, {published} as published: {total.in_words()}")
 
 
 def _obeys_nothing(evidence: Evidence, stored: Evidence) -> bool:

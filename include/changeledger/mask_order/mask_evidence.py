@@ -31,7 +31,7 @@ from changeledger.kernels import images, ledger, masks, octets
 from changeledger.kernels.arrow import Bools, equal, valid
 from changeledger.mask_order.decision import COUNTS, ORDERS, Evidence
 from changeledger.model import change
-from changeledger.model.contract import Column, Contract
+from changeledger.model.contract import ByteOrder, Column, Contract
 
 # The counts that an example is kept of.
 _SHOWN = ("big", "little", "undecided", "neither")
@@ -46,6 +46,8 @@ class MaskRules:
     header_ordinals: tuple[int, ...] = ()
     # Columns whose bits say nothing, beside large and computed ones.
     excluded: frozenset[str] = frozenset()
+    # The order of masks of which none shows it: that of published data, else of the dialect's page.
+    unproved: ByteOrder = "big"
 
 
 class Example(NamedTuple):

@@ -99,8 +99,23 @@ def test_the_header_is_what_comes_before_the_first_column() -> None:
         Column(name="b", type="int", ordinal=9),
         Column(name="a", type="int", ordinal=8, key_position=1),
     )
-    rules = mask_rules(Contract(table="dbo.t", columns=columns))
+    raw = pa.schema([("header__change_mask", pa.string())])
+    rules = mask_rules(raw, FEED, Contract(table="dbo.t", columns=columns))
     assert (rules.delete_sets, rules.header_ordinals) == ("key", tuple(range(1, 8)))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "order"),
+    [
+        ("HEADER__change_mask", pa.binary(), "little"),
+        ("header__change_mask::binary", pa.binary(), "little"),
+        ("header__change_mask", pa.string(), "big"),
+        ("photo", pa.binary(), "big"),
+    ],
+)
+def test_masks_in_bytes_begin_with_the_lowest_one(name: str, kind: pa.DataType, order: str) -> None:
+    rules = mask_rules(pa.schema([(name, kind)]), FEED, Contract(table="dbo.t", columns=()))
+    assert rules.unproved == order
 
 
 HEADER = ["header__change_seq", "HEADER__OPERATION"]

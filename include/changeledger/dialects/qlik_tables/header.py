@@ -178,7 +178,16 @@ def record(raw: pa.RecordBatch, instance: str, feed: Feed) -> pa.StructArray:
     return pa.StructArray.from_arrays([source, *nothing, place.cast(pa.binary())], fields=list(RECORD))
 
 
-def mask_rules(writer_schema: Contract) -> MaskRules:
-    """The header's columns are those before the first one of the source."""
+def mask_rules(raw: pa.Schema, feed: Feed, writer_schema: Contract) -> MaskRules:
+    """The header's columns are those before the first one of the source.
+
+    The last digit of a text has the lowest bits, as in published samples; so has the first one of bytes, by
+    Qlik's page.
+    """
     first = min((c.ordinal for c in writer_schema.columns), default=1)
-    return MaskRules("key", tuple(range(1, first)))
+    name = (source_of(feed).header_prefix + CHANGE_MASK).lower()
+    are_bytes = any(
+        pa.types.is_binary(field.type) and field.name.lower().removesuffix("::binary") == name
+        for field in raw
+    )
+    return MaskRules("key", tuple(range(1, first)), unproved="little" if are_bytes else "big")

@@ -146,6 +146,6 @@ def _by_offsets(
     return np.where(counts, stated, utc), np.where(counts, ~agrees, doubtful | contradicted)
 
 
-def mask_rules(writer_schema: Contract) -> MaskRules:  # noqa: ARG001 - the same for all
+def mask_rules(_raw: pa.Schema, _feed: Feed, _writer_schema: Contract) -> MaskRules:
     """Inserts and deletes set the bits of all columns."""
     return MaskRules("all")

@@ -25,5 +25,5 @@ class TableKernel:
     record: Callable[[pa.RecordBatch, str, Feed], pa.StructArray]
     # A row (`outcomes.decoded_schema`) for each raw row, which has its `source_position`, in their order.
     decode: Callable[[pa.RecordBatch, TablePlan], pa.RecordBatch]
-    # What masks must obey, by the writer's columns.
-    mask_rules: Callable[[Contract], MaskRules]
+    # What masks must obey, by the rows as they were read, the feed, and the writer's columns.
+    mask_rules: Callable[[pa.Schema, Feed, Contract], MaskRules]

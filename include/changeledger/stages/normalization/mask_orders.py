@@ -28,7 +28,7 @@ class MaskOrders:
         """
         feed, table, window = self.ctx.feed, records.table, self.ctx.window
         if is_plain(records, writer_schema):
-            return as_stated(feed, writer_schema)
+            return as_stated(records, writer_schema)
         stored = self.ctx.control.contracts.mask_evidence(feed.feed).get(table)
         if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
             return in_order(writer_schema, cast(ByteOrder, stored.mask_order))

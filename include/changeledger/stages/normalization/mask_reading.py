@@ -5,14 +5,11 @@ What earlier windows have proved is `mask_orders`' part.
 
 from __future__ import annotations
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.mask_order import decision
 from changeledger.model.contract import ByteOrder, Contract
 from changeledger.stages.normalization.reading import Records
 
-# Published samples of every dialect with masks have the lowest ordinals in the last byte.
-_PUBLISHED: ByteOrder = "big"
 # Of one byte there is one order.
 _ONE_BYTE = 8
 
@@ -20,7 +17,7 @@ _ONE_BYTE = 8
 def resolved_alone(records: Records, writer_schema: Contract) -> ResolvedSchema:
     """How the records are written, with the order of their masks, or why these must not be read."""
     if is_plain(records, writer_schema):
-        return as_stated(records.feed, writer_schema)
+        return as_stated(records, writer_schema)
     _, reading = judged(records, writer_schema, decision.Evidence())
     return read_as(writer_schema, reading)
 
@@ -31,9 +28,14 @@ def is_plain(records: Records, writer_schema: Contract) -> bool:
     return records.mask_rules is None or highest <= _ONE_BYTE
 
 
-def as_stated(feed: Feed, writer_schema: Contract) -> ResolvedSchema:
-    """A stated order counts at any width: the zero bytes of the other end may be in the mask as well."""
-    return in_order(writer_schema, _PUBLISHED if feed.mask_order == "auto" else feed.mask_order)
+def as_stated(records: Records, writer_schema: Contract) -> ResolvedSchema:
+    """An order counts at any width: the zero bytes of the other end may be in the mask as well."""
+    stated = records.feed.mask_order
+    return in_order(writer_schema, _unproved(records, writer_schema) if stated == "auto" else stated)
+
+
+def _unproved(records: Records, writer_schema: Contract) -> ByteOrder:
+    return "big" if records.mask_rules is None else records.mask_rules(writer_schema).unproved
 
 
 def in_order(writer_schema: Contract, order: ByteOrder | None) -> ResolvedSchema:
@@ -55,4 +57,5 @@ def judged(
     would be refused before it says so.
     """
     evidence = records.evidence(in_order(writer_schema, None).writer_schema)
-    return evidence, decision.decide(evidence, earlier, records.feed.mask_order, _PUBLISHED)
+    unproved = _unproved(records, writer_schema)
+    return evidence, decision.decide(evidence, earlier, records.feed.mask_order, unproved)

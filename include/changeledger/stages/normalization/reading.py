@@ -226,7 +226,7 @@ def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of 
     def refuse(rows: Rows, why: str) -> Rows:
         return rows.through(partial(refused, why=why), UNCHANGED)
 
-    rules, source_table = kernel.mask_rules, writer_schema.source_table
+    rules, source_table = partial(kernel.mask_rules, raw.schema, feed), writer_schema.source_table
     return Records(feed, table, writer_schema, [raw], decode, refuse, rules, source_table)
 
 
