@@ -343,8 +343,8 @@ def test_inserts_alone_show_the_order_of_their_masks() -> None:
     ("mask", "changed"), [("0x1000", "c2"), ("1000", "c10"), ("10", "c2"), ("0x10", "c2")]
 )
 def test_masks_that_do_not_show_their_order_have_the_published_one(mask: str, changed: str) -> None:
-    """Three header columns and twelve more: bit 4 is the second of these, bit 12 the tenth. The lowest bits are
-    in the first one of bytes (Qlik's page), and in the last digit of a text (samples)."""
+    """Three header columns and twelve more: bit 4 is the second of these, bit 12 the tenth. The lowest bits
+    are in the first one of bytes (Qlik's page), and in the last digit of a text (samples)."""
     cells = {f"c{at}": at for at in range(1, 13)}
     (update,) = decode("qlik_tables", [ct_row("U", mask, **cells)])
     assert update["changed"] == [changed]
