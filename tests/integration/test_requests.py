@@ -19,6 +19,7 @@ from changeledger.lake.refs import release_tag
 from changeledger.model.errors import AuditFailed, ConfigError, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.state.status import gather
 from sourcelab import ces, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
@@ -143,6 +144,14 @@ def test_a_table_that_the_feed_got_later(
     assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
     assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
     assert extract.run(without_spark, feed, idle()) is False, "nothing of the topic is left"
+
+
+def test_a_feed_of_change_tables_knows_its_tables(lake: SparkSession, feed: Feed) -> None:
+    """Those that it reads, and one that it reads no more."""
+    assert set(control().feed_tables.of_feed(feed.feed)) == {"dbo.customers", "sales.orders"}
+    assert control().feed_tables.lacking(feed.feed) == []
+    fewer = Feed.model_validate({**feed.model_dump(), "tables": BOTH[:1]})
+    assert gather(control(), fewer).removed == ("sales.orders",)
 
 
 def test_nothing_new_then_a_dry_run_and_then_the_true_one(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from math import isfinite
+from typing import Any, Final, NamedTuple
 
 from changeledger.console import terminal
 
@@ -15,8 +16,14 @@ class Answer(NamedTuple):
     rows: Iterator[tuple[object, ...]]
 
 
+# As Spark's own JSON has them: JSON has no such numbers.
+_NO_NUMBERS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
 def plain(cell: Any) -> object:
     """A cell whose instants have a zone: these in UTC, and what is nested as JSON has it."""
+    if isinstance(cell, float):
+        return cell if isfinite(cell) else _NO_NUMBERS[str(cell)]
     if isinstance(cell, datetime):
         return cell if cell.tzinfo is None else cell.astimezone(UTC)
     if isinstance(cell, dict):

@@ -86,4 +86,9 @@ def replay(feed: arguments.Feed, table: _Table = None, reason: _Reason = None, r
     say(f"puts quarantined records of {feed} on the list that its next run reads again")
     with opened("quarantine") as spark:
         count = quarantine.replay(spark, named, chosen, say)
-    print(f"the next run of {feed} reads {counted(count, 'record')} again: trigger it now, or wait for it")  # noqa: T201
+    print(  # noqa: T201
+        f"the next run of {feed} reads {counted(count, 'record')} again: trigger it now, or wait for it"
+        if count
+        else "nothing is new on the list: the records are there already, or "
+        f"`changeledger quarantine list {feed}` has none of this table, reason and run"
+    )

@@ -1,4 +1,7 @@
-"""Tables that join a feed of messages: what the feed has read of them before, and passed over."""
+"""Tables that join a feed, and what it has read of them before and passed over.
+
+That is of messages alone: of a change table that joins all is read.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
 from changeledger.spark.session import for_rows_of
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness, resetting
+from changeledger.stages.extraction import completeness, joined, resetting
 
 
 def extract_tables(ctx: StageContext) -> None:
@@ -41,6 +41,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     _require_released(ctx, reader, released)
     resetting.require_rows(ctx, reader)
     stored = ctx.open(lambda: _resolve(ctx, reader, released))
+    joined.note(ctx)
     reading = _WindowTables(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
     reads = reading.extract()
     # A clean-up, or a restored backup, may have come between the first look and the reading.
