@@ -157,6 +157,26 @@ def test_spark_is_asked_for_before_the_commit_point(
     assert release.completed
 
 
+def test_killed_before_the_commit_point_of_a_first_release(
+    spark: SparkSession, built: Built, feed: Feed, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed's table of releases exists by then, without a release: the next window's run goes on."""
+    session = lake_of(spark, built.new.copy(tmp_path), built.files, monkeypatch)
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(control().releases), "commit", dies)
+        with pytest.raises(Killed):
+            publish.run(session, feed, built.first)
+    assert stored_rows(feed.lake.releases) == []
+    control().leases.release(feed.feed, built.first.holder)
+    run(session, feed, window())
+    assert current(feed) == log.final_rows(CUSTOMERS)
+    assert control().releases.latest(feed.feed) is not None
+
+
 def test_a_stage_run_again_needs_another_verdict(
     judged: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:

@@ -34,7 +34,8 @@ def require_newest(control: ControlStore, feed: str) -> None:
     control store's. Costs one look at the catalog."""
     newest, completed = control.releases.latest(feed), control.releases.latest_completed(feed)
     if newest is None:
-        if catalog.exists(FeedTables.of(feed).releases):
+        # It is created before the commit point of a first release, which a crash may keep from coming.
+        if refs.snapshot_of(FeedTables.of(feed).releases) is not None:
             raise StoresDisagree(*_unknown(feed))
     elif completed is not None:
         # One that every run writes, or any.
