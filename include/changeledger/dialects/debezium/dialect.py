@@ -22,7 +22,10 @@ from changeledger.kernels import avro
 
 
 def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
-    """For each message the number of its `TableRecords`; NULL for those of no table."""
+    """For each message the number of its `TableRecords`; NULL for those of no table.
+
+    JSON in a topic whose tables are all in Avro is of no table: a control message, mostly.
+    """
     in_json = [(at, records) for at, records in enumerate(plan.tables) if records.schema_id is None]
     in_avro = [(at, records) for at, records in enumerate(plan.tables) if records.schema_id is not None]
     alone = {records.topic: at for at, records in in_json if records.is_only_table}
@@ -35,6 +38,11 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     numbers = pa.array(list(alone.values()), pa.int32())
     table_numbers = numbers.take(pc.index_in(topics, value_set=pa.array(list(alone), pa.string())))
     has_frame = is_framed(values)
+    in_avro_alone = [records.topic for _, records in in_avro if records.unframed]
+    if in_avro_alone:
+        is_json = pc.fill_null(pc.match_substring_regex(values, r"^\s*\{"), fill_value=False)
+        is_of_none = pc.and_(is_json, pc.is_in(topics, pa.array(in_avro_alone, pa.string())))
+        table_numbers = pc.if_else(is_of_none, pa.scalar(None, pa.int32()), table_numbers)
     looked_at = pc.or_(has_frame, pc.is_in(topics, pa.array([topic for topic, _ in shared], pa.string())))
     if not pc.any(looked_at).as_py():
         return table_numbers
