@@ -374,6 +374,22 @@ def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None
     assert control == {"record": 2, "disposition": "tombstone", "table": "dbo.t"}
 
 
+def test_debezium_without_a_schema_has_the_types_that_messages_with_one_say() -> None:
+    source = {"connector": "sqlserver", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
+    source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
+    value = {"before": None, "after": {"id": 1, "day": 20307}, "op": "c", "source": source}
+    row = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "int32", "name": "io.debezium.time.Date", "optional": True, "field": "day"},
+    ]
+    block = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": row}]}
+    other = {"schema": block, "payload": {**value, "after": {"id": 2, "day": 20308}}}
+    with_block = {"topic": "b", "key": '{"id":2}', "value": json.dumps(other)}
+    results = decode("debezium", [{"topic": "a", "key": '{"id":1}', "value": json.dumps(value)}, with_block])
+    images = [result["after"] for result in results]
+    assert images == [{"id": 1, "day": "2025-08-07"}, {"id": 2, "day": "2025-08-08"}]
+
+
 def ces_event(segments: list[str], operation: str = "INS") -> list[dict[str, Any]]:
     logical = "9c8d4ad2-bf54-4f10-a96f-038af496997f:0000002C00000300017C:00000000000000000001"
     common = {

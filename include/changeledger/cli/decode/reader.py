@@ -157,7 +157,11 @@ def of_messages(
     discovery = reading.discovered(dialect.kernel, InMemory.of(messages), feed, known, WINDOW)
     for warning in discovery.warnings:
         warn(warning)
-    records = [_with_named_columns(dialect, table_records) for table_records in discovery.records]
+    typed = {of_table.table for of_table in discovery.records if of_table.writer_schema is not None}
+    records = [
+        of_table if of_table.table in typed else _with_named_columns(dialect, of_table)
+        for of_table in discovery.records
+    ]
     inputs = reading.inputs(records, reading.TableKnowledge({}, resolved_alone))
     return [*inputs, reading.Input(None, None, together(discovery.others))]
 
@@ -191,7 +195,7 @@ def _micros(timestamp: str) -> int | None:
 
 def _with_named_columns(dialect: MessageDialect, records: reading.Records) -> reading.Records:
     """Records whose columns have no types, read by the names that their messages have."""
-    if records.writer_schema is not None or dialect.named_columns is None:
+    if dialect.named_columns is None:
         return records
     raws = [raw.collected().select(Sample._fields) for raw in records.raw]
     samples = [Sample(**row) for raw in raws for row in raw.to_pylist()]

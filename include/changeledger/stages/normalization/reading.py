@@ -259,7 +259,8 @@ def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> I
     computed = known.computed(table) | _stated_computed(parts[0].feed, table)
     fitting: list[tuple[Records, Contract | None]] = []
     refused_rows: list[Rows] = []
-    for part in parts:
+    # Columns that some messages do not say are those that others say.
+    for part in sorted(parts, key=lambda part: part.writer_schema is None):
         try:
             if contract is None and part.writer_schema is None:
                 contract = known.borrowed(table)
