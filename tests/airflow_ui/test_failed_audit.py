@@ -85,3 +85,10 @@ def test_a_wrong_setting_is_named_with_its_remedy(ledger: Installation) -> None:
     assert "The setting <code>mask_order</code> of the feed&#39;s YAML names the wrong end" in text
     text = ledger.client.get(f"{BASE}/quarantine").text
     assert f'<a href="{BASE}/windows/{WINDOW.id}">the last window</a>' in text
+
+
+def test_reasons_of_one_remedy_are_named_together(ledger: Installation) -> None:
+    fail(ledger, "feed shop", LIMIT, {"why": "9 no_source, 8 not_an_object, 7 not_utf8"})
+    text = ledger.client.get(BASE).text
+    assert "<b><code>no_source</code>, <code>not_an_object</code>:</b> The message lacks what makes" in text
+    assert "<b><code>not_utf8</code>:</b> The record itself is damaged" in text

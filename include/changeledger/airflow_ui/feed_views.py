@@ -183,11 +183,11 @@ def _settings(feed: Feed) -> dict[str, str]:
 @dataclass(frozen=True)
 class _Offending:
     """Rows of a rule. `columns`: of all of them; `rows`: each with the address of its row, if it has a key;
-    `reasons`: why records of it are quarantined, with what to do."""
+    `remedies`: what to do about records that are quarantined, with the reasons that it is for."""
 
     columns: Sequence[str]
     rows: Sequence[tuple[Row, str | None]]
-    reasons: Mapping[str, str]
+    remedies: Mapping[str, Sequence[str]]
 
 
 def _offending(
@@ -211,7 +211,11 @@ def _linked(rows: Sequence[Row], contract: Contract | None, page: RowPage) -> _O
         linked.append((row, None if key is None else by_key(page, key)))
     columns = dict.fromkeys(name for row in rows for name in row)
     words = dict.fromkeys(word for row in rows for word in re.findall(r"[a-z0-9_]+", row.get("why", "")))
-    return _Offending(tuple(columns), linked, {word: REASONS[word] for word in words if word in REASONS})
+    remedies: dict[str, list[str]] = {}
+    for word in words:
+        if word in REASONS:
+            remedies.setdefault(REASONS[word], []).append(word)
+    return _Offending(tuple(columns), linked, remedies)
 
 
 def _key_of(row: Row, contract: Contract) -> Mapping[str, str] | None:

@@ -1,0 +1,26 @@
+"""Whoever looks at a quarantined record is told what to do, whatever the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from changeledger.config.settings import PROJECT
+from changeledger.model import change
+from changeledger.state.reasons import REASONS
+
+
+def reasons() -> Iterator[str]:
+    """Of all golden cases, which have a record of every reason."""
+    for file in (PROJECT / "tests" / "cases").rglob("expected.jsonl"):
+        for line in file.read_bytes().splitlines():
+            row = json.loads(line)
+            # What waits is quarantined in the end, with its reason.
+            if row.get("disposition") in {change.QUARANTINED, change.PENDING}:
+                yield row["reason"]
+
+
+def test_each_reason_has_its_remedy() -> None:
+    known = set(reasons())
+    assert len(known) > 70
+    assert known - REASONS.keys() == set()
