@@ -68,13 +68,13 @@ def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
     print(f"seed {seed}")
     rng = Random(seed)
     reported = [sent_in_parts(rng, how) for how in ORDERS_OF_PARTS]
-    logs = [apart(simulate(one.seed, 40), number) for number, one in enumerate(reported)]
+    logs = [apart(simulate(sent.seed, 40), number) for number, sent in enumerate(reported)]
     rows = [ledger_rows(spark, log, number) for number, log in enumerate(logs)]
     spoil(rows[:FAULTY], rng)
     at_once, in_parts = (feed_of(f"any_windows_{next(NUMBERS)}", CONTRACT) for _ in range(2))
     carry(spark, at_once, CONTRACT, list(chain(*rows)), 0)
     for number in range(WINDOWS):
-        parts = [_cut(by_log, one.parts[number]) for by_log, one in zip(rows, reported, strict=True)]
+        parts = [_cut(by_log, sent.parts[number]) for by_log, sent in zip(rows, reported, strict=True)]
         carry(spark, in_parts, CONTRACT, list(chain(*parts)), number)
     for name in ("sales_orders_changes", "sales_orders_history", "sales_orders", "image_chain_breaks"):
         assert rows_of(in_parts, name) == rows_of(at_once, name), name
@@ -137,6 +137,11 @@ def true_history(log: Log) -> Counter[Any]:
         return None if at is None else round(at.timestamp() * 1000)
 
     return Counter(
-        (*(one.row[n] for n in ORDERS.names), millis(one.valid_from), millis(one.valid_to), one.deleted)
-        for one in log.history(ORDERS)
+        (
+            *(version.row[n] for n in ORDERS.names),
+            millis(version.valid_from),
+            millis(version.valid_to),
+            version.deleted,
+        )
+        for version in log.history(ORDERS)
     )

@@ -94,7 +94,7 @@ def incomplete(
     window = WindowReads(promised, reads, {"dbo_orders": "dbo.Orders"}, came)
     complete, _, _ = source_rules(window, [])
     assert complete.severity == "critical"
-    return [(one.of, one.why) for one in complete.sums or () if one.wrong]
+    return [(total.of, total.why) for total in complete.sums or () if total.wrong]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def incomplete(
 )
 def test_a_run_of_which_nothing_is_read_says_so(dispositions: dict[str, int], is_empty: bool) -> None:
     balances = [Balance("t", sum(dispositions.values()), dispositions)]
-    found = {"flattened_event": 2, "unknown_schema": 1} if "quarantined" in dispositions else {}
-    says = {rule.name: rule.says for rule in feed_rules(feed(), balances, {}, found)}
+    reasons = {"flattened_event": 2, "unknown_schema": 1} if "quarantined" in dispositions else {}
+    says = {rule.name: rule.says for rule in feed_rules(feed(), balances, {}, reasons)}
     for name in ("quarantine_limit", "no_quarantined_records"):
         text = "Nothing of the run could be read: flattened_event, unknown_schema."
         assert (text in says[name]) == is_empty
@@ -130,7 +130,7 @@ def test_raw_is_what_the_source_had() -> None:
         ("t[1]", "asked for 5, received 4"), ("t[2]", "asked for 1, received 1: x"),
     ]  # fmt: skip
     _, beginning, read_on = source_rules(WindowReads(promised, reads, {}, came), [])
-    assert [one.of for one in beginning.sums or () if one.wrong] == ["t[1]"]
+    assert [total.of for total in beginning.sums or () if total.wrong] == ["t[1]"]
     assert read_on.sums == ()
 
 
@@ -187,11 +187,11 @@ def judged(
     spark: SparkSession, rows: list[dict[str, str]], of: list[Subject], docs: Path
 ) -> list[RuleResult]:
     folder = docs_index(docs, "shop_cdc", WINDOW).parent
-    found = judge(
+    results = judge(
         Judged(Workers(lambda: spark).given(pa.Table.from_pylist(rows, ROWS)).frame), WINDOW, of, folder
     )
-    document(Audit("shop_cdc", WINDOW, WINDOW.branch, found), of, folder)
-    return found
+    document(Audit("shop_cdc", WINDOW, WINDOW.branch, results), of, folder)
+    return results
 
 
 def test_the_gate_names_rules_rows_docs_and_branch(spark: SparkSession, tmp_path: Path) -> None:

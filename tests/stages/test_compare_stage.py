@@ -75,9 +75,12 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     publish(feeds["two"], reported)
     with pytest.raises(FeedsDisagree, match=r"1 differs\. The first: .*, key \{.*: differs"):
         compare.run(spark, database, feeds)
-    (found,) = spark.table(FINDINGS).where("database = 'stock'").collect()
-    assert (found["table"], bytes(found["commit_lsn"])) == (corrupted.table.full_name, transaction.commit_lsn)
-    (cell,) = found["cells"]
+    (finding,) = spark.table(FINDINGS).where("database = 'stock'").collect()
+    assert (finding["table"], bytes(finding["commit_lsn"])) == (
+        corrupted.table.full_name,
+        transaction.commit_lsn,
+    )
+    (cell,) = finding["cells"]
     assert cell["name"] == fault.column
     assert cell["after"] != cell["after_other"]
     begun = {row.from_lsn for row in ControlStore(Settings().control_url).comparisons.of_database("stock")}
@@ -184,7 +187,7 @@ def compared(spark: SparkSession, database: str, feeds: dict[str, Feed]) -> dict
 def faulty(rows: dict[str, list[ComparisonRow]]) -> dict[str, dict[str, int]]:
     """The counts of faults that are not zero, by table."""
     counts = {table: {v: sum(row.counts[v] for row in of) for v in FAULTS} for table, of in rows.items()}
-    return {t: found for t, of in counts.items() if (found := {v: n for v, n in of.items() if n})}
+    return {t: nonzero for t, of in counts.items() if (nonzero := {v: n for v, n in of.items() if n})}
 
 
 def touches(transaction: Transaction) -> bool:
@@ -219,8 +222,8 @@ def test_positions_that_are_change_lsns_are_found_out(
 ) -> None:
     """By hand: a lost transaction is missing, or extra, with each of its effects, and nothing else is."""
     log = simulate(15, 40)
-    left, lost = faults.lose(log, plain(log, 20))
-    logs = {"reference": log, "other": log, lost_by: left}
+    without, lost = faults.lose(log, plain(log, 20))
+    logs = {"reference": log, "other": log, lost_by: without}
     feeds = published_pair(database, logs, {unclear: Manner(position="change")})
     rows = compared(spark, database, feeds)
     expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
@@ -229,10 +232,10 @@ def test_positions_that_are_change_lsns_are_found_out(
     assert {row.to_lsn for (row,) in rows.values()} == {last.commit_lsn.hex().upper()}, "a commit LSN"
     feed, of = f"{database}_{unclear}", f"{database}_{'other' if unclear == 'reference' else 'reference'}"
     for (row,) in rows.values():
-        found = row.positions
-        assert found is not None
-        assert (found["feed"], found["lsn"], found["of"]) == (feed, "change", of)
-        assert found["equal"] == found["positions"] > 50
+        positions = row.positions
+        assert positions is not None
+        assert (positions["feed"], positions["lsn"], positions["of"]) == (feed, "change", of)
+        assert positions["equal"] == positions["positions"] > 50
 
 
 def test_positions_that_are_commit_lsns_are_said_to_be(spark: SparkSession) -> None:
@@ -252,8 +255,8 @@ def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSessi
     opened = log.transactions[at]
     before, fence = (log.transactions[n] for n in numbers[numbers.index(at) - 2 : numbers.index(at)])
     lsn = (int.from_bytes(before.commit_lsn) + 1).to_bytes(10)
-    (first, *rest) = opened.changes
-    early = replace(opened, changes=(replace(first, change_lsn=lsn), *rest))
+    (first, *later_changes) = opened.changes
+    early = replace(opened, changes=(replace(first, change_lsn=lsn), *later_changes))
     later = replace(log, transactions=(*log.transactions[:at], early, *log.transactions[at + 1 :]))
     logs = {"one": replace(later, transactions=later.transactions[:at]), "two": later}
     feeds = published_pair("opened", logs, {"two": Manner(position="change")})
@@ -273,8 +276,8 @@ def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSessi
 
 def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -> None:
     log = simulate(17, 40)
-    left, lost = faults.lose(log, plain(log, 20))
-    logs = {"reference": log, "other": left}
+    without, lost = faults.lose(log, plain(log, 20))
+    logs = {"reference": log, "other": without}
     feeds = published_pair("foreign", logs, {"other": Manner(position="other")})
     rows = compared(spark, "foreign", feeds)
     expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
@@ -291,11 +294,11 @@ def test_in_any_buckets_the_same_is_found(
 ) -> None:
     log = simulate(18, 40)
     reported, _ = faults.change_value(log, plain(log, 25), Random(2))
-    left, _ = faults.lose(reported, plain(log, 20))
-    logs = {"reference": log, "other": left}
+    without, _ = faults.lose(reported, plain(log, 20))
+    logs = {"reference": log, "other": without}
     manners = {"other": Manner(position=position)}
     feeds = published_pair(f"buckets_{position}", logs, manners)
-    found = []
+    outcomes = []
     for at, size in enumerate((tasks.BUCKET, 100)):
         monkeypatch.setattr(carried, "BUCKET", size)
         database = f"buckets_{position}_{at}"
@@ -306,6 +309,6 @@ def test_in_any_buckets_the_same_is_found(
         left_out = {"comparison_id", "database", "reference", "feed", "change_id", "other_change_id"}
         kept = findings.select(*(c for c in findings.columns if c not in left_out)).collect()
         of_rows = {t: (row.counts, row.columns, row.spans, row.outcome) for t, (row,) in rows.items()}
-        found.append((of_rows, sorted(map(str, kept))))
-    assert found[0] == found[1]
-    assert found[0][1]
+        outcomes.append((of_rows, sorted(map(str, kept))))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][1]

@@ -32,8 +32,8 @@ def dispositions(*reported: dict[str, Any]) -> list[str]:
         json.dumps({"topic": "items", "value": json.dumps(message)}) for message in (metadata(), *reported)
     ]
     read = records.messages(lines)
-    found = reader.results(reader.feed_of("qlik_messages", read), read, {})
-    return [result["disposition"] for result in found][1:]
+    results = reader.results(reader.feed_of("qlik_messages", read), read, {})
+    return [result["disposition"] for result in results][1:]
 
 
 def test_at_a_position_of_the_source_the_same_words_are_one_change() -> None:
@@ -53,5 +53,5 @@ def test_rows_of_a_snapshot_without_a_key_may_be_equal() -> None:
     source["commit_lsn"] = "0000002a:000003b0:0005"
     row = json.dumps({"value": json.dumps({"op": "r", "after": {"a": "x"}, "source": source})})
     read = records.messages([row, row])
-    found = reader.results(reader.feed_of("debezium", read), read, {})
-    assert [result["disposition"] for result in found] == ["change", "change"]
+    results = reader.results(reader.feed_of("debezium", read), read, {})
+    assert [result["disposition"] for result in results] == ["change", "change"]

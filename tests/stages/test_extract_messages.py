@@ -33,11 +33,11 @@ def feed(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
 
 
 def send(kafka: KafkaBroker, feed: Feed, numbers: range, topics: int = 2) -> None:
-    made = [
+    messages = [
         Message(f"{feed.feed}.{at % topics}", b"%d" % at, b"value %d" % at, (("h", b"%d" % at),), 10**12 + at)
         for at in numbers
     ]
-    produce(kafka.bootstrap, made, partitions=2)
+    produce(kafka.bootstrap, messages, partitions=2)
 
 
 def extracted(session: Any, feed: Feed, over: Window) -> None:
@@ -74,18 +74,18 @@ def test_again(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
 def test_files_are_of_one_window_and_topic(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
     """So one window goes without a trace in another."""
     send(kafka, feed, range(20))
-    one, two = window(), window()
-    extracted(spark, feed, one)
-    extracted(spark, feed, two)
+    first, second = window(), window()
+    extracted(spark, feed, first)
+    extracted(spark, feed, second)
     files = [task.file for task in catalog.load(feed.lake.raw).scan().plan_files()]
     topics = {f"{feed.feed}.0", f"{feed.feed}.1"}
     assert {tuple(file.partition[at] for at in (0, 1)) for file in files} == {
-        (over.id, topic) for over in (one, two) for topic in topics
+        (over.id, topic) for over in (first, second) for topic in topics
     }
-    before = raw(feed, two)
-    extracted(spark, feed, one)
-    assert raw(feed, two) == before
-    assert len(raw(feed, one)) == 20
+    before = raw(feed, second)
+    extracted(spark, feed, first)
+    assert raw(feed, second) == before
+    assert len(raw(feed, first)) == 20
 
 
 def test_what_is_read_is_counted_by_partition(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:

@@ -74,9 +74,9 @@ def test_what_a_truncate_ends(spark: SparkSession) -> None:
     feed, rows = feed_of("late_truncate", CONTRACT), test_history.rows_for(sequence)
     for number, part in enumerate((rows[:5] + rows[6:8], rows[8:], rows[5:6])):
         carry(spark, feed, CONTRACT, part, number)
-    found = test_history.shown(rows_of(feed, "dbo_t_history"))
-    assert found == test_history.reference(sequence)
-    assert {key for name, key in found if name == "c5"} == {2, 3, 5}
+    history = test_history.shown(rows_of(feed, "dbo_t_history"))
+    assert history == test_history.reference(sequence)
+    assert {key for name, key in history if name == "c5"} == {2, 3, 5}
     assert [row["id"] for row in rows_of(feed, "dbo_t")] == [3, 4, 5]
 
 
@@ -90,11 +90,11 @@ def test_truncates_among_changes_in_any_windows(spark: SparkSession) -> None:
         rng.choice(windows).append(row)
     for number, rows in enumerate(windows):
         carry(spark, feed, CONTRACT, rows, number)
-    found, wanted = (
+    history, expected = (
         test_history.shown(rows_of(feed, "dbo_t_history")),
         test_history.reference(changes),
     )
-    assert found == wanted
+    assert history == expected
 
 
 def invented_step(rng: Random) -> Step:
@@ -113,12 +113,12 @@ def test_scenarios_in_any_windows(spark: SparkSession) -> None:
         for scenario in SCENARIOS.values():
             length = len(reported(scenario, 0, manner).rows)
             for cut, backwards in ((cut, way) for cut in range(1, length) for way in (False, True)):
-                one = reported(scenario, len(parts), manner)
-                parts.append(one)
-                cuts = one.rows[:cut], one.rows[cut:]
+                part = reported(scenario, len(parts), manner)
+                parts.append(part)
+                cuts = part.rows[:cut], part.rows[cut:]
                 windows[0] += cuts[backwards]
                 windows[1] += cuts[not backwards]
-                windows[2] += one.rows
+                windows[2] += part.rows
     truth, feed = joined(parts), feed_of("key_moves", CONTRACT)
     for number, rows in enumerate(windows):
         carry(spark, feed, CONTRACT, rows, number)

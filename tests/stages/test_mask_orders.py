@@ -20,21 +20,21 @@ WIDE = Contract(
 FEED = SimpleNamespace(feed="masked", mask_order="auto")
 
 
-def records(found: Evidence) -> Any:
-    """Of a writer schema, that say so."""
+def records(evidence: Evidence) -> Any:
+    """Stands for the records of one writer schema whose masks give this evidence."""
     rules = MaskRules("all")
-    return SimpleNamespace(table=TABLE, feed=FEED, mask_rules=lambda _: rules, evidence=lambda _: found)
+    return SimpleNamespace(table=TABLE, feed=FEED, mask_rules=lambda _: rules, evidence=lambda _: evidence)
 
 
 def test_writer_schemas_of_one_run_add_up(tmp_path: Path) -> None:
     """Two versions of a table, or two capture instances; a second try counts none of them twice."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
-    found = Evidence(either=3), Evidence(either=2, untested=1)
+    evidence = Evidence(either=3), Evidence(either=2, untested=1)
     ctx: Any = SimpleNamespace(feed=FEED, window=hour(0), control=control)
     for _ in range(2):
         orders = MaskOrders(ctx)
-        for one in found:
-            assert orders.resolved(records(one), WIDE).writer_schema.mask_order == "big"
+        for part in evidence:
+            assert orders.resolved(records(part), WIDE).writer_schema.mask_order == "big"
         assert control.contracts.mask_evidence("masked")[TABLE].total == Evidence(either=5, untested=1)
     # What the first one proves, the second one is read by.
     ctx.window = hour(1)

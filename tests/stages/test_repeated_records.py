@@ -59,8 +59,8 @@ def stayed(spark: SparkSession, feed: Feed, named: dict[str, Any]) -> list[str]:
     """Ids of the ledger that the audit of another run finds for one such duplicate."""
     duplicate = {"table": CONTRACT.table, "reason": change.DELIVERED_AGAIN, **named}
     rows = Workers(lambda: spark).given(pa.Table.from_pylist([duplicate], ROWS))
-    found = judged(spark, feed, "another").stayed(CONTRACT, rows).collected()
-    return [str(text) for text in column(found, "id").to_pylist()]
+    ids = judged(spark, feed, "another").stayed(CONTRACT, rows).collected()
+    return [str(text) for text in column(ids, "id").to_pylist()]
 
 
 def test_a_record_says_where_the_change_stands_that_it_repeats(feed: Feed) -> None:
@@ -71,9 +71,9 @@ def test_a_record_says_where_the_change_stands_that_it_repeats(feed: Feed) -> No
 
 def test_no_other_file_is_read_for_it(spark: SparkSession, feed: Feed) -> None:
     first, second = ledger_rows()
-    own, others = first["commit_lsn"], second["commit_lsn"]
-    assert stayed(spark, feed, {"detail": first["change_id"], "commit_lsn": own}) == [first["change_id"]]
-    assert stayed(spark, feed, {"detail": first["change_id"], "commit_lsn": others}) == []
+    its_lsn, other_lsn = first["commit_lsn"], second["commit_lsn"]
+    assert stayed(spark, feed, {"detail": first["change_id"], "commit_lsn": its_lsn}) == [first["change_id"]]
+    assert stayed(spark, feed, {"detail": first["change_id"], "commit_lsn": other_lsn}) == []
 
 
 def test_each_table_reads_the_dispositions_of_its_own(spark: SparkSession, feed: Feed) -> None:

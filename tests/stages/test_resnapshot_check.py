@@ -35,10 +35,12 @@ def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
     """A release as the five stages would leave it."""
     control, names = ControlStore(Settings().control_url), TableNames.of(feed.namespace, CONTRACT.table)
     catalog.create_namespace(feed.namespace)
-    made = published_of(spark, rows(window.id), CONTRACT, window.id)
+    published = published_of(spark, rows(window.id), CONTRACT, window.id)
     snapshots = {
         name: iceberg.put(table, name)
-        for name, table in zip(names, (made.current, made.history, ledger(spark, window.id)), strict=True)
+        for name, table in zip(
+            names, (published.current, published.history, ledger(spark, window.id)), strict=True
+        )
     }
     counts = {"tables": {CONTRACT.table: {"changes": {"insert": 6, "snapshot": 6}}}}
     released = release(control, feed.feed, [CONTRACT], window, snapshots, counts, {"t": {"0": 1}})

@@ -60,12 +60,12 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
 
     trim_results(spark, FEED, control, NOW - timedelta(days=50))
 
-    left = {f"{FEED.feed}.last", *(f"another.{name}" for name in names)}
-    assert {row.id for row in control.comparisons.of_database(FEED.database)} == left
-    assert {row.id for row in control.proofs.of_database(FEED.database)} == left
+    kept = {f"{FEED.feed}.last", *(f"another.{name}" for name in names)}
+    assert {row.id for row in control.comparisons.of_database(FEED.database)} == kept
+    assert {row.id for row in control.proofs.of_database(FEED.database)} == kept
     for table, column, _ in places:
-        found = {row[column] for row in spark.table(table).collect()}
-        assert found & {f"{f}.{n}" for f in (FEED.feed, "another") for n in names} == left, table
+        stored = {row[column] for row in spark.table(table).collect()}
+        assert stored & {f"{f}.{n}" for f in (FEED.feed, "another") for n in names} == kept, table
 
     trim_results(spark, FEED, control, NOW)
-    assert {row.id for row in control.proofs.of_database(FEED.database)} == left, "the last ones, however old"
+    assert {row.id for row in control.proofs.of_database(FEED.database)} == kept, "the last ones, however old"

@@ -34,14 +34,14 @@ def compare(
     table: str = TABLE, reference: str = OLD, **counts: int,
 ) -> None:  # fmt: skip
     """Effects of the log's part `[first, last)`: so many of each verdict or class."""
-    found = {**dict.fromkeys((*VERDICTS, *CLASSES), 0), **(counts or {EQUAL: 5000})}
-    faults = sum(found[name] for name in ("missing", "extra", "differs", "order"))
-    events = sum(found[verdict] for verdict in VERDICTS)
+    all_counts = {**dict.fromkeys((*VERDICTS, *CLASSES), 0), **(counts or {EQUAL: 5000})}
+    faults = sum(all_counts[name] for name in ("missing", "extra", "differs", "order"))
+    events = sum(all_counts[verdict] for verdict in VERDICTS)
     feed = NEW if reference == OLD else OLD
     control.comparisons.save(ComparisonRow(
         id=f"{reference}.{feed}.{table}.{first}.{last}", database="shop", table=table, reference=reference,
         feed=feed, from_lsn=lsn(first), to_lsn=lsn(last), from_time=since, to_time=until,
-        outcome="differ" if faults else "agree", counts=found, columns={},
+        outcome="differ" if faults else "agree", counts=all_counts, columns={},
         spans=[[0, 0]] * 23 + [[events, events]], positions=None, at=until + timedelta(minutes=5),
     ))  # fmt: skip
 

@@ -62,7 +62,11 @@ def publish(
     ledger = ledger_schema(CUSTOMERS)
     catalog.create_table(f"{feed}.dbo_customers_changes", ledger).append(pa.Table.from_pylist(known, ledger))
     history = history_schema(CUSTOMERS)
-    intervals = [{**one["after"], "_valid_from": one["committed_at"]} for one in known if one.get("after")]
+    intervals = [
+        {**ledger_row["after"], "_valid_from": ledger_row["committed_at"]}
+        for ledger_row in known
+        if ledger_row.get("after")
+    ]
     table = catalog.create_table(f"{feed}.dbo_customers_history", history)
     table.append(pa.Table.from_pylist(intervals, history))
     release(control, feed, [CUSTOMERS], window)

@@ -87,12 +87,12 @@ def test_an_accepted_difference_is_for_whoever_signs(control: ControlStore) -> N
     prove(control, NOW)
     compare(control, 1, 9, NOW - 10 * DAY, NOW, equal=5000, missing=3)
     control.comparisons.accept("shop", "<b>test rows</b>", "ann")
-    found = facts(control)
-    verdict = judge(found, 1000)
+    known = facts(control)
+    verdict = judge(known, 1000)
     assert verdict.verdict == GO
     assert verdict.of(NOTE)[0].text == f"{TABLE}: 3 differences accepted by ann: <b>test rows</b>"
-    assert "&lt;b&gt;test rows" in report.page(found, verdict)
-    assert "<b>test rows" not in report.page(found, verdict)
+    assert "&lt;b&gt;test rows" in report.page(known, verdict)
+    assert "<b>test rows" not in report.page(known, verdict)
 
 
 Breaks = Callable[[ControlStore], None]
@@ -150,9 +150,9 @@ def test_how_much_longer(control: ControlStore) -> None:
 def test_proofs_and_failed_runs(control: ControlStore, then: Breaks, verdict: str, code: str) -> None:
     agree(control)
     then(control)
-    found = judged(control)
-    assert found.verdict == verdict
-    assert codes(found, verdict) == [code]
+    judgement = judged(control)
+    assert judgement.verdict == verdict
+    assert codes(judgement, verdict) == [code]
 
 
 def test_a_table_that_was_not_looked_at_is_not_equal(control: ControlStore) -> None:
@@ -178,32 +178,32 @@ def test_what_the_successor_has_lost_is_a_no_go(
     control: ControlStore, seen: dict[str, Any], code: str
 ) -> None:
     agree(control)
-    found = facts(control)
-    lost = replace(found, new=replace(found.new, quarantine_limit=0.01, **seen))
+    known = facts(control)
+    lost = replace(known, new=replace(known.new, quarantine_limit=0.01, **seen))
     verdict = judge(lost, 1000)
     assert (verdict.verdict, codes(verdict, NO_GO)) == (NO_GO, [code])
     # Of the feed in use it is known, and decides nothing.
-    assert judge(replace(found, old=lost.new), 1000).verdict == GO
+    assert judge(replace(known, old=lost.new), 1000).verdict == GO
 
 
 def test_quarantine_up_to_the_limit_is_for_whoever_signs(control: ControlStore) -> None:
     agree(control)
-    found = facts(control)
+    known = facts(control)
     few = {
         "records": 100,
         "quarantined": [Group(TABLE, "not_json", 1)],
         "quarantine_limit": 0.01,
     }
-    verdict = judge(replace(found, new=replace(found.new, **few)), 1000)
+    verdict = judge(replace(known, new=replace(known.new, **few)), 1000)
     assert (verdict.verdict, codes(verdict, NOTE)) == (GO, ["in_quarantine", "last_transaction"])
 
 
 @pytest.mark.parametrize(("age", "expected"), [(DAY, []), (DAY + timedelta(seconds=1), ["stale"])])
 def test_changes_after_an_old_comparison(control: ControlStore, age: timedelta, expected: list[str]) -> None:
     agree(control)
-    found = facts(control)
-    compared = replace(found.compared, last_run=NOW - age)
-    verdict = judge(replace(found, compared=compared, new=replace(found.new, uncompared=5)), 1000)
+    known = facts(control)
+    compared = replace(known.compared, last_run=NOW - age)
+    verdict = judge(replace(known, compared=compared, new=replace(known.new, uncompared=5)), 1000)
     assert codes(verdict, NOT_YET) == expected
 
 
@@ -250,11 +250,11 @@ def test_the_pair_is_named_right(control: ControlStore) -> None:
 
 def test_json_says_what_the_page_says(control: ControlStore) -> None:
     agree(control)
-    found = facts(control)
-    said = json.loads(json.dumps(as_json(found, judge(found, 1000))))
+    known = facts(control)
+    said = json.loads(json.dumps(as_json(known, judge(known, 1000))))
     assert (said["verdict"], said["compared"]["events"]) == ("go", 10_000)
     assert said["tables"][TABLE]["proof"]["outcome"] == "proven"
-    page = report.page(found, judge(found, 1000))
+    page = report.page(known, judge(known, 1000))
     assert "GO" in page
     assert "://" not in page
 
@@ -269,10 +269,10 @@ def test_lateness_is_weighed_by_changes() -> None:
     })  # fmt: skip
     kept = lateness.committed([lateness.timed(rows)])
     assert kept is not None
-    one = lateness.Committed(**json.loads(json.dumps(kept)))
-    found = lateness.lateness([(at + timedelta(seconds=10), one)])
-    assert found == (100, timedelta(seconds=10), timedelta(seconds=10), timedelta(seconds=60))
-    other = lateness.Committed(900, [int(at.timestamp() * 1e6)] * 101)
-    both = lateness.lateness([(at + timedelta(seconds=10), one), (at + timedelta(seconds=30), other)])
+    window = lateness.Committed(**json.loads(json.dumps(kept)))
+    weighed = lateness.lateness([(at + timedelta(seconds=10), window)])
+    assert weighed == (100, timedelta(seconds=10), timedelta(seconds=10), timedelta(seconds=60))
+    later = lateness.Committed(900, [int(at.timestamp() * 1e6)] * 101)
+    both = lateness.lateness([(at + timedelta(seconds=10), window), (at + timedelta(seconds=30), later)])
     assert both is not None
     assert (both.p50, both.worst) == (timedelta(seconds=30), timedelta(seconds=60))

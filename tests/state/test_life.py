@@ -30,9 +30,14 @@ def hour(number: int) -> datetime:
 
 def test_every_change_in_order_with_what_it_knows(control: ControlStore) -> None:
     publish(control, FEED)
-    found = life(placed(control, FEED, "DBO.customers"), {"ID": "1"})
-    assert [one.change_id for one in found.changes] == ["change-1", "change-2", "change-3", "change-4"]
-    update = found.changes[1]
+    customer = life(placed(control, FEED, "DBO.customers"), {"ID": "1"})
+    assert [version.change_id for version in customer.changes] == [
+        "change-1",
+        "change-2",
+        "change-3",
+        "change-4",
+    ]
+    update = customer.changes[1]
     name, photo = update.cells[1:]
     assert (name.before.text, name.after.text, name.named, name.changes) == ("ann", HOSTILE, True, True)
     assert (photo.before.text, photo.after.kind, photo.named, photo.changes) == (
@@ -42,20 +47,20 @@ def test_every_change_in_order_with_what_it_knows(control: ControlStore) -> None
         False,
     )
     assert (update.release, update.record, update.position.commit_lsn) == (1, "t[0] 2", f"{2:020X}")
-    assert found.changes[2].moved_to == {"id": "7"}
-    assert found.changes[3].moved_from == {"id": "7"}
+    assert customer.changes[2].moved_to == {"id": "7"}
+    assert customer.changes[3].moved_from == {"id": "7"}
 
 
 def test_as_of_a_time(control: ControlStore) -> None:
     publish(control, FEED)
-    found = life(placed(control, FEED, TABLE), {"id": "1"})
-    assert not found.at(hour(0)).is_alive
+    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    assert not customer.at(hour(0)).is_alive
     # A cell that the change does not know stays as it was.
-    assert {name: cell.text for name, cell in found.at(hour(2)).cells.items()} == {
+    assert {name: cell.text for name, cell in customer.at(hour(2)).cells.items()} == {
         "id": "1", "name": HOSTILE, "photo": "0x01",
     }  # fmt: skip
-    assert not found.at(hour(3)).is_alive
-    assert found.at().cells["name"].text == "ann"
+    assert not customer.at(hour(3)).is_alive
+    assert customer.at().cells["name"].text == "ann"
 
 
 def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(control: ControlStore) -> None:
@@ -123,8 +128,8 @@ def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(control: ControlS
         row(3, "delete", 1, before=ann, **update),
     ]
     publish(control, FEED, rows)
-    found = life(placed(control, FEED, TABLE), {"id": "1"})
-    assert [found.at(moment).cells["name"].text for moment in (hour(2), None)] == ["ann", "bob"]
+    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    assert [customer.at(moment).cells["name"].text for moment in (hour(2), None)] == ["ann", "bob"]
 
 
 @pytest.mark.parametrize("shows_again", ["snapshot", "insert"])
@@ -140,8 +145,8 @@ def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore,
         row(5, "update", 1, before=ann, after={**ann, "name": "dan"}, committed_at=hour(4)),
     ]
     publish(control, FEED, rows)
-    found = life(placed(control, FEED, TABLE), {"id": "1"})
-    at_two, at_four, now = (found.at(moment).cells for moment in (hour(2), hour(4), None))
+    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    at_two, at_four, now = (customer.at(moment).cells for moment in (hour(2), hour(4), None))
     assert (at_two["name"].text, at_two["photo"].text) == ("bob", "0x01")
     assert (at_four["name"].text, now["name"].text) == ("bob", "dan")
 
@@ -159,9 +164,9 @@ def test_a_full_load_that_comes_again_makes_no_change_later(control: ControlStor
         row(5, "snapshot", 1, after={**ann, "name": "cid"}, committed_at=hour(8)),
     ]
     publish(control, FEED, rows)
-    found = life(placed(control, FEED, TABLE), {"id": "1"})
-    assert not found.at(hour(1)).is_alive
-    assert [found.at(hour(at)).cells["name"].text for at in (2, 4, 7, 8)] == ["ann", "bob", "bob", "cid"]
+    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    assert not customer.at(hour(1)).is_alive
+    assert [customer.at(hour(at)).cells["name"].text for at in (2, 4, 7, 8)] == ["ann", "bob", "bob", "cid"]
 
 
 def test_a_truncate_ends_each_row(control: ControlStore) -> None:
@@ -172,15 +177,15 @@ def test_a_truncate_ends_each_row(control: ControlStore) -> None:
 
 def test_what_disagrees_and_what_is_missing(control: ControlStore) -> None:
     publish(control, FEED)
-    rows = [one for one in life_of_one() if one["change_id"] != "change-2"]
+    rows = [ledger_row for ledger_row in life_of_one() if ledger_row["change_id"] != "change-2"]
     rows[-2] = {**rows[-2], "after": {"id": 1, "name": "bob", "photo": b"\1"}}
     publish(control, "shop_ces", rows)
-    own = life(placed(control, FEED, TABLE), {"id": "1"})
-    found = beside(control, own, ["shop_ces", "shop_none"])
-    assert [one.column for one in found.columns if one.disagrees] == ["name"]
-    assert found.missing_at(own.changes[1].position.commit_lsn) == ["shop_ces"]
-    assert found.missing_at(own.changes[0].position.commit_lsn) == []
-    assert "no table" in found.problems["shop_none"]
+    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    comparison = beside(control, customer, ["shop_ces", "shop_none"])
+    assert [column.column for column in comparison.columns if column.disagrees] == ["name"]
+    assert comparison.missing_at(customer.changes[1].position.commit_lsn) == ["shop_ces"]
+    assert comparison.missing_at(customer.changes[0].position.commit_lsn) == []
+    assert "no table" in comparison.problems["shop_none"]
 
 
 @pytest.mark.parametrize(("end", "is_behind"), [(2, True), (3, False)])
@@ -189,8 +194,8 @@ def test_a_feed_that_is_not_read_so_far_does_not_disagree(
 ) -> None:
     publish(control, FEED)
     publish(control, "shop_ces", life_of_one()[:1], Window(start=hour(0), end=hour(end)))
-    own = life(placed(control, FEED, TABLE), {"id": "1"})
-    of_two = beside(control, own, ["shop_ces"], hour(2))
+    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    of_two = beside(control, customer, ["shop_ces"], hour(2))
     assert of_two.behind == ({"shop_ces": hour(end)} if is_behind else {})
     assert [column.column for column in of_two.columns if column.disagrees] == ([] if is_behind else ["name"])
 

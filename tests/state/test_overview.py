@@ -85,9 +85,9 @@ def test_a_healthy_feed(store: ControlStore) -> None:
 def test_of_many_stopped_windows_the_last_ones_are_named(store: ControlStore) -> None:
     for hours in range(5, 0, -1):
         failing_audit(store, ago(hours))
-    *named, rest = line(store).reasons
+    *named, others = line(store).reasons
     assert [reason.argument for reason in named] == [ago(hours).id for hours in (1, 2, 3)]
-    assert (rest.text, rest.argument) == ("The audit has stopped 2 other windows before.", ago(4).id)
+    assert (others.text, others.argument) == ("The audit has stopped 2 other windows before.", ago(4).id)
 
 
 def test_an_audit_that_stops_says_by_which_rule(store: ControlStore) -> None:
@@ -314,7 +314,10 @@ def test_who_needs_somebody_comes_first(store: ControlStore) -> None:
     store.releases.complete("shop", 1)
     other = FEED.model_copy(update={"feed": "zoo"})
     store.failures.save("zoo", ago(0), "extract", "ConfigError: no login")
-    assert [one.feed for one in overview.lines(store, {"shop": FEED, "zoo": other})] == ["zoo", "shop"]
+    assert [feed_line.feed for feed_line in overview.lines(store, {"shop": FEED, "zoo": other})] == [
+        "zoo",
+        "shop",
+    ]
 
 
 def test_seconds_of_stages_until_one_that_is_not_known(store: ControlStore) -> None:

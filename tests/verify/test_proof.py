@@ -48,7 +48,7 @@ def proof(
 ) -> Proof:
     """`unfit`: of some rows, the columns whose values in the source are none of their types."""
     contract = contract_of(table)
-    made = tables.all_at_once(tables.ledger(ledger_rows(log, table, manner), contract), contract)
+    built = tables.all_at_once(tables.ledger(ledger_rows(log, table, manner), contract), contract)
     kinds = row_type(contract.columns)
     parts = {
         SOURCE: pa.table(
@@ -58,23 +58,23 @@ def proof(
             ],
             schema=pa.schema([*kinds, pa.field(UNFIT_COLUMNS, NAMES)]),
         ),
-        CURRENT: current(made.opened, contract),
-        HISTORY: pa.concat_tables([made.closed, made.opened]),
+        CURRENT: current(built.opened, contract),
+        HISTORY: pa.concat_tables([built.closed, built.opened]),
     }
     columns = Columns.of(contract, contract)
     return Proof({part: Held(rows) for part, rows in parts.items()}, columns, within)
 
 
-def judged(one: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
+def judged(table_proof: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
     """Verdicts of single rows; `(verdict, columns)` of the drifts; the first pass."""
-    first = one.summed()
-    found = one.judged(first)
+    first = table_proof.summed()
+    judgement = table_proof.judged(first)
     drifts = sorted(
-        (row["verdict"], tuple(one.columns.names[n] for n in row["numbers"] or ()))
-        for row in found.wrong.collected().to_pylist()
+        (row["verdict"], tuple(table_proof.columns.names[n] for n in row["numbers"] or ()))
+        for row in judgement.wrong.collected().to_pylist()
     )
     verdicts = (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)
-    return Counter({v: found.counts[v] for v in verdicts if found.counts[v]}), drifts, first
+    return Counter({v: judgement.counts[v] for v in verdicts if judgement.counts[v]}), drifts, first
 
 
 def state(log: Log, table: Table, last: int) -> dict[Key, Row]:
@@ -85,8 +85,8 @@ def state(log: Log, table: Table, last: int) -> dict[Key, Row]:
 def test_a_source_at_rest_is_proved_by_hashes_alone(table: Table) -> None:
     log = simulate(21, 40)
     rows = log.final_rows(table)
-    found, drifts, first = judged(proof(log, table, rows, fence(log, 40, 40)))
-    assert (found, drifts) == (Counter(), [])
+    verdicts, drifts, first = judged(proof(log, table, rows, fence(log, 40, 40)))
+    assert (verdicts, drifts) == (Counter(), [])
     assert (first.rows, first.equal, first.apart) == (len(rows), len(rows), 0)
     assert first.differing == []
     assert 0 < first.buckets <= len(rows)
@@ -96,23 +96,23 @@ def corrupted(
     rng: Random, table: Table, rows: Mapping[Key, Row], kinds: Sequence[str]
 ) -> tuple[dict[Key, Row], list[tuple[str, tuple[str, ...]]]]:
     """The rows as somebody changed them behind the log's back, one key for each kind, and the drifts."""
-    made = dict(rows)
+    in_source = dict(rows)
     chosen = rng.sample(sorted(rows), len(kinds))
     drifts: list[tuple[str, tuple[str, ...]]] = []
     for key, kind in zip(chosen, kinds, strict=True):
         if kind == "lost":
             # To the source it is gone: what is published is too much.
-            del made[key]
+            del in_source[key]
             drifts.append(("extra", ()))
         elif kind == "changed":
             column = rng.choice([c for c in table.free_columns if c.base != "char"])
-            made[key] = rows[key] | {column.name: other_value(rng, column, rows[key][column.name])}
+            in_source[key] = rows[key] | {column.name: other_value(rng, column, rows[key][column.name])}
             drifts.append(("differs", (column.name,)))
         else:
             fresh = rows[key] | {table.key[-1]: 12_345 if table is not PARTS else "F" * 8}
-            made[table.key_of(fresh)] = fresh
+            in_source[table.key_of(fresh)] = fresh
             drifts.append(("missing", ()))
-    return made, sorted(drifts)
+    return in_source, sorted(drifts)
 
 
 _ALL = ["changed", "lost", "new", "changed"]
@@ -137,12 +137,12 @@ def test_changes_in_flight_are_no_drift(seed: int) -> None:
     first, last = 20, 45
     for table in (CUSTOMERS, ORDERS, PARTS):
         states = [state(log, table, at) for at in range(first, last + 1)]
-        keys = {key for one in states for key in one}
+        keys = {key for rows_then in states for key in rows_then}
         read = {key: rng.choice(states).get(key) for key in sorted(keys)}
         rows = {key: row for key, row in read.items() if row is not None}
-        found, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
+        verdicts, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
         assert drifts == []
-        assert found["in_flight"] > 0
+        assert verdicts["in_flight"] > 0
 
 
 @pytest.mark.parametrize("seed", [7, 8])
@@ -152,10 +152,10 @@ def test_drift_beside_changes_in_flight(seed: int) -> None:
     first, last = 25, 35
     for table in (CUSTOMERS, ORDERS):
         states = [state(log, table, at) for at in range(len(log.transactions))]
-        keys = sorted({key for one in states for key in one})
+        keys = sorted({key for rows_then in states for key in rows_then})
         rows, expected = {}, Counter[str]()
         for key in keys:
-            everywhere = [one.get(key) for one in states]
+            everywhere = [rows_then.get(key) for rows_then in states]
             row = rng.choice(everywhere)
             meanwhile = everywhere[first : last + 1]
             if row is not None:
@@ -175,9 +175,9 @@ def test_by_the_clock_where_the_source_gives_no_position() -> None:
     behind = max(at for at, t in enumerate(log.transactions) if t.commit_time <= since)
     for at in (behind, 45):
         rows = state(log, CUSTOMERS, at)
-        found, drifts, _ = judged(proof(log, CUSTOMERS, rows, Fence(since, until), manner))
+        verdicts, drifts, _ = judged(proof(log, CUSTOMERS, rows, Fence(since, until), manner))
         assert drifts == []
-        assert found["in_flight"] > 0
+        assert verdicts["in_flight"] > 0
     # What was before is no state of a key that was changed since then.
     _, drifts, _ = judged(proof(log, CUSTOMERS, state(log, CUSTOMERS, 2), Fence(since, until), manner))
     assert drifts
@@ -187,10 +187,10 @@ def test_cells_that_no_tool_has_sent_are_unknown_and_no_drift() -> None:
     log = simulate(10, 40)
     manner = PLAIN._replace(unsent=frozenset({"notes"}))
     rows = log.final_rows(CUSTOMERS)
-    one = proof(log, CUSTOMERS, rows, fence(log, 40, 40), manner)
-    found, drifts, first = judged(one)
-    assert (found, drifts, first.apart) == (Counter(equal=len(rows)), [], len(rows))
-    assert one.judged(first).counts["unknown"] == len(rows)
+    table_proof = proof(log, CUSTOMERS, rows, fence(log, 40, 40), manner)
+    verdicts, drifts, first = judged(table_proof)
+    assert (verdicts, drifts, first.apart) == (Counter(equal=len(rows)), [], len(rows))
+    assert table_proof.judged(first).counts["unknown"] == len(rows)
     key = min(rows)
     changed = {**rows, key: rows[key] | {"credit": rows[key]["credit"] + 1}}
     _, drifts, _ = judged(proof(log, CUSTOMERS, changed, fence(log, 40, 40), manner))
@@ -202,23 +202,23 @@ def test_another_text_of_the_same_value_is_no_drift() -> None:
     log = simulate(11, 30)
 
     def other_text(table: Table, row: Row) -> dict[str, Any]:
-        made = dict(row)
+        respelled = dict(row)
         for column in table.columns:
             value = row[column.name]
             if value is None:
                 continue
             if column.base == "uniqueidentifier":
-                made[column.name] = value.lower()
+                respelled[column.name] = value.lower()
             elif column.base == "char":
-                made[column.name] = value.rstrip()
+                respelled[column.name] = value.rstrip()
             elif column.base == "datetimeoffset":
-                made[column.name] = value.replace("+00:00", "-00:00").replace("T", " ")
-        return made
+                respelled[column.name] = value.replace("+00:00", "-00:00").replace("T", " ")
+        return respelled
 
     for table in (ORDERS, PARTS):
         rows = {key: other_text(table, row) for key, row in log.final_rows(table).items()}
-        found, drifts, first = judged(proof(log, table, rows, fence(log, 30, 30)))
-        assert (found, drifts, first.differing) == (Counter(), [], [])
+        verdicts, drifts, first = judged(proof(log, table, rows, fence(log, 30, 30)))
+        assert (verdicts, drifts, first.differing) == (Counter(), [], [])
 
 
 def test_a_key_that_the_source_has_twice_is_not_proven() -> None:
@@ -232,11 +232,11 @@ def test_a_key_that_the_source_has_twice_is_not_proven() -> None:
         # Whichever is read first.
         {("again",): other, **rows, ("twice",): rows[second]},
     ):
-        one = proof(log, CUSTOMERS, source, fence(log, 30, 30))
-        found, drifts, _ = judged(one)
+        table_proof = proof(log, CUSTOMERS, source, fence(log, 30, 30))
+        verdicts, drifts, _ = judged(table_proof)
         assert drifts == [("differs", ("credit",)), ("missing", ())]
-        assert (found["differs"], found["missing"], found["extra"]) == (1, 1, 0)
-        explained = one.explained(one.judged(one.summed())).collected().to_pylist()
+        assert (verdicts["differs"], verdicts["missing"], verdicts["extra"]) == (1, 1, 0)
+        explained = table_proof.explained(table_proof.judged(table_proof.summed())).collected().to_pylist()
         (cells,) = [row["cells"] for row in explained if row["verdict"] == "differs"]
         assert [Decimal(cells[0][side]) for side in ("source", "published")] == [
             other["credit"], rows[first]["credit"],
@@ -257,10 +257,10 @@ def test_a_value_of_the_source_that_is_none_of_its_type_is_no_null() -> None:
     fresh = rows[is_null] | {"id": 12_345, "notes": None}
     read = {**rows, is_value: rows[is_value] | {"notes": None}, (12_345,): fresh}
     unfit = {key: ["notes"] for key in (is_null, is_value, (12_345,))}
-    one = proof(log, CUSTOMERS, read, fence(log, 40, 40), unfit=unfit)
-    _, drifts, first = judged(one)
+    table_proof = proof(log, CUSTOMERS, read, fence(log, 40, 40), unfit=unfit)
+    _, drifts, first = judged(table_proof)
     assert drifts == [("differs", ("notes",)), ("differs", ("notes",)), ("missing", ())]
-    for row in one.explained(one.judged(first)).collected().to_pylist():
+    for row in table_proof.explained(table_proof.judged(first)).collected().to_pylist():
         assert "notes" not in dict(row["after"])
         if row["verdict"] == "differs":
             assert [(cell["name"], cell["source"]) for cell in row["cells"]] == [("notes", "(unavailable)")]
@@ -279,17 +279,17 @@ def test_a_drift_has_both_values_its_last_change_and_what_mends_it() -> None:
     rows = log.final_rows(CUSTOMERS)
     changed, lost, model = sorted(rows)[:3]
     fresh = rows[model] | {"id": 12_345, "notes": None}
-    there = {key: row for key, row in rows.items() if key != lost} | {
+    in_source = {key: row for key, row in rows.items() if key != lost} | {
         changed: rows[changed] | {"credit": rows[changed]["credit"] + 1},
         (12_345,): fresh,
     }
-    one = proof(log, CUSTOMERS, there, fence(log, 30, 30))
+    table_proof = proof(log, CUSTOMERS, in_source, fence(log, 30, 30))
     ledger = Held(tables.ledger(ledger_rows(log, CUSTOMERS), contract_of(CUSTOMERS)))
     named = {"proof_id": "p", "database": "d", "table": "t", "feed": "f"}
-    kernel = drift.Conclude(named, one.fence.since)
-    found = concluded(one.explained(one.judged(one.summed())), ledger, kernel)
-    reported = {row["verdict"]: row for row in found[drift.DRIFT_ROWS].collected().to_pylist()}
-    repairs = {row["key"]: row for row in found[drift.REPAIR_ROWS].collected().to_pylist()}
+    kernel = drift.Conclude(named, table_proof.fence.since)
+    conclusion = concluded(table_proof.explained(table_proof.judged(table_proof.summed())), ledger, kernel)
+    reported = {row["verdict"]: row for row in conclusion[drift.DRIFT_ROWS].collected().to_pylist()}
+    repairs = {row["key"]: row for row in conclusion[drift.REPAIR_ROWS].collected().to_pylist()}
     mending = {verdict: repairs[row["key"]] for verdict, row in reported.items()}
     assert {verdict: row["key"] for verdict, row in reported.items()} == {
         "differs": f'{{"id":{changed[0]}}}', "extra": f'{{"id":{lost[0]}}}', "missing": '{"id":12345}',

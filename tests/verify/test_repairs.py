@@ -80,10 +80,10 @@ def planned(operation: str, before: Image | None, after: Image | None, **others:
 
 def decoded(*plans: dict[str, Any], contract: Contract = CONTRACT) -> list[dict[str, Any]]:
     raw = pa.RecordBatch.from_pylist(list(plans), RAW)
-    found = repairs.decode(raw, TablePlan(FEED, contract, contract, "window"))
-    assert found.schema == message_rows.decoded_schema(contract)
-    found.validate(full=True)
-    rows: list[dict[str, Any]] = found.to_pylist()
+    batch = repairs.decode(raw, TablePlan(FEED, contract, contract, "window"))
+    assert batch.schema == message_rows.decoded_schema(contract)
+    batch.validate(full=True)
+    rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
 
 
@@ -91,11 +91,11 @@ def decoded(*plans: dict[str, Any], contract: Contract = CONTRACT) -> list[dict[
 def test_every_type_comes_back_from_the_text_of_the_plan(kind: str) -> None:
     cells = [*VALUES[kind], (None, None)]
     plans = [planned("insert", None, {"id": str(at), kind: text}) for at, (text, _) in enumerate(cells)]
-    found = decoded(*plans)
-    assert [row["disposition"] for row in found] == [change.CHANGE] * len(cells)
-    assert [row["after"][kind] for row in found] == [value for _, value in cells]
-    assert [row["key"]["id"] for row in found] == list(range(len(cells)))
-    assert not any(kind in dict(row["after_unknown_columns"]) for row in found), "NULL is a value, too"
+    changes = decoded(*plans)
+    assert [row["disposition"] for row in changes] == [change.CHANGE] * len(cells)
+    assert [row["after"][kind] for row in changes] == [value for _, value in cells]
+    assert [row["key"]["id"] for row in changes] == list(range(len(cells)))
+    assert not any(kind in dict(row["after_unknown_columns"]) for row in changes), "NULL is a value, too"
 
 
 def test_a_repair_is_flagged_and_has_its_proof_for_its_transaction() -> None:
@@ -188,5 +188,5 @@ def test_there_may_be_no_repairs() -> None:
 def test_a_batch_may_begin_anywhere() -> None:
     plans = [planned("insert", None, {"id": str(at), "bit": "true"}) for at in range(3)]
     raw = pa.RecordBatch.from_pylist([planned("insert", None, {"gone": None}), *plans], RAW)
-    found = repairs.decode(raw.slice(1), TablePlan(FEED, CONTRACT, CONTRACT, "window"))
-    assert found.to_pylist() == decoded(*plans)
+    batch = repairs.decode(raw.slice(1), TablePlan(FEED, CONTRACT, CONTRACT, "window"))
+    assert batch.to_pylist() == decoded(*plans)

@@ -15,8 +15,8 @@ from tests.redelivered_rows import CONTRACT, rows
 
 def judged(runs: list[str]) -> dict[str, pa.Table]:
     ledger = tables.ledger(rows(), CONTRACT)
-    made = tables.all_at_once(ledger, CONTRACT)
-    history = pa.concat_tables([made.closed, made.opened])
+    built = tables.all_at_once(ledger, CONTRACT)
+    history = pa.concat_tables([built.closed, built.opened])
     parts = [
         resnapshot.sent_again(as_batch(ledger), CONTRACT, runs),
         resnapshot.as_versions(as_batch(history), CONTRACT),
@@ -25,13 +25,13 @@ def judged(runs: list[str]) -> dict[str, pa.Table]:
 
 
 def test_against_the_version_before() -> None:
-    found = judged(["run"])
+    verdicts = judged(["run"])
     counts = dict(
-        zip(*(found[resnapshot.COUNTS].column(n).to_pylist() for n in ("verdict", "rows")), strict=True)
+        zip(*(verdicts[resnapshot.COUNTS].column(n).to_pylist() for n in ("verdict", "rows")), strict=True)
     )
     # 4 is new to the feed: nothing is before it. What was not known before cannot differ.
     assert counts == {"equal": 3, "missing": 1, "differs": 1}
-    wrong = {row["key"]: row for row in found[resnapshot.WRONG].to_pylist()}
+    wrong = {row["key"]: row for row in verdicts[resnapshot.WRONG].to_pylist()}
     assert {key: (row["verdict"], row["last_change_id"]) for key, row in wrong.items()} == {
         '{"id":2}': ("differs", "c1"), '{"id":3}': ("missing", "c3"),
     }  # fmt: skip

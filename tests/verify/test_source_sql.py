@@ -34,7 +34,10 @@ def test_a_table_in_two_parts() -> None:
         "SELECT [Order Lines].[order] AS [order], CAST([Order Lines].at AS VARCHAR(40)) AS at, "
         "[Order Lines].[50%] AS [50%] FROM dbo.[Order Lines]"
     )
-    reported = [text("mssql", one).replace("dbo.[Order Lines].", "[Order Lines].") for one in (first, last)]
+    reported = [
+        text("mssql", condition).replace("dbo.[Order Lines].", "[Order Lines].")
+        for condition in (first, last)
+    ]
     assert reported == [f"{rows} WHERE [Order Lines].[order] <= 7", f"{rows} WHERE [Order Lines].[order] > 7"]
 
 
