@@ -12,8 +12,8 @@ from changeledger.kernels import json_text
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.column_names import unlike
 
-# What ByLogicalTableRouter adds to keys: the table, which is no column.
-_OF_ROUTER = "__dbz__physicalTableIdentifier"
+# What ByLogicalTableRouter, and ToLogicalTopicRouter after it, add to keys: the table, which is no column.
+_OF_ROUTERS = {"__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier"}
 
 
 def json_object(raw: bytes | None) -> Mapping[str, Any]:
@@ -42,7 +42,7 @@ def names_in(key: Mapping[str, Any]) -> tuple[str, ...]:
         names = ()
     payload = payload_of(key)
     is_whole = payload is not key or key.keys() != {"schema", "payload"}
-    return tuple(name for name in names or (payload if is_whole else ()) if name != _OF_ROUTER)
+    return tuple(name for name in names or (payload if is_whole else ()) if name not in _OF_ROUTERS)
 
 
 def lacking(names: Iterable[str], columns: Iterable[str]) -> list[str]:
