@@ -7,6 +7,7 @@ schema as in a block.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 
 DIALECT = "debezium"
+# What Avro has in no name: Debezium writes an underscore for it.
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.]")
 _KINDS = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
 _LOGICAL = {
     "decimal": "org.apache.kafka.connect.data.Decimal",
@@ -91,16 +94,53 @@ class AvroSchema(NamedTuple):
     fault: Outcome | None = None
 
 
-def by_schema(samples: Iterable[Sample]) -> dict[tuple[str, str], list[Sample]]:
-    """Framed messages by topic and schema id."""
+def by_schema(
+    samples: Iterable[Sample], schemas: Mapping[str, str]
+) -> dict[tuple[str, str, str], list[Sample]]:
+    """Framed messages by topic and schema id, and by their table where a schema has several; else empty."""
     alike: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
         alike.setdefault((sample.topic, avro.schema_id(sample.value or b"")), []).append(sample)
-    return {place: alike[place] for place in sorted(alike)}
+    apart: dict[tuple[str, str, str], list[Sample]] = {}
+    for place in sorted(alike):
+        tables = [table_in(sample.value or b"", sample.topic, schemas) for sample in alike[place]]
+        is_shared = len(set(tables) - {None}) > 1
+        for sample, table in zip(alike[place], tables, strict=True):
+            apart.setdefault((*place, table or "" if is_shared else ""), []).append(sample)
+    return apart
+
+
+def table_in(value: bytes, topic: str, schemas: Mapping[str, str]) -> str | None:
+    """`schema.table`, as the `source` of a framed record has it; None if it does not, or cannot be read."""
+    schema = _schema_of(value, schemas)
+    payload = None if schema is None else _example(Sample(topic, None, value), schema)
+    return None if payload is None else source_name(payload, topic)
+
+
+def may_be_of_several(value: bytes, topic: str, schemas: Mapping[str, str]) -> bool:
+    """Is the schema of a framed record not named after the record's table?
+
+    Debezium's topic routers (`ByLogicalTableRouter`, `ToLogicalTopicRouter`) name the schemas of all their
+    tables after the topic, so that tables of the same columns share one.
+    """
+    schema, table = _schema_of(value, schemas), table_in(value, topic, schemas)
+    return schema is not None and table is not None and _NO_NAME.sub("_", table) != _table_of(schema)
+
+
+def _schema_of(value: bytes, schemas: Mapping[str, str]) -> Schema | None:
+    try:
+        return avro.schema(schemas.get(avro.schema_id(value), ""))
+    except UnusableSchema:
+        return None
+
+
+def _table_of(schema: Schema) -> str:
+    """The table in the schema's own name, `<prefix>.<schema>.<table>.Envelope`."""
+    return ".".join(schema.root.name.split(".")[-3:-1])
 
 
 def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str]) -> AvroSchema:
-    """By the first and the last message of one topic and schema."""
+    """By the first and the last message of one topic and schema, and table where that has several."""
     first = samples[0]
     schema_id = avro.schema_id(first.value or b"")
     why = schema_fault(schema_id, schemas)
@@ -132,8 +172,8 @@ def _example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
 
 
 def described(
-    samples: Mapping[tuple[str, str], Iterable[Sample]],
-    read: Mapping[tuple[str, str], AvroSchema],
+    samples: Mapping[tuple[str, str, str], Iterable[Sample]],
+    read: Mapping[tuple[str, str, str], AvroSchema],
     schemas: Mapping[str, str],
 ) -> Iterator[Described]:
     """The samples of the feed's tables, by topic and schema id; one that is broken has an empty payload."""
@@ -146,8 +186,8 @@ def described(
 
 
 def _by_name(schema: Schema, sample: Sample, feed: Feed) -> AvroSchema:
-    """The table in the schema's own name, `<prefix>.<schema>.<table>.Envelope`: no sample could be read."""
-    name = ".".join(schema.root.name.split(".")[-3:-1])
+    """The table in the schema's own name: no sample could be read."""
+    name = _table_of(schema)
     config = feed.table(name)
     if config is None:
         return AvroSchema()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.dialects.debezium import avro as avro_tables
 from changeledger.dialects.debezium import discovery
 from changeledger.dialects.debezium.decode import decode
-from changeledger.dialects.debezium.discovery import Discovery, is_framed
+from changeledger.dialects.debezium.discovery import Discovery, TableRecords, is_framed
 from changeledger.dialects.debezium.other_messages import decode_other
 from changeledger.dialects.debezium.plain import table_in
 from changeledger.dialects.debezium.plan import table_plan
@@ -33,7 +35,7 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     shared = {
         (records.topic, records.source_table): at for at, records in in_json if not records.is_only_table
     }
-    framed = {(records.topic, records.schema_id): at for at, records in in_avro}
+    of_framed = _of_framed(in_avro, plan)
     topics, values = raw.column("topic"), raw.column("value")
     numbers = pa.array(list(alone.values()), pa.int32())
     table_numbers = numbers.take(pc.index_in(topics, value_set=pa.array(list(alone), pa.string())))
@@ -50,11 +52,30 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     for at in np.flatnonzero(looked_at.to_numpy(zero_copy_only=False)):
         topic, value = topics[int(at)].as_py(), values[int(at)].as_py()
         if has_frame[int(at)].as_py():
-            places[at] = framed.get((topic, avro.schema_id(value)))
+            places[at] = of_framed(topic, value)
         else:
             table = table_in(value)
             places[at] = None if table is None else shared.get((topic, table))
     return pa.array(places, pa.int32())
+
+
+def _of_framed(
+    in_avro: Sequence[tuple[int, TableRecords]], plan: Discovery
+) -> Callable[[str, bytes], int | None]:
+    """The number of a framed message's `TableRecords`, by its topic and value; None for none of a table."""
+    numbers = {
+        (records.topic, records.schema_id, "" if records.is_only_table else records.source_table): at
+        for at, records in in_avro
+    }
+    are_shared = {(topic, schema_id) for topic, schema_id, table in numbers if table}
+
+    def number(topic: str, value: bytes) -> int | None:
+        schema_id = avro.schema_id(value)
+        is_shared = (topic, schema_id) in are_shared
+        table = avro_tables.table_in(value, topic, plan.schemas) if is_shared else None
+        return numbers.get((topic, schema_id, table or ""))
+
+    return number
 
 
 DEBEZIUM = MessageDialect(

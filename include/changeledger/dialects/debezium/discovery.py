@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
-from changeledger.dialects.debezium.avro import AvroSchema, avro_schema, by_schema, described
+from changeledger.dialects.debezium.avro import (
+    AvroSchema,
+    avro_schema,
+    by_schema,
+    described,
+    may_be_of_several,
+)
+from changeledger.dialects.debezium.avro import table_in as table_in_avro
 from changeledger.dialects.debezium.names import names_of, of_feed, own_database, table_called
 from changeledger.dialects.debezium.plain import table_in
 from changeledger.dialects.debezium.schema_block import (
@@ -48,7 +55,8 @@ _BETWEEN = "\n"
 class TableRecords:
     """The messages of one table in one topic, which share one writer schema.
 
-    `writer_schema`: None if it is the table's contract itself. `is_only_table`: has the topic no other?
+    `writer_schema`: None if it is the table's contract itself. `is_only_table`: has the topic, or in Avro the
+    schema in it, no other?
     `unions`: is it Avro's own JSON? `schema_id`: the Avro schema that its frames name; what has no frame, a
     tombstone for one, is `unframed`'s.
     """
@@ -93,11 +101,16 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
     topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
     alike: dict[Any, list[int]] = {}
     known: dict[str, list[tuple[bytes, str]]] = {}
+    shared: dict[tuple[str, bytes], bool] = {}
     ids_elsewhere = with_id_header(raw, "value")
     for at, (topic, value) in enumerate(zip(topics, values, strict=True)):
         if avro.is_framed(value):
             if at not in ids_elsewhere:
-                alike.setdefault((topic, value[:5], ""), []).append(at)
+                place = topic, value[:5]
+                if place not in shared:
+                    shared[place] = may_be_of_several(value, topic, schemas)
+                table = table_in_avro(value, topic, schemas) if shared[place] else None
+                alike.setdefault((*place, table or ""), []).append(at)
             continue
         named = None if value is None else _named(value)
         if named is not None and value is not None:
@@ -105,18 +118,18 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
     tables: list[str | None] = [None] * len(topics)
     groups: list[str | None] = [None] * len(topics)
     places = list(zip(raw.column("offset").to_pylist(), raw.column("partition").to_pylist(), strict=True))
-    for (_, _, block), rows in alike.items():
+    for (_, _, block_or_table), rows in alike.items():
         rows.sort(key=places.__getitem__)
         if avro.is_framed(values[rows[0]]):
             schema_id = avro.schema_id(values[rows[0]])
             for at in {rows[0], rows[-1]} if schema_id in schemas else ():
-                groups[at] = schema_id
+                groups[at] = f"{schema_id}{_BETWEEN}{block_or_table}"
             continue
         for some in (rows, rows[::-1]):
             # The first one, and the last, that can be read.
             at, table = next(((at, table) for at in some if (table := table_in(values[at]))), (0, None))
             if table is not None:
-                tables[at], groups[at] = table, f"{table}{_BETWEEN}{block}"
+                tables[at], groups[at] = table, f"{table}{_BETWEEN}{block_or_table}"
     columns = [raw.column(name) for name in ("topic", "partition", "offset", "key", "value")]
     columns += [is_framed(raw.column("value")), pa.array(tables, pa.string()), pa.array(groups, pa.string())]
     return samples.merged([pa.RecordBatch.from_arrays(columns, schema=samples.FACTS)])
@@ -154,7 +167,8 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     messages = keys.readable(messages, schemas)
     plain = messages.filter(pc.invert(messages.column("framed")))
     chosen, topics = _chosen(plain, feed)
-    in_avro = by_schema([_sample(row) for row in messages.filter(messages.column("framed")).to_pylist()])
+    framed = messages.filter(messages.column("framed")).to_pylist()
+    in_avro = by_schema([_sample(row) for row in framed], schemas)
     read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
     names = names_of(topics, read.values(), feed, contracts)
     chosen_topics, unions = of_feed(topics, names, feed), union_topics(chosen)
@@ -169,16 +183,18 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
             tables.append(TableRecords(topic, table, name, columns, with_table[topic] == 1, topic in unions))
         else:
             faults[topic, name] = fault
-    for (topic, schema_id), schema in read.items():
+    for (topic, schema_id, shared_by), schema in read.items():
         name = schema.source_table
         own_table = table_called(name, names, feed)
         columns = TableFacts(schema.columns).read_by(contracts.get(own_table or ""))
-        fault = schema.fault or keys.fault(columns, in_avro[topic, schema_id], schemas)
+        fault = schema.fault or keys.fault(columns, in_avro[topic, schema_id, shared_by], schemas)
         if fault is not None:
-            faults[topic, schema_id] = fault
+            faults[topic, shared_by or schema_id] = fault
         elif own_table is not None:
             only = topic not in with_table
-            tables.append(TableRecords(topic, own_table, name, columns, True, False, schema_id, only))
+            tables.append(
+                TableRecords(topic, own_table, name, columns, not shared_by, False, schema_id, only)
+            )
             with_table[topic] += 1
     of_feeds_tables = list(of_tables(chosen, feed))
     database, is_of_several = own_database(of_feeds_tables, read.values(), feed, contracts)
@@ -189,8 +205,8 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
 
 def _warnings(
     in_json: Sequence[TableMessage],
-    in_avro: Mapping[tuple[str, str], Sequence[Sample]],
-    read: Mapping[tuple[str, str], AvroSchema],
+    in_avro: Mapping[tuple[str, str, str], Sequence[Sample]],
+    read: Mapping[tuple[str, str, str], AvroSchema],
     schemas: Mapping[str, str],
 ) -> list[str]:
     """Of each table whose values may not be as in the source."""
