@@ -491,6 +491,14 @@ def test_a_contract_that_is_wrong_says_what_is(tmp_path: Path) -> None:
     path.write_text("table: dbo.t\ncolumns: [{name: a, type: blob}]\n")
     with pytest.raises(ContractError, match="'blob' is not a SQL Server type"):
         records.contracts(path)
+    for wrong, why in (
+        ("[{name: a, type: int, ordinal: 2}, {name: b, type: int}]", "two columns have one ordinal"),
+        ("[{name: a, type: int}, {name: A, type: int}]", "columns names a column twice: a, A"),
+        ("[{name: a, type: int}]\nkey: [b]", "key names what is no column: b"),
+    ):
+        path.write_text(f"table: dbo.t\ncolumns: {wrong}\n")
+        with pytest.raises(ConfigError, match=why):
+            records.contracts(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         records.contracts(tmp_path / "nowhere.yaml")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from changeledger.config.files import invalid_settings, parsed
+from changeledger.model.column_names import alike, shown
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 
@@ -181,6 +182,19 @@ class _Stated(BaseModel):
     table: str
     key: tuple[str, ...] = ()
     columns: tuple[_StatedColumn, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _agrees(self) -> _Stated:
+        names = [c.name for c in self.columns]
+        if twice := alike(names):
+            raise ValueError(f"columns names a column twice: {shown(twice)}")
+        if missing := {key.lower() for key in self.key} - {name.lower() for name in names}:
+            raise ValueError(f"key names what is no column: {shown(sorted(missing))}")
+        ordinals = [c.ordinal or at for at, c in enumerate(self.columns, 1)]
+        if len(set(ordinals)) < len(ordinals):
+            # A column that does not state its ordinal has that of its place.
+            raise ValueError(f"two columns have one ordinal: {ordinals}")
+        return self
 
     def contract(self) -> Contract:
         place = {name.lower(): at for at, name in enumerate(self.key, 1)}
