@@ -500,8 +500,10 @@ def test_a_clean_up_between_two_looks_is_seen_at_the_second(captured: Memory) ->
 def test_the_newer_instance_alone_must_reach_back(captured: Memory) -> None:
     captured.session.execute("DELETE FROM cdc.change_tables WHERE object_id = 20")
     cdc(captured).check({"dbo.orders": text(4)})
-    with pytest.raises(SourceDataLostError, match="dbo_orders_2_CT begins at"):
+    with pytest.raises(SourceDataLostError, match="dbo_orders_2_CT begins at") as raised:
         cdc(captured).check({"dbo.orders": text(3)})
+    assert "clean-up job; let the source send a snapshot, then" in raised.value.remedy
+    assert "`changeledger reset " in raised.value.remedy
 
 
 def test_a_window_ends_at_the_last_commit_before_its_end(captured: Memory) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from changeledger.kafka.topics import Offsets
-from changeledger.model.errors import SourceDataLostError
+from changeledger.model.errors import SourceDataLostError, load_again
 
 
 def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
@@ -24,8 +24,7 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
     if holes:
         raise SourceDataLostError(
             f"{feed}: the source no longer has what follows the last release: {'; '.join(holes)}",
-            "take a new snapshot into the topics and start the feed again "
-            "(docs/when-a-run-stops.md, 'A gap')",
+            load_again(feed),
         )
 
 

@@ -50,6 +50,14 @@ class RowsTooLarge(ChangeledgerError):
     """One process cannot hold the rows that it was given."""
 
 
+def load_again(feed: str) -> str:
+    """The remedy where a source has lost what follows the last release."""
+    return (
+        f"let the source send a snapshot, then load the feed again: `changeledger reset {feed} --accept-gap "
+        "--reason ...`, and run it (docs/when-a-run-stops.md, 'A gap')"
+    )
+
+
 class StageOrderError(ChangeledgerError):
     """A stage was run before the one that feeds it."""
 

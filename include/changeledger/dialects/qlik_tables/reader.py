@@ -36,7 +36,7 @@ from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePo
 from changeledger.dialects.qlik_tables.columns import columns_of, names_of_headers, writer_schema_of
 from changeledger.dialects.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP
 from changeledger.dialects.tables.sql import as_read, literal_time
-from changeledger.model.errors import ConfigError, SourceDataLostError
+from changeledger.model.errors import ConfigError, SourceDataLostError, load_again
 from changeledger.model.source_names import meant, several_alike
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
@@ -83,7 +83,7 @@ class ChangeTables:
                 raise SourceDataLostError(
                     f"{self._feed.feed}: {of_table.instance} ends at {top}, but {known} was read: its task "
                     "was started again from an earlier time, or the table was restored",
-                    "start the feed again from a snapshot (docs/when-a-run-stops.md, 'A gap')",
+                    load_again(self._feed.feed),
                 )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:

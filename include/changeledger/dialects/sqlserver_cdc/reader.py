@@ -28,7 +28,7 @@ from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SE
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances, of_table
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.kernels.lsn import WIDTH
-from changeledger.model.errors import SourceDataLostError, SourceUnavailable
+from changeledger.model.errors import SourceDataLostError, SourceUnavailable, load_again
 from changeledger.model.source_state import SourceState, capture_state
 from changeledger.model.window import Window
 
@@ -75,8 +75,7 @@ class CaptureTables:
             raise SourceDataLostError(
                 f"{self._feed.feed}: changes after the last ones published were cleaned up, or the capture "
                 f"was enabled again, as it is for a table that was made again: {'; '.join(lost)}",
-                "raise the retention of the cdc clean-up job, and start the feed again from a snapshot "
-                "(docs/when-a-run-stops.md, 'A gap')",
+                f"raise the retention of the cdc clean-up job; {load_again(self._feed.feed)}",
             )
         self._require_same(instances)
         (row,) = self._database.rows(self._mapping.highest_lsn())
@@ -86,7 +85,7 @@ class CaptureTables:
             raise SourceDataLostError(
                 f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored "
                 "or its capture was enabled again",
-                "start the feed again from a snapshot (docs/when-a-run-stops.md, 'A gap')",
+                load_again(self._feed.feed),
             )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
@@ -106,7 +105,7 @@ class CaptureTables:
                 f"{self._feed.feed}: the source has no transaction {', '.join(sorted(set(gone.values())))} "
                 "any more, which was read of it, though it has older ones: it was restored, or failed over "
                 "with loss",
-                "start the feed again from a snapshot, under a new name (docs/when-a-run-stops.md, 'A gap')",
+                load_again(self._feed.feed),
             )
         ids = {table: oldest.source_id for table, oldest in self._oldest.items()}
         return {

@@ -14,7 +14,7 @@ from changeledger.dialects.interface import TablePositions, TableReader
 from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.lake import catalog, scans
-from changeledger.model.errors import SourceDataLostError
+from changeledger.model.errors import SourceDataLostError, load_again
 from changeledger.model.source_state import SourceState, partition_state
 from changeledger.model.window import SourceRead, partition_name
 from changeledger.stages.common.context import StageContext, log
@@ -58,8 +58,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
         raise SourceDataLostError(
             f"{ctx.feed.feed}: the topic {', '.join(sorted(set(others)))} was deleted and created again "
             "since it was read: what was in it after the last release is lost",
-            "take a new snapshot into the topics and read them with a new feed "
-            "(docs/when-a-run-stops.md, 'A gap')",
+            load_again(ctx.feed.feed),
         )
 
 
@@ -81,7 +80,7 @@ def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released:
         raise SourceDataLostError(
             f"{ctx.feed.feed}: the source was restored, failed over with loss, or has another table of that "
             f"name: {'; '.join(others)}",
-            "start the feed again from a snapshot, under a new name (docs/when-a-run-stops.md, 'A gap')",
+            load_again(ctx.feed.feed),
         )
 
 

@@ -1,0 +1,24 @@
+"""What topics no longer have, and the command that goes on from there."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.kafka.gaps import check_continuity
+from changeledger.model.errors import SourceDataLostError
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"t": {"0": 5}}, "offsets 5 to 6 were removed by retention"),
+        ({"t": {"0": 99}}, "ends at 9, 99 was read: it was recreated"),
+        ({"t": {"1": 5}}, r"t\[1\] is gone"),
+        ({"gone": {"0": 5}}, "the topic gone is gone"),
+    ],
+)
+def test_a_gap_names_the_command(wanted: dict[str, dict[str, int]], said: str) -> None:
+    with pytest.raises(SourceDataLostError, match=said) as raised:
+        check_continuity("shop", wanted, {"t": {"0": 7}}, {"t": {"0": 9}})
+    assert "`changeledger reset shop --accept-gap --reason ...`" in raised.value.remedy
+    assert "'A gap'" in raised.value.remedy
