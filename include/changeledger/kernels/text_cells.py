@@ -47,7 +47,7 @@ def lenient_reader(sql: SqlType) -> Reader:
 
 
 def _date_and_clock(text: str) -> str:
-    text = text.rstrip("Z")
+    text = text.removesuffix("Z")
     return text + {10: " 00:00:00", 16: ":00"}.get(len(text), "")
 
 

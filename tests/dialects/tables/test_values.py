@@ -106,6 +106,8 @@ GOLDEN: dict[str, list[tuple[str, str | None]]] = {
     "datetime2(7)": [
         ("2026-08-07T16:25:00.88", "2026-08-07 16:25:00.8800000"),
         ("2026-08-07 16:25:00", "2026-08-07 16:25:00.0000000"),
+        ("2026-08-07T16:25:00Z", "2026-08-07 16:25:00.0000000"),
+        ("2026-08-07T16:25:00ZZ", None),
     ],
     "uniqueidentifier": [(GUID.lower(), GUID), (GUID, GUID), (f"{{{GUID}}}", None)],
     # Of nchar the length counts UTF-16's units, of char the bytes of a code page: known of ASCII alone.
