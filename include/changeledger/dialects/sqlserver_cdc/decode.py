@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.plan import TablePlan
+from changeledger.dialects.sqlserver_cdc.exports import in_hex
 from changeledger.dialects.sqlserver_cdc.header import (
     COMMAND_ID,
     COMMIT_TIME,
@@ -41,7 +42,8 @@ _FULL = "^(01|03|07|0F|1F|3F|7F|FF)(FF)*$"
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a `source_position`."""
-    rows = RawRows.of(raw)
+    of_bytes = [column.name for column in plan.writer_schema.columns if column.spark_type == "binary"]
+    rows = in_hex(RawRows.of(raw), [UPDATE_MASK, *of_bytes])
     header = Header.of(rows, plan.feed)
     cells = [values.cells_of(rows, column, empty_is_null=False) for column in plan.writer_schema.columns]
     problems = _problems(rows, header, cells, plan)

@@ -31,7 +31,7 @@ COMMIT_TIME = "__$commit_time"
 # In which pass of an hour that the server's clock shows twice that was: 0 or 1 (`clock.FallBack`).
 COMMIT_FOLD = "__$commit_fold"
 # 10 bytes in base64, as exports write binary columns.
-_BASE64 = re.compile(r"(?=.{16}\Z)[A-Za-z0-9+/]+={0,2}\Z")
+BASE64_LSN = re.compile(r"(?=.{16}\Z)[A-Za-z0-9+/]+={0,2}\Z")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _of_texts(texts: pa.StringArray) -> pa.BinaryArray:
     values = lsns.array().to_pylist()
     for row in rest:
         text = texts[int(row)].as_py()
-        values[row] = b64decode(text) if _BASE64.match(text) else None
+        values[row] = b64decode(text) if BASE64_LSN.match(text) else None
     return pa.array(values, pa.binary())
 
 

@@ -1,0 +1,52 @@
+"""Exports that write bytes in base64, as Spark's `to_json` does: those of all columns, not of LSNs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.dialects.sqlserver_cdc.header import BASE64_LSN, START_LSN
+from changeledger.dialects.tables.rows import RawRows, Read
+from changeledger.kernels import lsn
+from changeledger.kernels.arrow import Bools, valid
+from changeledger.kernels.binary_text import from_padded_base64
+
+
+def in_hex(rows: RawRows, names: Iterable[str]) -> RawRows:
+    """The rows, in which the texts of these columns of bytes are hex, as they are elsewhere.
+
+    They are base64 where the commit LSN is. Only 0x says that one is hex all the same: hex digits are
+    base64, too.
+    """
+    is_base64 = _are_in_base64(rows)
+    if not is_base64.any():
+        return rows
+    reads = {name.lower(): [_in_hex(read, is_base64) for read in rows.read(name)] for name in names}
+    return replace(
+        rows, reads={**rows.reads, **{name: of_name for name, of_name in reads.items() if of_name}}
+    )
+
+
+def _are_in_base64(rows: RawRows) -> Bools:
+    is_base64 = np.zeros(rows.size, np.bool_)
+    for kind, texts in rows.read(START_LSN):
+        if kind == "string":
+            for row in np.flatnonzero(valid(texts) & ~lsn.parse_all(texts).known):
+                is_base64[row] = BASE64_LSN.match(texts[int(row)].as_py()) is not None
+    return is_base64
+
+
+def _in_hex(read: Read, is_base64: Bools) -> Read:
+    if read.kind != "string":
+        return read
+    texts = read.values.to_pylist()
+    for row in np.flatnonzero(is_base64 & valid(read.values)):
+        text = texts[row]
+        if text[:2].lower() != "0x":
+            value = from_padded_base64(text)
+            # What is no base64 must not be taken for hex.
+            texts[row] = f"not base64: {text}" if value is None else f"0x{value.hex()}"
+    return read._replace(values=pa.array(texts, pa.string()))
