@@ -163,6 +163,7 @@ def test_messages_of_another_form_in_a_topic_that_keeps_them_for_a_minute(
     assert "flattened_event" in texts
     assert "ExtractNewRecordState" in texts
     assert "json_schema_frame" in texts
+    assert all("let the source send its rows again" in check.remedy for check in by_name["records"][1:])
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.control import Asked, AskedReset, BuiltSnapshots, ControlStore
+from changeledger.control import Asked, AskedReset, BuiltSnapshots, ControlStore, SourceMark
 from changeledger.model.errors import StageOrderError
 from tests.control.test_control import FEED, hour, lsn
 from tests.control.test_rollbacks import statuses, three
@@ -56,9 +56,12 @@ def test_what_was_built_before_cannot_be_published(store: ControlStore) -> None:
 
 def test_its_release_sets_the_position_back_where_the_source_begins_anew(store: ControlStore) -> None:
     store.feed_tables.save(FEED, "dbo.parts", 5, [hour(1).id])
+    store.sources.save_marks(FEED, {"t[0]": SourceMark("id of the topic before", 165, None)})
     store.resets.ask(FEED, ASKED)
+    assert store.sources.marks(FEED), "it may be withdrawn"
     assert release(store, FEED, [], hour(3), {"t": 9}, position=lsn(1)) == 4
     assert store.windows.position(FEED) == lsn(1), "a topic that was made again begins at 0"
+    assert store.sources.marks(FEED) == {}, "the next run takes its topics as they are"
     (row,) = store.resets.of_feed(FEED)
     assert (row.status, row.release) == ("published", 4)
     assert store.resets.pending(FEED) is None

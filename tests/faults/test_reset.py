@@ -28,6 +28,7 @@ from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.lab import State
 from tests.faults.test_judged import Killed
+from tests.faults.test_sources import recreate
 from tests.faults.two_releases import (
     TABLES,
     TwoReleases,
@@ -205,3 +206,42 @@ def test_topics_that_retention_has_cut(
     assert stored is not None
     assert stored.from_position is not None
     assert stored.from_position[topic] == {"0": 3}, "it reads what there is; the audit decides"
+
+
+def extracted(spark: SparkSession, feed: Feed) -> bool | None:
+    """A window is read, and left to the next one."""
+    over = following()
+    try:
+        return extract.run(spark, feed, over)
+    finally:
+        control().leases.release(feed.feed, over.holder)
+
+
+def test_a_topic_that_was_made_again_and_is_shorter(
+    spark: SparkSession, kafka: KafkaBroker, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that follows the reset's release goes on; a reset that is withdrawn forgets nothing."""
+    lake = lake_of(spark, State(tmp_path), tmp_path / "files", monkeypatch)
+    tables = [{"table": table} for table in TABLES]
+    feed = debezium_feed("made_again", kafka, "made_again", monkeypatch, tables=tables)
+    topic = "made_again.shop.dbo.customers"
+    sent = list(messages(log, schemas=True, snapshot=False, heartbeats=False, prefix="made_again"))
+    of_table = [message for message in sent if message.topic == topic]
+    produce(kafka.bootstrap, [*sent, *of_table], partitions=1)
+    run(lake, feed, window())
+    before = content(feed)
+    recreate(kafka, topic)
+    produce(kafka.bootstrap, of_table, partitions=1)
+    accepted = ASKED._replace(accept_gap=True)
+    ask(lake, feed, accepted)
+    extracted(lake, feed)
+    resetting.withdraw(feed, "ben", "wait")
+    with pytest.raises(SourceDataLostError, match="it was recreated") as lost:
+        extracted(lake, feed)
+    assert f"changeledger reset {feed.feed} --accept-gap" in lost.value.remedy
+    ask(lake, feed, accepted)
+    run(lake, feed, following())
+    assert content(feed) == before
+    assert extracted(lake, feed) is False, "it knows the topic"
+    marks = control().sources.marks(feed.feed)
+    assert marks[f"{topic}[0]"].place == len(of_table)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from sqlalchemy import delete, func, or_, select
+from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part
 from changeledger.control.tables.sources import ReadRow, SourceMarkRow, SourceStateRow
@@ -78,10 +79,15 @@ class Sources(Part):
         rows = self._all(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
         return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
 
-    def save_marks(self, feed: str, marks: dict[str, SourceMark]) -> None:
+    def save_marks(self, feed: str, marks: Mapping[str, SourceMark]) -> None:
         """The furthest place of each source is kept: a window of the past knows less."""
         with self._writing(feed) as session:
             for source, mark in marks.items():
                 known = session.get(SourceMarkRow, (feed, source))
                 if known is None or known.place <= mark.place:
                     session.merge(SourceMarkRow(feed=feed, source=source, **mark._asdict()))
+
+
+def forget_marks(session: Session, feed: str) -> None:
+    """A feed that was loaded again reads other sources: topics that were made again, a database restored."""
+    session.execute(delete(SourceMarkRow).where(SourceMarkRow.feed == feed))

@@ -13,6 +13,7 @@ from changeledger.model.contract import Contract
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.wording import counted, listed
 from changeledger.spark import failures
+from changeledger.state.reasons import REASONS
 
 OK: Final = "ok"
 WARNING: Final = "warning"
@@ -87,7 +88,7 @@ def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
     stops = share > feed.quarantine_limit
     for reason, number, detail in _reasons(results, change.QUARANTINED):
         text = f"{number} of {len(results)} cannot be read, {reason}: {detail}"
-        yield Check("records", FAILED if stops else WARNING, text, _CORRECT)
+        yield Check("records", FAILED if stops else WARNING, text, REASONS.get(reason, _CORRECT))
     for reason, number, detail in _reasons(results, change.PENDING):
         yield Check("records", WARNING, f"{number} of {len(results)} wait, {reason}: {detail}", _WAITS)
 

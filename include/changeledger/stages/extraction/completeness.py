@@ -157,7 +157,17 @@ def _mark(ctx: StageContext, kafka: Kafka, end: Offsets) -> None:
         for topic, partitions in end.items()
         for number, last in partitions.items()
     }
-    ctx.control.sources.save_marks(ctx.feed.feed, marks)
+    save_marks(ctx, marks)
+
+
+def save_marks(ctx: StageContext, marks: Mapping[str, SourceMark]) -> None:
+    """Store by what the sources are known again.
+
+    Not of a run that starts over: until its release, which forgets them, the marks are those of what is
+    published. The reset may be withdrawn. The run that follows the release marks the sources anew.
+    """
+    if not ctx.starts_over:
+        ctx.control.sources.save_marks(ctx.feed.feed, marks)
 
 
 def _save_topic_states(

@@ -48,9 +48,8 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     _require_released(ctx, reader, released)
     ctx.control.sources.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
-    ctx.control.sources.save_marks(
-        feed.feed,
-        {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items() if t in ctx.names},
+    completeness.save_marks(
+        ctx, {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items() if t in ctx.names}
     )
     completeness.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
