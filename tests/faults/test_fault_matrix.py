@@ -32,18 +32,18 @@ _FIRST = "l CREATE TABLE raw"
 
 
 def known() -> cells.Known:
-    found = {}
+    effects = {}
     for window in (1, 2, 3):
         for stage, labels in _LABELS.items():
             reported = [*labels, _FIRST] if (window, stage) == (1, "extract") else labels
             kinds = {"l": "lake", "c": "control"}
-            found[window, stage] = [Effect(n, kinds[s[0]], s[2:]) for n, s in enumerate(reported, start=1)]
-    return found
+            effects[window, stage] = [Effect(n, kinds[s[0]], s[2:]) for n, s in enumerate(reported, start=1)]
+    return effects
 
 
-def outcome(cell: Cell, what: str = "survived", code: str = "a", **more: str) -> Outcome:
+def outcome(cell: Cell, what: str = "survived", code: str = "a", **members: str) -> Outcome:
     return Outcome(
-        cell, "insert leases", what, more.get("detail", ""), 1.5, code, "2026-01-02T03:04:05+00:00"
+        cell, "insert leases", what, members.get("detail", ""), 1.5, code, "2026-01-02T03:04:05+00:00"
     )
 
 
@@ -114,17 +114,17 @@ def test_the_quick_cells_are_at_their_places() -> None:
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     file = tmp_path / "outcomes.jsonl"
-    one, other, third, *_ = chosen = cells.chosen(known())
+    first, second, third, *_ = chosen = cells.chosen(known())
     outcomes = Outcomes(file)
-    assert next(outcomes.left(chosen, "a")) == one
-    outcomes.add(outcome(one))
-    outcomes.add(outcome(other, "defect"))
+    assert next(outcomes.left(chosen, "a")) == first
+    outcomes.add(outcome(first))
+    outcomes.add(outcome(second, "defect"))
     with file.open("a") as cut_off:
         cut_off.write('{"cell": {"fault": "kil')
     again = Outcomes(file)
     assert next(again.left(chosen, "a")) == third
-    assert next(again.left(chosen, "b")) == other, "a defect is tried again on another state of the product"
-    assert [o.cell for o in again.all()] == [one, other]
+    assert next(again.left(chosen, "b")) == second, "a defect is tried again on another state of the product"
+    assert [o.cell for o in again.all()] == [first, second]
 
 
 def test_the_last_outcome_of_a_cell_counts(tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ def test_rows_are_compared_with_their_number() -> None:
     whole = {"t": ["a", "b"], "dispositions": ['{"disposition":"control"}'], "problems": [], "raw": ["1"]}
     assert differences(whole, whole) == []
     twice = {**whole, "t": ["a", "b", "b"]}
-    (found,) = differences(whole, twice)
-    assert found.startswith("t: 0 rows missing, 1 more")
+    (difference,) = differences(whole, twice)
+    assert difference.startswith("t: 0 rows missing, 1 more")
     assert differences(whole, {**whole, "raw": []}) == ["raw: 1 rows missing, 0 more, for example 1"]
     again = {**whole, "dispositions": ['{"disposition":"control"}'] * 2 + ['{"disposition":"duplicate"}']}
     assert differences(whole, again)

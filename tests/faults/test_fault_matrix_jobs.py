@@ -79,21 +79,21 @@ def test_effects_are_numbered(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "left"), [(1, []), (2, ["one"]), (3, ["one", "two"]), (4, ["one", "two", "three"])]
+    ("at", "feeds"), [(1, []), (2, ["one"]), (3, ["one", "two"]), (4, ["one", "two", "three"])]
 )
-def test_killed_between_two_effects(bench: Bench, at: int, left: list[str]) -> None:
+def test_killed_between_two_effects(bench: Bench, at: int, feeds: list[str]) -> None:
     job = bench.start(Fault("kill", at))
     assert job.wait() == -signal.SIGKILL
-    assert bench.feeds() == ["one", "two", "three"][: at - 1]
+    assert bench.feeds() == feeds
     assert ("done" in job.printed) == (at == 4), "and once behind the last"
 
 
-@pytest.mark.parametrize(("do", "left"), [("refuse", ["one"]), ("lose", ["one", "two"])])
-def test_an_error_instead_of_an_effect_and_after_it(bench: Bench, do: str, left: list[str]) -> None:
+@pytest.mark.parametrize(("do", "feeds"), [("refuse", ["one"]), ("lose", ["one", "two"])])
+def test_an_error_instead_of_an_effect_and_after_it(bench: Bench, do: str, feeds: list[str]) -> None:
     job = bench.start(Fault(do, 2))
     assert job.wait() == 1
     assert "SourceUnavailable: the control store" in job.printed
-    assert bench.feeds() == left
+    assert bench.feeds() == feeds
 
 
 def test_stopped_and_on_again(bench: Bench) -> None:

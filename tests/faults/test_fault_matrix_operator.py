@@ -49,7 +49,7 @@ class Scripted:
     def stage(self, place: Place, folder: Path, stage: str, _window: int, **_: Any) -> Job:
         return self.jobs.start(place, folder, [str(self.folder / "job.py"), stage])
 
-    def left(self) -> str:
+    def unplayed(self) -> str:
         return (self.folder / "script.jsonl").read_text()
 
 
@@ -79,7 +79,7 @@ def test_what_fails_is_tried_again(jobs: Jobs, tmp_path: Path) -> None:
     script = [("extract", 75, said("SourceUnavailable: gone", "wait")), ("extract", 1, "Traceback")]
     who, lab = operator(jobs, tmp_path, [*script, *((stage, 0, "") for stage in _ALL)])
     who.carry(2)
-    assert lab.left() == ""
+    assert lab.unplayed() == ""
     assert [note.split(": ", 1)[1] for note in who.notes] == ["75: SourceUnavailable: gone", "1: Traceback"]
 
 
@@ -93,14 +93,14 @@ def test_a_feed_that_is_held_is_waited_for(jobs: Jobs, tmp_path: Path) -> None:
     held = ("publish", 76, said("LeaseHeld: another", "wait"))
     who, lab = operator(jobs, tmp_path, [held, ("publish", 0, "")])
     who.carry(2, ("publish",))
-    assert lab.left() == ""
+    assert lab.unplayed() == ""
     assert (tmp_path / "an hour").exists()
 
 
 def test_nothing_is_left_behind_a_window_that_is_done(jobs: Jobs, tmp_path: Path) -> None:
     who, lab = operator(jobs, tmp_path, [("extract", 77, "")])
     who.carry(2)
-    assert lab.left() == ""
+    assert lab.unplayed() == ""
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_remedy_is_followed(jobs: Jobs, tmp_path: Path, remedy: str, again: li
     refused = ("publish", 2, said("StageOrderError: no", remedy))
     who, lab = operator(jobs, tmp_path, [refused, *((stage, 0, "") for stage in again)])
     who.carry(2, ("publish",))
-    assert lab.left() == ""
+    assert lab.unplayed() == ""
     assert who.remedies == 1
 
 

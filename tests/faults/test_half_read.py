@@ -39,10 +39,10 @@ def half_done(
     module, name = writer
     usual: Callable[..., Any] = getattr(module, name)
 
-    def write(written: Any, table: str, *more: Any) -> Any:
+    def write(written: Any, table: str, *arguments: Any) -> Any:
         if dies(table):
             raise Killed
-        return usual(written, table, *more)
+        return usual(written, table, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, write)
@@ -98,8 +98,8 @@ def test_change_tables_of_which_one_is_in_raw(
     half_done(spark, feed, over, (writes, "replace_window"), lambda table: "customers" in table)
     is_stopped(spark, feed, over, "dbo_customers, why=asked for ")
     run(spark, feed, over)
-    found = {row["id"] for row in stored_rows(lake_name(feed, CUSTOMERS.full_name))}
-    assert found == {key[0] for key in log.final_rows(CUSTOMERS)}
+    published = {row["id"] for row in stored_rows(lake_name(feed, CUSTOMERS.full_name))}
+    assert published == {key[0] for key in log.final_rows(CUSTOMERS)}
 
 
 def test_nothing_came_of_what_was_asked_for(

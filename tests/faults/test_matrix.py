@@ -56,8 +56,8 @@ def undisturbed(lab: Lab) -> Base:
 @pytest.mark.parametrize("number", range(10))
 def test_nothing_is_lost_and_nothing_wrong_is_published(lab: Lab, undisturbed: Base, number: int) -> None:
     cell = quick(undisturbed.known)[number]
-    found = play(lab, undisturbed, cell)
-    assert found.outcome not in {DEFECT, SKIPPED}, f"{cell.id}: {found.detail}"
+    played = play(lab, undisturbed, cell)
+    assert played.outcome not in {DEFECT, SKIPPED}, f"{cell.id}: {played.detail}"
 
 
 def test_main_beside_a_snapshot_over_connect(lab: Lab, undisturbed: Base, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
-ONE, TWO = [{"table": "dbo.customers"}], [{"table": "dbo.customers"}, {"table": "dbo.parts"}]
+ONE_TABLE, TWO_TABLES = [{"table": "dbo.customers"}], [{"table": "dbo.customers"}, {"table": "dbo.parts"}]
 TABLE, KINDS = "dbo.customers", ("", "_history", "_changes")
 ASKED = Asked("the source was restored", "ann")
 Content = dict[str, list[str]]
@@ -67,7 +67,7 @@ def built(
     sqlserver_cdc.load(source.url, log, to_tx=parts[1])
     with pytest.MonkeyPatch.context() as patch:
         session = lake_of(spark, state, folder / "files", patch)
-        for number, tables in enumerate((ONE, ONE, TWO)):
+        for number, tables in enumerate((ONE_TABLE, ONE_TABLE, TWO_TABLES)):
             if number:
                 sqlserver_cdc.append(source.url, log, parts[number], parts[number + 1])
             windows.append(following())
@@ -81,7 +81,7 @@ def feed_of(source: Postgres, patch: pytest.MonkeyPatch, tables: list[dict[str, 
 
 @pytest.fixture
 def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
-    return feed_of(built.source, monkeypatch, TWO)
+    return feed_of(built.source, monkeypatch, TWO_TABLES)
 
 
 @pytest.fixture

@@ -152,8 +152,8 @@ def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: OneRele
     again = window()
     for stage in (extract, extract, normalize, normalize, reconcile, reconcile, audit, publish):
         stage.run(lake, feed, again)
-    found = stored_rows(lake_name(feed, "dbo.customers", "_changes"))
-    assert len({row["change_id"] for row in found}) == len(found)
+    ledger = stored_rows(lake_name(feed, "dbo.customers", "_changes"))
+    assert len({row["change_id"] for row in ledger}) == len(ledger)
 
 
 def test_bad_rows_are_quarantined_and_the_rest_published(
@@ -197,25 +197,29 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     before = published(feed)
     run(lake, feed, over, (audit, publish))
     assert published(feed) != before, "reported, and published all the same"
-    (found,) = stored_rows(feed.lake.image_chain_breaks)
-    assert (found["kind"], found["columns"], found["key"]) == ("cells_differ", ["email"], f'{{"id":{key}}}')
-    assert (found["known"]["email"], found["before"]["email"]) != ("unseen", "unseen")
-    assert found["before"]["email"] == "unseen"
-    assert bytes(found["commit_lsn"]) == lsn
+    (chain_break,) = stored_rows(feed.lake.image_chain_breaks)
+    assert (chain_break["kind"], chain_break["columns"], chain_break["key"]) == (
+        "cells_differ",
+        ["email"],
+        f'{{"id":{key}}}',
+    )
+    assert (chain_break["known"]["email"], chain_break["before"]["email"]) != ("unseen", "unseen")
+    assert chain_break["before"]["email"] == "unseen"
+    assert bytes(chain_break["commit_lsn"]) == lsn
     control = ControlStore(Settings().control_url)
     broken = [
         (a.table, a.rule, a.violations) for a in control.audits.of_window(feed.feed, over.id) if not a.success
     ]
     # The rule beside it says that this source, of 2024, stands still.
-    assert [found for found in broken if found[1] != "source_is_read_on"] == [
+    assert [audited for audited in broken if audited[1] != "source_is_read_on"] == [
         ("dbo.customers", "image_chain", 1)
     ]
     assert status.gather(control, feed).breaks == (("dbo.customers", "cells_differ", 1),)
     # The next run that touches the row has nothing new to say of it.
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         cursor = database.cursor(row_factory=dict_row)
-        left = cursor.execute(f'SELECT * FROM {TABLE} {of_update} AND "__$operation" = 4', (lsn, seqval))
-        cells = {n: v for n, v in (left.fetchone() or {}).items() if not n.startswith("__$")}
+        selected = cursor.execute(f'SELECT * FROM {TABLE} {of_update} AND "__$operation" = 4', (lsn, seqval))
+        cells = {n: v for n, v in (selected.fetchone() or {}).items() if not n.startswith("__$")}
         end = (int.from_bytes(log.transactions[-1].commit_lsn) + 1).to_bytes(10)
         _copy_row(database, end, 1, {**cells, "__$start_lsn": end, "__$operation": 1})
         database.execute(
@@ -319,16 +323,16 @@ def published(feed: Feed) -> dict[str, Any]:
 
 
 def current(feed: Feed) -> dict[Any, Any]:
-    found = stored_rows(lake_name(feed, "dbo.customers"))
-    return {tuple(r[k] for k in CUSTOMERS.key): {n: r[n] for n in CUSTOMERS.names} for r in found}
+    current_rows = stored_rows(lake_name(feed, "dbo.customers"))
+    return {tuple(r[k] for k in CUSTOMERS.key): {n: r[n] for n in CUSTOMERS.names} for r in current_rows}
 
 
 def _copy_row(database: psycopg.Connection[Any], lsn: bytes, command: int, change: dict[str, Any]) -> None:
     """One more row in the last transaction: a captured one, with what is wrong with it."""
-    found = database.execute(f'SELECT * FROM {TABLE} WHERE "__$operation" = 2 LIMIT 1')
-    assert found.description is not None
-    names = [d.name for d in found.description]
-    row = dict(zip(names, found.fetchone() or (), strict=True))
+    cursor = database.execute(f'SELECT * FROM {TABLE} WHERE "__$operation" = 2 LIMIT 1')
+    assert cursor.description is not None
+    names = [d.name for d in cursor.description]
+    row = dict(zip(names, cursor.fetchone() or (), strict=True))
     row |= {"__$start_lsn": lsn, "__$command_id": command, "id": 10_000 + command, **change}
     columns = ", ".join(f'"{n}"' for n in names)
     marks = ", ".join(["%s"] * len(names))

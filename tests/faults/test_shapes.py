@@ -60,16 +60,16 @@ def test_a_type_that_grows_is_widened(
     run(spark, feed, window())
     table = spark.table(lake_name(feed, TABLE))
     assert dict(table.dtypes)["stock"] == "bigint"
-    found = {(row["region"], row["order_no"]): row["stock"] for row in table.collect()}
-    wanted = {key: row["stock"] for key, row in LOG.final_rows(LOG.table(TABLE)).items()}
-    assert found == wanted
+    stocks = {(row["region"], row["order_no"]): row["stock"] for row in table.collect()}
+    expected = {key: row["stock"] for key, row in LOG.final_rows(LOG.table(TABLE)).items()}
+    assert stocks == expected
 
 
 def test_a_column_that_is_added(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it holds in rows that were written before is not known, whether they are published then or not."""
-    found = {}
+    contents = {}
     for name, cuts in (("adds", (8, 17)), ("adds_once", (17,))):
         feed = message_feed(name, "ces", kafka, [name], monkeypatch, tables=[{"table": TABLE}])
         for cut in cuts:
@@ -83,8 +83,8 @@ def test_a_column_that_is_added(
             run(spark, feed, over)
         # An update that finds a value where none was written breaks no chain.
         assert not catalog.exists(feed.lake.image_chain_breaks)
-        found[name] = {kind: _content(feed, kind) for kind in _KINDS}
-    assert found["adds"] == found["adds_once"]
+        contents[name] = {kind: _content(feed, kind) for kind in _KINDS}
+    assert contents["adds"] == contents["adds_once"]
     table = LOG.table(TABLE)
     final, early_final = LOG.final_rows(table), Log(LOG.tables, LOG.transactions[:8]).final_rows(table)
     unsent = {key for key, row in final.items() if early_final.get(key) == row}
@@ -110,8 +110,8 @@ def test_a_column_of_a_run_that_is_never_released(
         m for m in debezium.messages(LOG, schemas=False, snapshot=True, prefix="back") if TABLE in m.topic
     ]
 
-    def of(*more: dict[str, Any]) -> Feed:
-        tables = [{"table": TABLE, "key": list(table.key), "columns": [*stated, *more]}]
+    def of(*added: dict[str, Any]) -> Feed:
+        tables = [{"table": TABLE, "key": list(table.key), "columns": [*stated, *added]}]
         return message_feed("takes_back", "debezium", kafka, ["back.*"], monkeypatch, tables=tables)
 
     def columns() -> list[Any]:
@@ -137,11 +137,11 @@ def test_a_column_of_a_run_that_is_never_released(
     with pytest.raises(StageOrderError, match="has not been run to its end"):
         run(spark, feed, over, (reconcile, audit, publish))
     run(spark, feed, over)
-    found = {
+    published = {
         tuple(row[name] for name in table.key): {n: row[n] for n in table.names}
         for row in stored_rows(lake_name(feed, TABLE))
     }
-    assert found == LOG.final_rows(table)
+    assert published == LOG.final_rows(table)
     assert columns() == before
 
 

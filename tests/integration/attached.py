@@ -60,12 +60,12 @@ class Attached:
         settings: Settings,
         remote: str,
         connection: dict[str, Any],
-        more: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`more`: of the process' environment."""
+        """`variables`: of the process' environment."""
         environment = {
             **os.environ,
-            **(more or {}),
+            **(variables or {}),
             "SPARK_REMOTE": remote,
             "CHANGELEDGER_HOME": str(settings.home),
             "CHANGELEDGER_FEEDS": str(settings.feeds),

@@ -37,8 +37,8 @@ _ARGUMENTS = [
 
 def missing() -> str | None:
     """What to install where there is no browser; None if there is one."""
-    found = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    return f"no {', no '.join(found)}: apt-get install chromium chromium-driver" if found else None
+    lacking = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return f"no {', no '.join(lacking)}: apt-get install chromium chromium-driver" if lacking else None
 
 
 class Browser:
@@ -100,8 +100,8 @@ class Browser:
         return self._call("POST", "/execute/sync", {"script": code, "args": list(arguments)})
 
     def all(self, xpath: str) -> list[str]:
-        found = self._call("POST", "/elements", {"using": "xpath", "value": xpath})
-        return [one[_ELEMENT] for one in found]
+        elements = self._call("POST", "/elements", {"using": "xpath", "value": xpath})
+        return [element[_ELEMENT] for element in elements]
 
     def find(self, xpath: str, seconds: float = 30) -> str:
         """The first element that is there; waits for it."""

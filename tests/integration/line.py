@@ -31,25 +31,27 @@ KEYS = {
 }
 
 
-def cdc_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
-    return _feed(name, "sqlserver_cdc", {}, postgres.connection, patch, more)
+def cdc_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **settings: Any) -> Feed:
+    return _feed(name, "sqlserver_cdc", {}, postgres.connection, patch, settings)
 
 
-def qlik_tables_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
-    reported = {"tables": [{"table": table, "key": key} for table, key in KEYS.items()], **more}
+def qlik_tables_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **settings: Any) -> Feed:
+    reported = {"tables": [{"table": table, "key": key} for table, key in KEYS.items()], **settings}
     return _feed(name, "qlik_tables", {}, postgres.connection, patch, reported)
 
 
-def debezium_feed(name: str, kafka: KafkaBroker, prefix: str, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
+def debezium_feed(
+    name: str, kafka: KafkaBroker, prefix: str, patch: pytest.MonkeyPatch, **settings: Any
+) -> Feed:
     topics = [f"{prefix}.*", f"__debezium-heartbeat.{prefix}"]
-    return message_feed(name, "debezium", kafka, topics, patch, **more)
+    return message_feed(name, "debezium", kafka, topics, patch, **settings)
 
 
 def message_feed(
-    name: str, dialect: str, kafka: KafkaBroker, topics: list[str], patch: pytest.MonkeyPatch, **more: Any
+    name: str, dialect: str, kafka: KafkaBroker, topics: list[str], patch: pytest.MonkeyPatch, **settings: Any
 ) -> Feed:
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": kafka.bootstrap}}
-    return _feed(name, dialect, {"topics": topics}, connection, patch, more)
+    return _feed(name, dialect, {"topics": topics}, connection, patch, settings)
 
 
 def _feed(
@@ -58,11 +60,11 @@ def _feed(
     source: Mapping[str, Any],
     connection: Mapping[str, Any],
     patch: pytest.MonkeyPatch,
-    more: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> Feed:
     patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
     # Windows of a few records, most of them spoilt on purpose.
-    reported = {"tables": [{"table": table} for table in TABLES], "quarantine_limit": 1, **more}
+    reported = {"tables": [{"table": table} for table in TABLES], "quarantine_limit": 1, **settings}
     return Feed.model_validate(
         {
             "feed": name,

@@ -170,10 +170,10 @@ def test_ces_with_the_segments_of_an_event_in_two_windows(
     cut = next(at for at in range(20, len(in_json)) if logical[at - 1] == logical[at])
     in_avro = [list(ces_avro.messages([m], split_at=600)) for m in events if m.key == parts]
     at = next(at for at in range(10, len(in_avro)) if len(in_avro[at]) > 1)
-    begin, *rest = in_avro[at]
+    begin, *later_segments = in_avro[at]
     windows = (
         [*in_json[:cut], *chain(*in_avro[:at]), begin],
-        [*rest, *in_json[cut:], *chain(*in_avro[at + 1 :])],
+        [*later_segments, *in_json[cut:], *chain(*in_avro[at + 1 :])],
     )
     waited = in_two_windows(
         spark, kafka, monkeypatch, "ces", events, windows, TABLES, from_the_same_time=True

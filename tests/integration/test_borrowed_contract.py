@@ -47,8 +47,8 @@ def test_columns_of_another_feed(
     run(spark, lender, window())
     run(spark, borrower, over)
     for feed in (lender, borrower):
-        found = {
+        published = {
             tuple(row[name] for name in table.key): {n: plain(row[n]) for n in table.names}
             for row in rows(spark, lake_name(feed, TABLE))
         }
-        assert found == log.final_rows(table), feed.feed
+        assert published == log.final_rows(table), feed.feed

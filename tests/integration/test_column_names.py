@@ -60,14 +60,14 @@ def test_names(spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.Monk
     private = [{"mail": f"{number}@shop", "no.te": f"note {number}"} for number in (1, 2, 3)]
     inserted = [{**first[key], **private[key - 1]} for key in (1, 2)]
     updated = {**second, **private[2]}
-    own, other = ({"id": 1, "of": name} for name in ("Cased", "cased"))
+    in_capitals, in_lower_case = ({"id": 1, "of": name} for name in ("Cased", "cased"))
     inserts = [change("c", None, row, key) for key, row in enumerate(inserted, 1)]
-    end = carry(spark, kafka, feed, [*inserts, change("c", None, own, 1, "dbo.Cased")])
+    end = carry(spark, kafka, feed, [*inserts, change("c", None, in_capitals, 1, "dbo.Cased")])
     later = [
         change("u", inserted[0], updated, 3),
         change("d", inserted[1], None, 4),
-        change("u", own, other, 2, "dbo.cased"),
-        change("d", other, None, 3, "dbo.cased"),
+        change("u", in_capitals, in_lower_case, 2, "dbo.cased"),
+        change("d", in_lower_case, None, 3, "dbo.cased"),
     ]
     carry(spark, kafka, feed, later, end)
     for key in (1, 2):

@@ -70,13 +70,13 @@ def test_a_computed_column_is_not_captured(
     proved = verify.run(spark, Database(database="shop"), known, FRESH)
     compared = compare.run(spark, Database(database="shop", reference="computed_cdc"), known)
     for feed in feeds:
-        found = rows(spark, lake_name(feed, TABLE))
+        current = rows(spark, lake_name(feed, TABLE))
         captured = {
-            tuple(row[key] for key in table.key): {n: plain(row[n]) for n in table.names} for row in found
+            tuple(row[key] for key in table.key): {n: plain(row[n]) for n in table.names} for row in current
         }
         truth = {key: table.captured(row) for key, row in log.final_rows(table).items()}
         assert captured == truth, feed.feed
-        assert all(row["_unknown_columns"] == {NAME: "not_captured"} for row in found), feed.feed
+        assert all(row["_unknown_columns"] == {NAME: "not_captured"} for row in current), feed.feed
         history = rows(spark, lake_name(feed, TABLE, "_history"))
         assert {row[NAME] for row in history} == {None}, feed.feed
         assert not catalog.exists(feed.lake.image_chain_breaks), feed.feed

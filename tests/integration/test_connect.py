@@ -81,10 +81,10 @@ def source(log: Log, new_database: Callable[[], Postgres]) -> Postgres:
     return postgres
 
 
-def describe(settings: Settings, feed: str, dialect: str, **more: Any) -> None:
+def describe(settings: Settings, feed: str, dialect: str, **members: Any) -> None:
     tables = [{"table": TABLE, "key": [*ORDERS.key], "expectations": EXPECTATIONS}]
     reported = {"feed": feed, "dialect": dialect, "database": "shop", "connection": "shop", "source": {}}
-    (settings.feeds / f"{feed}.yaml").write_text(json.dumps({**reported, "tables": tables, **more}))
+    (settings.feeds / f"{feed}.yaml").write_text(json.dumps({**reported, "tables": tables, **members}))
 
 
 @pytest.fixture(scope="module")

@@ -166,13 +166,13 @@ def _check(spark: SparkSession, feed: Feed, log: Log, table: Table) -> None:
     )
     loaded = log.transactions[0].commit_lsn if feed.dialect == "debezium" else None
     for place, changes in wanted.items():
-        for one, other in zip(reported[place], changes, strict=True):
-            _same(one, other, table, may, f"{where} {place}", loaded)
+        for change, expected in zip(reported[place], changes, strict=True):
+            _same(change, expected, table, may, f"{where} {place}", loaded)
 
 
 def _current(spark: SparkSession, feed: Feed, table: Table) -> dict[Any, Any]:
-    found = rows(spark, lake_name(feed, table.full_name))
-    return {_key(row, table): {n: plain(row[n]) for n in table.names} for row in found}
+    current = rows(spark, lake_name(feed, table.full_name))
+    return {_key(row, table): {n: plain(row[n]) for n in table.names} for row in current}
 
 
 def _key(row: Row, table: Table) -> tuple[Any, ...]:
@@ -181,7 +181,7 @@ def _key(row: Row, table: Table) -> tuple[Any, ...]:
 
 def _history(spark: SparkSession, feed: Feed, table: Table) -> list[Any]:
     """Intervals that last; a deleted one without its cells, which a gap of the delete may leave out."""
-    found = [row for row in rows(spark, lake_name(feed, table.full_name, "_history")) if _lasts(row)]
+    intervals = [row for row in rows(spark, lake_name(feed, table.full_name, "_history")) if _lasts(row)]
     return _in_order(
         (
             repr(_key(row, table)),
@@ -190,12 +190,12 @@ def _history(spark: SparkSession, feed: Feed, table: Table) -> list[Any]:
             row["_is_deleted"],
             None if row["_is_deleted"] else [plain(row[n]) for n in table.names],
         )
-        for row in found
+        for row in intervals
     )
 
 
 def _in_order(intervals: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return sorted(intervals, key=lambda one: one[:2])
+    return sorted(intervals, key=lambda interval: interval[:2])
 
 
 def _lasts(row: Row) -> bool:
@@ -203,12 +203,14 @@ def _lasts(row: Row) -> bool:
 
 
 def _lasting(log: Log, table: Table) -> list[Any]:
-    def reported(one: Interval) -> tuple[Any, ...]:
-        values = None if one.deleted else [one.row[n] for n in table.names]
-        end = None if one.valid_to is None else one.valid_to.replace(tzinfo=None)
-        return repr(one.key), one.valid_from.replace(tzinfo=None), end, one.deleted, values
+    def reported(interval: Interval) -> tuple[Any, ...]:
+        values = None if interval.deleted else [interval.row[n] for n in table.names]
+        end = None if interval.valid_to is None else interval.valid_to.replace(tzinfo=None)
+        return repr(interval.key), interval.valid_from.replace(tzinfo=None), end, interval.deleted, values
 
-    return _in_order(reported(one) for one in log.history(table) if one.valid_from != one.valid_to)
+    return _in_order(
+        reported(interval) for interval in log.history(table) if interval.valid_from != interval.valid_to
+    )
 
 
 class Canonical(NamedTuple):
@@ -228,12 +230,12 @@ class Canonical(NamedTuple):
 
 def _by_place(changes: Iterable[Canonical]) -> dict[tuple[Any, ...], list[Canonical]]:
     """By what every dialect writes of a change's place; of one key and transaction in their order."""
-    found: dict[tuple[Any, ...], list[Canonical]] = {}
+    places: dict[tuple[Any, ...], list[Canonical]] = {}
     for change in changes:
         operation = "insert" if change.operation == "snapshot" else change.operation
         place = (operation, change.commit_lsn, change.key, change.previous_key)
-        found.setdefault(place, []).append(change)
-    return found
+        places.setdefault(place, []).append(change)
+    return places
 
 
 def _reported(row: Row) -> Canonical:
@@ -311,9 +313,9 @@ def _same(
     beside_the_key = frozenset(table.names) - set(table.key)
     key_only = may.key_only_deletes and reported.operation == "delete"
     for side, unknown in (("before", beside_the_key if key_only else may.before), ("after", may.after)):
-        one, other = getattr(reported, side), getattr(wanted, side)
-        assert (one is None) == (other is None), (where, side)
+        image, wanted_image = getattr(reported, side), getattr(wanted, side)
+        assert (image is None) == (wanted_image is None), (where, side)
         assert reported.gaps[side] <= unknown, (where, side)
-        if one is not None:
-            known = {n: v for n, v in one.items() if n not in reported.gaps[side]}
-            assert known == {n: other[n] for n in known}, (where, side)
+        if image is not None:
+            known = {n: v for n, v in image.items() if n not in reported.gaps[side]}
+            assert known == {n: wanted_image[n] for n in known}, (where, side)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 TABLES = ("dbo.customers", "sales.orders", "dbo.parts")
 # table, verdict, commit LSN, columns
-Found = tuple[str, str, bytes, tuple[str, ...]]
+Finding = tuple[str, str, bytes, tuple[str, ...]]
 
 
 def test_all_faults_of_two_feeds_together(
@@ -47,11 +47,11 @@ def test_all_faults_of_two_feeds_together(
     database = Database(database="shop", reference="intact", verify=None)
     with pytest.raises(FeedsDisagree):
         compare.run(spark, database, {feed.feed: feed for feed in feeds})
-    assert found(spark, "damaged") == expected(log, in_debezium)
-    assert found(spark, "corrupt_ces") == expected(log, in_ces)
+    assert findings(spark, "damaged") == expected(log, in_debezium)
+    assert findings(spark, "corrupt_ces") == expected(log, in_ces)
 
 
-def found(spark: SparkSession, feed: str) -> list[Found]:
+def findings(spark: SparkSession, feed: str) -> list[Finding]:
     return sorted(
         (
             row["table"],
@@ -64,7 +64,7 @@ def found(spark: SparkSession, feed: str) -> list[Found]:
     )
 
 
-def expected(log: Log, injected: list[Fault]) -> list[Found]:
+def expected(log: Log, injected: list[Fault]) -> list[Finding]:
     return sorted(
         (table.full_name, VERDICT[fault.kind], place, (fault.column,) if fault.column else ())
         for fault in injected

@@ -52,8 +52,8 @@ def source(new_database: Callable[[], Postgres]) -> Postgres:
 
 @pytest.fixture
 def database(source: Postgres) -> Iterator[JdbcDatabase]:
-    with closing(JdbcDatabase("source", Connection.model_validate(source.connection))) as found:
-        yield found
+    with closing(JdbcDatabase("source", Connection.model_validate(source.connection))) as client:
+        yield client
 
 
 def test_cells_have_the_types_of_their_columns(database: JdbcDatabase) -> None:

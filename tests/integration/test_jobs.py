@@ -26,12 +26,12 @@ _NAME = CUSTOMERS.full_name.rpartition(".")[2]
 
 def copies(log: Log, prefix: str, tables: int) -> Iterator[list[Message]]:
     """Two windows of one table's messages, under the names of so many tables."""
-    own = [
+    of_table = [
         m
         for m in debezium.messages(log, schemas=True, snapshot=True, prefix=prefix)
         if m.topic.endswith(f".{_NAME}")
     ]
-    for part in (own[: len(own) // 2], own[len(own) // 2 :]):
+    for part in (of_table[: len(of_table) // 2], of_table[len(of_table) // 2 :]):
         yield [renamed(message, f"t{at}") for at in range(tables) for message in part]
 
 
@@ -43,11 +43,11 @@ def renamed(message: Message, name: str) -> Message:
 def by_stage(spark: SparkSession, kafka: KafkaBroker, feed: Feed, part: list[Message]) -> dict[str, int]:
     produce(kafka.bootstrap, part, partitions=1)
     over, counter = window(), Counter(spark)
-    found = {}
+    jobs = {}
     for stage in STAGES:
         stage.run(spark, feed, over)
-        found[stage.__name__.rpartition(".")[2]] = counter.new()
-    return found
+        jobs[stage.__name__.rpartition(".")[2]] = counter.new()
+    return jobs
 
 
 def test_jobs_do_not_grow_with_tables(

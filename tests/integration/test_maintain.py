@@ -54,8 +54,8 @@ def content(spark: SparkSession, feed: Feed) -> dict[str, list[str]]:
 
 def files(spark: SparkSession, table: str) -> tuple[int, int]:
     """Data files and delete files of main."""
-    found = spark.table(f"{table}.files").groupBy("content").count().collect()
-    counts = {row["content"]: row["count"] for row in found}
+    groups = spark.table(f"{table}.files").groupBy("content").count().collect()
+    counts = {row["content"]: row["count"] for row in groups}
     return counts.get(0, 0), sum(count for content, count in counts.items() if content)
 
 
@@ -66,8 +66,11 @@ def tags(spark: SparkSession, table: str) -> set[str]:
 def test_a_maintained_lake(
     spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more: dict[str, Any] = {"tables": [{"table": "dbo.customers"}], "retention": timedelta(microseconds=1)}
-    feed = cdc_feed("maintained", source, monkeypatch, **more)
+    settings: dict[str, Any] = {
+        "tables": [{"table": "dbo.customers"}],
+        "retention": timedelta(microseconds=1),
+    }
+    feed = cdc_feed("maintained", source, monkeypatch, **settings)
     control = ControlStore(Settings().control_url)
     # As of large files: positions are deleted in them.
     monkeypatch.setattr(rewrites, "_MOST_BYTES", -1)
@@ -79,8 +82,8 @@ def test_a_maintained_lake(
     before = content(spark, feed)
     data, deletes = files(spark, history)
     assert deletes, "merge-on-read: there is something to do"
-    (one, *_) = spark.table(f"{history}.files").collect()
-    folder = Path(one["file_path"].removeprefix("file:")).parent
+    (file_row, *_) = spark.table(f"{history}.files").collect()
+    folder = Path(file_row["file_path"].removeprefix("file:")).parent
     stray, fresh = folder / "stray.parquet", folder / "fresh.parquet"
     for file in (stray, fresh):
         file.write_bytes(b"of a write that was broken off")
@@ -105,9 +108,9 @@ def test_a_maintained_lake(
     assert content(spark, feed) == before
 
     maintain.run(spark, feed, "maintain (weekly)")
-    compacted, left = files(spark, history)
+    compacted, deletes_left = files(spark, history)
     assert compacted < data
-    assert left == 0
+    assert deletes_left == 0
     assert content(spark, feed) == before
     assert control.leases.of_feed(feed.feed) is None
     last = control.releases.latest(feed.feed)

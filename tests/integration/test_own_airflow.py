@@ -91,14 +91,14 @@ def uv(*arguments: str) -> None:
 class Shell:
     """A newcomer's, in one folder after the other."""
 
-    def __init__(self, python: Path, folder: Path, **more: str) -> None:
+    def __init__(self, python: Path, folder: Path, **variables: str) -> None:
         self.folder = folder
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ}
         self.environment = {
             **kept,
             "PATH": f"{python.parent}:{os.environ['PATH']}",
             "HOME": str(folder),
-            **more,
+            **variables,
         }
 
     def run(self, commands: str) -> str:

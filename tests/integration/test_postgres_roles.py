@@ -41,8 +41,8 @@ def test_each_role_has_its_database_and_no_other(tmp_path: Path) -> None:
             )
 
         for role in ROLES:
-            with session(role, role) as own:
-                own.execute("CREATE TABLE one (n int)")
+            with session(role, role) as role_session:
+                role_session.execute("CREATE TABLE one (n int)")
             for other in {*ROLES, "postgres"} - {role}:
                 with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
                     session(role, other)

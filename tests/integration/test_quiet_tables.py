@@ -59,11 +59,11 @@ def test_quiet_tables(
     windows: list[tuple[Feed, list[Message]]] = [
         (feed, [*source.some(CUSTOMERS), *source.some(ORDERS), *past]),
         # Nothing of one table, and of the other nothing that can be read beside what can.
-        (feed, [*source.broken(ORDERS), *source.rest(ORDERS)]),
+        (feed, [*source.broken(ORDERS), *source.remaining(ORDERS)]),
         # No change at all: a control message, or a part of an event.
         (feed, source.control() or source.waiting(CUSTOMERS)),
         # The YAML gets a table; one is quiet, one goes on.
-        (late, [*source.rest(PARTS), *source.rest(CUSTOMERS)]),
+        (late, [*source.remaining(PARTS), *source.remaining(CUSTOMERS)]),
     ]
     begin = window().start
     for of_window, messages in windows:
@@ -163,7 +163,7 @@ class Source:
             return sum(message.value is not None for message in messages)
         return sum(b'"operation"' in (message.value or b"") for message in messages)
 
-    def rest(self, table: str) -> list[Message]:
+    def remaining(self, table: str) -> list[Message]:
         taken, self.queues[table] = list(self.queues[table]), deque()
         return taken
 

@@ -69,9 +69,9 @@ def test_a_real_engine(
                 database.execute(statement)
             _wait(lambda: count() >= MESSAGES, engine)
         run(spark, feed, window())
-        found = database.execute("SELECT * FROM items ORDER BY id")
-        assert found.description is not None
-        truth = [dict(zip([d.name for d in found.description], row, strict=True)) for row in found]
+        cursor = database.execute("SELECT * FROM items ORDER BY id")
+        assert cursor.description is not None
+        truth = [dict(zip([d.name for d in cursor.description], row, strict=True)) for row in cursor]
     current = sorted(rows(spark, f"lake.{feed.feed}.public_items"), key=lambda row: row["id"])
     assert [{n: plain(row[n]) for n in truth[0]} for row in current] == truth
     assert not rows(spark, feed.lake.quarantine)

@@ -91,8 +91,8 @@ def control() -> ControlStore:
 
 
 def current(spark: SparkSession, feed: Feed, table: Any) -> dict[Any, Any]:
-    found = rows(spark, lake_name(feed, table.full_name))
-    return {tuple(r[k] for k in table.key): {n: plain(r[n]) for n in table.names} for r in found}
+    current_rows = rows(spark, lake_name(feed, table.full_name))
+    return {tuple(r[k] for k in table.key): {n: plain(r[n]) for n in table.names} for r in current_rows}
 
 
 def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
 
 
 def reported_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str, str], int]:
-    found = spark.table(feed.lake.dispositions).where(f"window_id = '{over.id}'")
+    dispositions = spark.table(feed.lake.dispositions).where(f"window_id = '{over.id}'")
     return {
         (r["table"], r["disposition"]): r["count"]
-        for r in found.groupBy("table", "disposition").count().collect()
+        for r in dispositions.groupBy("table", "disposition").count().collect()
     }
 
 
@@ -246,10 +246,10 @@ def spoil(source: Postgres) -> None:
     """One more row of customers, of an operation that does not exist."""
     table = '"cdc"."dbo_customers_CT"'
     with psycopg.connect(source.url.replace("+psycopg", ""), autocommit=True) as database:
-        found = database.execute(f'SELECT * FROM {table} WHERE "__$operation" = 2 LIMIT 1')
-        assert found.description is not None
-        names = [d.name for d in found.description]
-        row = dict(zip(names, found.fetchone() or (), strict=True)) | {"__$operation": 9, "id": 10_000}
+        cursor = database.execute(f'SELECT * FROM {table} WHERE "__$operation" = 2 LIMIT 1')
+        assert cursor.description is not None
+        names = [d.name for d in cursor.description]
+        row = dict(zip(names, cursor.fetchone() or (), strict=True)) | {"__$operation": 9, "id": 10_000}
         columns = ", ".join(f'"{n}"' for n in names)
         marks = ", ".join(["%s"] * len(names))
         database.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", [row[n] for n in names])

@@ -81,12 +81,12 @@ def test_each_change_is_published_once(
     for dialect, feed in reported.items():
         for name in TABLES:
             table = log.table(name)
-            found = {
+            published = {
                 tuple(row[key] for key in table.key): {n: plain(row[n]) for n in table.names}
                 for row in rows(spark, lake_name(feed, name))
                 if row[table.key[0]] != FULL_LOAD["region"]
             }
-            assert found == log.final_rows(table), (dialect, name)
+            assert published == log.final_rows(table), (dialect, name)
             changes = rows(spark, lake_name(feed, name, "_changes"))
             streamed = [row for row in changes if row["operation"] != "snapshot"]
             assert len(streamed) == len(log.changes(table)), (dialect, name)
@@ -131,5 +131,5 @@ def test_an_audit_fails_where_duplicates_leave_no_change(
     with pytest.raises(AuditFailed, match="duplicates_leave_one"):
         audit.run(spark, feed, over)
     run(spark, feed, over)
-    found = rows(spark, lake_name(feed, "dbo.customers"))
-    assert {row["id"] for row in found} == {key for (key,) in log.final_rows(log.table("dbo.customers"))}
+    customers = rows(spark, lake_name(feed, "dbo.customers"))
+    assert {row["id"] for row in customers} == {key for (key,) in log.final_rows(log.table("dbo.customers"))}

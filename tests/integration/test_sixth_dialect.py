@@ -84,9 +84,9 @@ def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"lines": lines}], FACTS)
 
 
-def discover(found: pa.RecordBatch, _feed: Feed, _known: EarlierWindows) -> Discovery:
+def discover(batch: pa.RecordBatch, _feed: Feed, _known: EarlierWindows) -> Discovery:
     """All lines are of one table, whose columns are always the same."""
-    lines = found.column("lines")[0].as_py()
+    lines = batch.column("lines")[0].as_py()
     return Discovery([TableRecords(COLUMNS.table, COLUMNS.table, COLUMNS)] if lines else [], {})
 
 
@@ -108,10 +108,10 @@ def plan(
 
 def decode(raw: pa.RecordBatch, how: Plan) -> pa.RecordBatch:
     """One row of `message_rows.decoded_schema` per message, bad ones with reason and detail."""
-    found = [line_of(value.decode()) for value in raw.column("value").to_pylist()]
-    good = np.array([at for at, one in enumerate(found) if isinstance(one, Line)], np.int64)
-    bad = {at: one for at, one in enumerate(found) if isinstance(one, Outcome)}
-    lines = [one for one in found if isinstance(one, Line)]
+    parsed = [line_of(value.decode()) for value in raw.column("value").to_pylist()]
+    good = np.array([at for at, entry in enumerate(parsed) if isinstance(entry, Line)], np.int64)
+    bad = {at: entry for at, entry in enumerate(parsed) if isinstance(entry, Outcome)}
+    lines = [entry for entry in parsed if isinstance(entry, Line)]
     read = changes_of(lines, raw.take(pa.array(good)), how.contract)
     ledger = changes.ledger_rows(read, how.contract, how.feed.feed, "lines", how.window_id)
     columns = message_rows.spread(ledger.columns, good, raw.num_rows)
@@ -131,14 +131,14 @@ def line_of(text: str) -> Line | Outcome:
 
 def changes_of(lines: Sequence[Line], raw: pa.RecordBatch, contract: Contract) -> Changes:
     size = len(lines)
-    is_delete, is_update = (np.array([one.letter == letter for one in lines], np.bool_) for letter in "DU")
+    is_delete, is_update = (np.array([line.letter == letter for line in lines], np.bool_) for letter in "DU")
     cells = [
-        pa.array([one.id for one in lines], pa.int32()),
-        pa.array([one.name for one in lines], pa.string()),
+        pa.array([line.id for line in lines], pa.int32()),
+        pa.array([line.name for line in lines], pa.string()),
     ]
-    position = lsn.parse_all(pa.array([one.position for one in lines], pa.string()))
+    position = lsn.parse_all(pa.array([line.position for line in lines], pa.string()))
     return Changes(
-        operation=pa.array([OPERATIONS[one.letter] for one in lines], pa.string()),
+        operation=pa.array([OPERATIONS[line.letter] for line in lines], pa.string()),
         before=images.fitted(side(cells, is_delete), COLUMNS, contract),
         after=images.fitted(side(cells, ~is_delete), COLUMNS, contract),
         key=cells[:1],
@@ -157,8 +157,8 @@ def changes_of(lines: Sequence[Line], raw: pa.RecordBatch, contract: Contract) -
 
 def side(cells: Sequence[pa.Array], present: Bools) -> Image:
     """The image of the rows that have one."""
-    there = pa.array(present)
-    return Image(present, [pc.if_else(there, cell, pa.scalar(None, cell.type)) for cell in cells], None)
+    mask = pa.array(present)
+    return Image(present, [pc.if_else(mask, cell, pa.scalar(None, cell.type)) for cell in cells], None)
 
 
 def decode_other(raw: pa.RecordBatch, _feed: Feed, _discovery: Discovery) -> pa.RecordBatch:
@@ -174,7 +174,9 @@ def test_a_sixth_dialect_goes_through_the_whole_line(
     monkeypatch.setitem(sources.SOURCE_MODELS, "lines", LinesSource)
     # Step 3: a line in the registry. Step 4, its cases, is this test.
     monkeypatch.setitem(DIALECTS, "lines", MessageDialect(LINES))
-    lines = [f"{n:020X},{rest}".encode() for n, rest in enumerate(("I,1,a", "I,2,b", "U,1,c", "D,2,b"), 1)]
+    lines = [
+        f"{n:020X},{fields}".encode() for n, fields in enumerate(("I,1,a", "I,2,b", "U,1,c", "D,2,b"), 1)
+    ]
     values = [*lines, b"12,I,3,x", f"{9:020X},I,,x".encode(), None]
     sent = [Message("lines", b"", value, (), 1_700_000_000_000) for value in values]
     produce(kafka.bootstrap, sent, partitions=1)

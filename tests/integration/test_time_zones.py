@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, postgres: Postgres) -> None:
     """PostgreSQL prints moments in the zone of the session, to which its driver gives that of the JVM."""
     zones = spark.sparkContext._jvm.java.util.TimeZone
-    own = zones.getDefault()
+    jvm_zone = zones.getDefault()
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
         session.execute("CREATE TABLE moments (at timestamptz(6))")
         session.execute("INSERT INTO moments VALUES ('2026-08-07 16:25:06.863899+01:00')")
@@ -39,7 +39,7 @@ def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, 
             query = select(at.label("at")).select_from(table("moments"))
             rows = [*target.rows(query), *target.read(spark, [query]).collect()]
         finally:
-            zones.setDefault(own)
+            zones.setDefault(jvm_zone)
     assert [row["at"] for row in rows] == ["2026-08-07 15:25:06.863899+00"] * 2
 
 
@@ -51,7 +51,7 @@ def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: P
         "9999-12-31 23:59:59.999999", "2026-10-25 02:30:00",
     )  # fmt: skip
     zones = spark.sparkContext._jvm.java.util.TimeZone
-    own = zones.getDefault()
+    jvm_zone = zones.getDefault()
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
         session.execute('CREATE TABLE times (id int, "at `x" timestamp(6), day date, zoned timestamptz)')
         for number, at in enumerate(times):
@@ -66,7 +66,7 @@ def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: P
             zoned = F.date_format("zoned", "HH:mm").alias("zoned")
             rows = {row["id"]: row for row in frame.select("id", "`at ``x`", "day", zoned).collect()}
         finally:
-            zones.setDefault(own)
+            zones.setDefault(jvm_zone)
     assert dict(frame.dtypes) == {
         "id": "int", "at `x": "timestamp_ntz", "day": "date", "zoned": "timestamp"
     }  # fmt: skip

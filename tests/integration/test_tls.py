@@ -103,7 +103,7 @@ def _allowed(principal: str, operation: AclOperation) -> AclBinding:
     return AclBinding(topic, "open", literal, principal, "*", operation, allow)
 
 
-def login(broker: KafkaBroker, authority: Authority, user: str = "reader", **more: str) -> dict[str, str]:
+def login(broker: KafkaBroker, authority: Authority, user: str = "reader", **options: str) -> dict[str, str]:
     return {
         "bootstrap.servers": f"127.0.0.1:{broker.login_port}",
         "security.protocol": "SASL_SSL",
@@ -111,7 +111,7 @@ def login(broker: KafkaBroker, authority: Authority, user: str = "reader", **mor
         "sasl.username": user,
         "sasl.password": USERS[user],
         "ssl.ca.location": str(authority.path),
-        **{name.replace("__", "."): value for name, value in more.items()},
+        **{name.replace("__", "."): value for name, value in options.items()},
     }
 
 
@@ -172,7 +172,7 @@ def test_a_client_certificate(
     monkeypatch: pytest.MonkeyPatch,
     how: str,
 ) -> None:
-    made = authority.issue("machine", password="sésame" if how == "locked key" else "")
+    issued = authority.issue("machine", password="sésame" if how == "locked key" else "")
     extra = {
         "bootstrap.servers": f"127.0.0.1:{broker.certificate_port}",
         "security.protocol": "ssl",
@@ -180,14 +180,14 @@ def test_a_client_certificate(
     if how == "texts":
         extra |= {
             "ssl.ca.pem": authority.path.read_text(),
-            "ssl.certificate.pem": made.certificate.read_text(),
-            "ssl.key.pem": made.key.read_text(),
+            "ssl.certificate.pem": issued.certificate.read_text(),
+            "ssl.key.pem": issued.key.read_text(),
         }
     else:
         extra |= {
             "ssl.ca.location": str(authority.path),
-            "ssl.certificate.location": str(made.certificate),
-            "ssl.key.location": str(made.key),
+            "ssl.certificate.location": str(issued.certificate),
+            "ssl.key.location": str(issued.key),
         }
     if how == "locked key":
         extra["ssl.key.password"] = "sésame"
@@ -195,8 +195,8 @@ def test_a_client_certificate(
     assert planned(source) == {"open": {"0": 3}}
     assert read(source) == ALL
     # A worker of another machine has none of the files.
-    made.certificate.unlink()
-    made.key.unlink()
+    issued.certificate.unlink()
+    issued.key.unlink()
     assert read_by_workers(spark, source) == ALL
 
 

@@ -71,12 +71,12 @@ def database(**verified: Any) -> Database:
 
 
 def reported(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
-    (base_tables.append if first else _made)(postgres.url, log, first, last)
+    (base_tables.append if first else _load)(postgres.url, log, first, last)
     if captured:
         (sqlserver_cdc.append if first else _captured)(postgres.url, log, first, last)
 
 
-def _made(url: str, log: Log, _first: int, last: int) -> None:
+def _load(url: str, log: Log, _first: int, last: int) -> None:
     base_tables.load(url, log, last)
 
 
@@ -247,9 +247,9 @@ def check_published(spark: SparkSession, feed: Feed, log: Log) -> None:
     assert "made_at" in current.columns
     assert not {"notes", "created_at"} & set(current.columns)
     parts = spark.table(TableNames.of(feed.namespace, PARTS.full_name).current).collect()
-    own = log.final_rows(PARTS).values()
+    source_parts = log.final_rows(PARTS).values()
     assert {(r["part"], r["code"]) for r in parts} == {
-        (_digest(str(r["part_id"]).upper()), _digest(r["code"])) for r in own
+        (_digest(str(r["part_id"]).upper()), _digest(r["code"])) for r in source_parts
     }
     digests = {
         _digest(e) for t in log.transactions for c in t.changes if c.table is CUSTOMERS for e in _emails(c)
@@ -263,8 +263,8 @@ def check_published(spark: SparkSession, feed: Feed, log: Log) -> None:
     assert note["comment"] == "dbo.customers.email, nvarchar(100); published with hash"
 
 
-def _emails(one: Change) -> list[str | None]:
-    return [row["email"] for row in (one.before, one.after) if row is not None]
+def _emails(source_change: Change) -> list[str | None]:
+    return [row["email"] for row in (source_change.before, source_change.after) if row is not None]
 
 
 def _digest(text: str | None) -> str | None:
@@ -281,10 +281,10 @@ def check_full_load(spark: SparkSession, feed: Feed) -> None:
 def check_page() -> None:
     folder = Settings().data_docs / "verify_warehouse"
     page, text = ((folder / name).read_text("utf-8") for name in ("index.html", "proof.md"))
-    for one in (page, text):
-        assert "verified has drifted: dbo.customers (1 missing, 1 extra, 1 differs)" in one
-        assert "somebody else" in one
-        assert "54321" in one
+    for document in (page, text):
+        assert "verified has drifted: dbo.customers (1 missing, 1 extra, 1 differs)" in document
+        assert "somebody else" in document
+        assert "54321" in document
     assert "<b>name</b>: <code>somebody else</code> | <code>" in page
     assert '- delete `{"id":' in text
 
@@ -307,9 +307,9 @@ def test_a_large_table_is_read_in_parts(
     """Each row once, whatever the type of the key's first column."""
     log, tables = simulate(32, 20), (CUSTOMERS, ORDERS, PARTS)
     catalog.create_namespace(NAMESPACE)
-    own = new_database()
-    base_tables.load(own.url, log)
-    monkeypatch.setenv("AIRFLOW_CONN_IN_PARTS", json.dumps(own.connection))
+    source_database = new_database()
+    base_tables.load(source_database.url, log)
+    monkeypatch.setenv("AIRFLOW_CONN_IN_PARTS", json.dumps(source_database.connection))
     source = Verify(connection="in_parts", partition_rows=5)
     with Workers(lambda: spark) as workers:
         taken = snapshot.take(spark, workers, "parted", source, {t.full_name: contract_of(t) for t in tables})

@@ -49,8 +49,8 @@ class TokenProxy(grpc.GenericRpcHandler):
             if self._expected not in sent:
                 self.refused += 1
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
-            own = [(p.key, p.value) for p in sent if p.key.startswith("x-") or p.key == "user-agent"]
-            answers = passed(requests, metadata=own)
+            metadata = [(p.key, p.value) for p in sent if p.key.startswith("x-") or p.key == "user-agent"]
+            answers = passed(requests, metadata=metadata)
             context.add_callback(answers.cancel)
             try:
                 yield from answers
