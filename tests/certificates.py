@@ -25,7 +25,7 @@ class Certificate:
 
 
 class Authority:
-    """It signs; `path` is its own certificate."""
+    """Signs certificates; `path` is its own."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ class Authority:
         self.path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, host: str = "localhost") -> Tls:
-        """For a service on 127.0.0.1 that is reached as `host`, too."""
+        """The identity of a service on 127.0.0.1, which is also reached as `host`."""
         issued = self.issue("server", host)
         identity = self._folder / "identity.pem"
         identity.touch(0o600)
@@ -50,7 +50,7 @@ class Authority:
         return Tls(identity, self.path, host)
 
     def keystore(self) -> Keystore:
-        """For a service of Java's on 127.0.0.1."""
+        """The identity of a Java service on 127.0.0.1."""
         issued = self.issue("java")
         key = serialization.load_pem_private_key(issued.key.read_bytes(), None)
         certificate = x509.load_pem_x509_certificate(issued.certificate.read_bytes())

@@ -12,7 +12,7 @@ from sourcelab.faults import Fault
 from sourcelab.log import Change, Log, Transaction
 from sourcelab.tables import Table
 
-# What a fault is found as.
+# The verdict that a comparison gives each fault.
 VERDICT = {"lost": "missing", "changed": "differs", "doubled": "extra", "swapped": "order"}
 
 
@@ -66,7 +66,7 @@ _INJECT: dict[str, Callable[[Log, int, Random], tuple[Log, Fault]]] = {
 
 
 def _fits(log: Log, number: int, kind: str) -> bool:
-    """Can the transaction have such a fault, and is it plain then what must be found?"""
+    """Whether the transaction can have such a fault, and what must be found is certain."""
     reported = log.transactions[number].changes
     if kind == "changed":
         # Every row that it leaves has a column whose value every tool writes.

@@ -50,7 +50,7 @@ def contract_of(table: Table) -> Contract:
 
 
 def rows(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -> list[dict[str, Any]]:
-    """With some of the columns of `change.ledger_columns` of the table's contract."""
+    """Ledger rows, with some of the columns in `change.ledger_columns` of the table's contract."""
     return [
         _row(table, transaction, source_change, operation, serial, part, manner, feed)
         for serial, (transaction, source_change) in enumerate(changes(log, table))
@@ -131,14 +131,14 @@ def _gaps(row: Row | None, unknown: frozenset[str]) -> dict[str, str] | None:
 
 
 def apart(log: Log, number: int) -> Log:
-    """The log with LSNs, keys and serials of its own, so that it can be one of several in one."""
+    """The log with its own LSNs, keys and serials, so that several logs can be joined."""
     shift = number * 10**6
 
     def lsn(reported: bytes) -> bytes:
         return bytes([number]) + reported[1:]
 
     def row(table: Table, reported: Row | None) -> Row | None:
-        # GUIDs are everywhere others.
+        # GUIDs differ between logs anyway.
         moved = [c.name for c in table.columns if c.name in table.key and c.base in {"int", "bigint"}]
         return None if reported is None else {**reported, **{name: reported[name] + shift for name in moved}}
 

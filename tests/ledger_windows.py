@@ -43,7 +43,7 @@ def feed_of(name: str, contract: Contract) -> Feed:
 def carry(
     spark: SparkSession, feed: Feed, contract: Contract, rows: Sequence[LedgerRow], number: int
 ) -> None:
-    """One window with these rows, delivered at other places than by the windows before; published."""
+    """Publishes one window with these rows, at source positions that no earlier window has."""
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
     lease = take_lease(feed, over)
     assert lease is not None

@@ -25,7 +25,7 @@ __all__ = [
 def ledger(
     spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed"
 ) -> DataFrame:
-    """The columns of `change.ledger_columns` of the table's contract."""
+    """The ledger, with the columns of `change.ledger_columns` of the table's contract."""
     kinds = change.ledger_columns(contract_of(table))
     schema = ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds)
     cells = [tuple(row.get(name) for name, _ in kinds) for row in rows(log, table, manner, feed)]

@@ -38,7 +38,7 @@ TABLE_QUERY: tuple[tuple[int, str, int | None, str | None], ...] = (
 
 
 def rows(run: str = "run") -> list[dict[str, Any]]:
-    """Of the ledger."""
+    """The ledger's rows."""
     ledger = []
     for at, (key, operation, a, b) in enumerate(TABLE_QUERY):
         side = "before" if operation == "delete" else "after"

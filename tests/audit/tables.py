@@ -41,7 +41,7 @@ def record(offset: int | None, source: str | None = "shop.orders") -> Row:
 
 
 def row_record(row: str, number: int | None = None) -> Row:
-    """Of a raw row of a change table."""
+    """The record of a raw row of a change table."""
     return {"source": "orders__ct", "partition": None, "offset": number, "row": row.encode()}
 
 
@@ -92,7 +92,7 @@ CLEAN = (
 
 
 def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
-    """Of key (at, 1), open unless it has an end."""
+    """An interval of key (at, 1), open unless it has an end."""
     closed = None if to is None else b"\x02"
     return {
         "key": key(at), "_change_id": f"id{at}", "_sort_key": b"\x01", "_window_id": RUN, "_valid_from": AT,
@@ -101,7 +101,7 @@ def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
 
 
 def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] = ()) -> pa.Table:
-    """`narrow_rows.ROWS`: of each row by itself, and of the suspects, which are all that is compared."""
+    """The `narrow_rows.ROWS` of the rules for single rows, and of those that compare: suspects only."""
     schema = built_schema(CONTRACT)
     parts = {
         key_rules.CHANGES: rows,
@@ -169,7 +169,7 @@ def violated(narrow: pa.Table) -> dict[str, int]:
 def of_ids(
     rows: pa.Table, published: Sequence[Row] = (), duplicates: Sequence[Row] = (), stayed: Sequence[str] = ()
 ) -> Mapping[str, pa.Table]:
-    """Of the suspects, which are all that is looked at."""
+    """The rules of ids, which look at suspects only."""
     parts = {
         ids.NEW: ids.new_ids(batch(rows)),
         ids.PUBLISHED: batch(table(ids.PUBLISHED_IDS, published)),

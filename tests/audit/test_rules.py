@@ -83,7 +83,7 @@ def test_no_changes_violate_nothing() -> None:
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_a_fault_in_the_ledger_is_found_by_its_rule(name: str, fault: dict[str, Any]) -> None:
-    # A position in the order that is there twice is of two changes.
+    # Two changes share a position in the order.
     number = 2 if name == "order_strict" else 1
     assert violated(of_keys(changes(*CLEAN, change(9, **fault)))) == {name: number}
 
@@ -164,7 +164,7 @@ def test_an_id_twice_in_a_run_or_published_already() -> None:
 
 
 def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
-    """Its record is that of the run before."""
+    """Its record belongs to the run before."""
     rows = changes(
         change(
             1, operation="update", before=key(7), paired_change_id="deleted", paired_source_position=record(8)
@@ -180,7 +180,7 @@ def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
         for row in compared[ids.EARLIER].to_pylist()
     ]
     assert earlier == [(record(8), "paired", -1)]
-    # The half came again at another place, in this run: it is this run's record.
+    # The half came again at another place in this run, so it is this run's record.
     assert len(of_ids(rows, [published("deleted", record(6))])[ids.EARLIER]) == 0
 
 

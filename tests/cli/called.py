@@ -18,7 +18,7 @@ class Ended(NamedTuple):
 
 
 def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
-    """`changeledger` with these arguments, in the environment of this process."""
+    """Runs `changeledger` with these arguments, in the environment of this process."""
     capsys.readouterr()
     code = 0
     try:

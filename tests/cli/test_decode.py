@@ -34,7 +34,7 @@ def decode(
     tables: Sequence[dict[str, Any]] = (),
     time_zone: str = "UTC",
 ) -> list[dict[str, Any]]:
-    """As the command does; `tables` and `time_zone` are those of a feed file."""
+    """Decodes as the command does; `tables` and `time_zone` are those of a feed file."""
     lines = [line if isinstance(line, str) else json.dumps(line) for line in reported]
     read = records.messages(lines) if reader.is_on_kafka(dialect) else records.rows(lines)
     stated = records.contracts(contract) if contract else {}
@@ -100,7 +100,7 @@ def test_the_order_of_the_rows_shows_when_a_clock_was_put_back(
         lsn = {"__$start_lsn": f"0x0000002A000003B0{n:04X}", "__$commit_time": f"2026-{at[-11:]}:00.000"}
         table = "cdc.dbo_others_CT" if at.startswith("other") else row["table"]
         reported.append({"table": table, "row": row["row"] | lsn})
-    # In whatever order they come.
+    # The order of the input does not matter.
     changes = decode("sqlserver_cdc", reported[::-1], time_zone=zone)[::-1]
     times = [
         change["committed_at"][5:16] + "?" * ("clock_suspect" in change.get("flags", ()))
@@ -560,7 +560,7 @@ def test_a_cell_that_says_no_one_text_is_no_record(row: str, why: str) -> None:
 def test_the_time_of_a_message_is_text_or_milliseconds(
     timestamp: str | int, committed_at: str | None
 ) -> None:
-    """That of a message stands in where Debezium has none of the source."""
+    """The message's own time is used where Debezium has none of the source."""
     source = {"schema": "dbo", "table": "t", "ts_ms": 0, "commit_lsn": "0000002a:000003b0:0005"}
     value = json.dumps({"op": "c", "before": None, "after": {"id": 1}, "source": source})
     (insert,) = decode("debezium", [{"value": value, "timestamp": timestamp}])

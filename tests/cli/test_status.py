@@ -158,7 +158,7 @@ def test_a_failed_audit_is_shown_until_its_records_are_released(spark: SparkSess
 
 
 def test_a_failed_replay_is_shown_until_the_next_release(spark: SparkSession, tmp_path: Path) -> None:
-    """It is of no time of its own: the next release takes what is on its list."""
+    """A replay has no window of its own: the next release includes the records on its list."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     hours = [Window(start=AT + at * HOUR, end=AT + (at + 1) * HOUR) for at in range(2)]
     control.windows.open(FEED.feed, hours[0], None, {"t": 0})

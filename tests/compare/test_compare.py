@@ -37,7 +37,7 @@ SEEDS = range(10)
 
 
 class Finding(NamedTuple):
-    """`change`: the serial in the log of the one that is wrong."""
+    """`change`: the serial of the wrong change in the log."""
 
     place: bytes
     verdict: str
@@ -52,7 +52,7 @@ def ledger(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -
 def verdicts(
     reference: Log, other: Log, table: Table, manner: Manner = PLAIN, by_position: bool = True
 ) -> tuple[Counter[str], list[Finding]]:
-    """How many pairs have each verdict or class, and the faults."""
+    """The number of pairs by verdict or class, and the findings."""
     contract = contract_of(table)
     sides = (ledger(reference, table, feed="one"), ledger(other, table, manner, feed="other"))
     result = compared(*((side, contract) for side in sides), BY_POSITION if by_position else BY_KEY)
@@ -206,7 +206,7 @@ def test_every_fault_is_found_where_it_is_and_nothing_else(kinds: list[str]) -> 
         _, findings = verdicts(reference, other, table)
         assert findings == sorted(expected), table.name
         if kinds == ["lost"]:
-            # The other way round the same changes are more than the reference has.
+            # With the sides swapped, the same changes are extra.
             _, findings = verdicts(other, reference, table)
             assert findings == sorted(fault._replace(verdict="extra") for fault in expected)
 
@@ -218,7 +218,7 @@ ONE_STATEMENT = (
 
 
 def as_halves(rows: Sequence[LedgerRow], deletes_first: bool = True) -> list[LedgerRow]:
-    """Of each transaction all updates as deletes, then as inserts, as SQL Server's log has those of keys."""
+    """Splits each transaction's updates into deletes, then inserts, as SQL Server logs updates of keys."""
     parted: list[LedgerRow] = []
     for _, of_transaction in groupby(rows, itemgetter("commit_lsn")):
         whole = list(of_transaction)

@@ -49,7 +49,7 @@ GOLDEN = {
         ("2026-08-07 23:30:00 -02:00", "2026-08-08 01:30:00.000 +00:00", LOOKS_OTHER),
         # The same clock, another instant.
         ("2026-08-07 16:25:00 +02:00", "2026-08-07 16:25:00 +03:00", DIFFERS),
-        # What is no time is compared as it is.
+        # Text that is not a time is compared unchanged.
         ("soon", "soon", SAME),
         ("soon", "later", DIFFERS),
     ],

@@ -81,7 +81,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
             GOOD.replace("sqlserver_cdc", "debezium").replace("cdc_schema: cdc", "decimals: text"),
             "source.decimals: `decimals` is now `decimal.handling.mode`",
         ),
-        # A setting of other dialects is none that was meant.
+        # The error suggests no setting of another dialect.
         (GOOD.replace("cdc_schema", "topics"), "source.topics: unknown setting"),
         (GOOD.replace("sqlserver_cdc", "debezium"), "source.topics: Field required"),
         (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),

@@ -70,7 +70,7 @@ def passed(store: ControlStore, window: Window, tables: dict[str, int], to: dict
 
 
 def at_once(number: int, work: Callable[[int], object]) -> list[object]:
-    """What `number` threads got that began together; an exception is a result too."""
+    """The outcomes of `number` threads that start together; an exception is an outcome, too."""
     barrier = threading.Barrier(number)
 
     def outcome(index: int) -> object:
@@ -170,7 +170,7 @@ class TestUnreachable:
         ("error", "is_the_databases"),
         [
             (OperationalError("UPDATE", {}, RuntimeError("s3cret refused")), True),
-            # PostgreSQL that can only be read, and SQLite's file that is none.
+            # A read-only PostgreSQL, and a file that is not an SQLite database.
             (InternalError("UPDATE", {}, RuntimeError("cannot execute UPDATE in a read-only")), True),
             (DatabaseError("UPDATE", {}, RuntimeError("file is not a database")), True),
             (PoolTimeout("QueuePool limit reached"), True),
@@ -347,7 +347,7 @@ class TestMaskEvidence:
         row = store.contracts.mask_evidence(FEED)[PARTS]
         assert row.total == Evidence(big=1, little=20)
         assert row.mask_order is None
-        # What others say of the window that runs again leaves its own words out.
+        # The evidence for a window that runs again leaves out its own.
         assert row.without(hour(1)) == Evidence(big=1)
         assert row.without(hour(2)) == Evidence(big=1, little=20)
 

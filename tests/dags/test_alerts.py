@@ -73,7 +73,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 
 
 class Webhook(BaseNotifier):
-    """As a provider's: the address is in a connection, here the environment."""
+    """A notifier as a provider ships it: its address is in a connection, here in the environment."""
 
     template_fields = ("body", "title", "told")
 
@@ -122,7 +122,7 @@ def test_a_failed_audit_names_its_rules(
         "subject": "shop_cdc",
         "title": "changeledger: shop_cdc failed",
         "told": None,
-        # A value of a row is no template.
+        # A row's value is not rendered as a template.
         "first": "key={{ 7 * 7 }}",
         "event": "failed",
         "feed": "shop_cdc",

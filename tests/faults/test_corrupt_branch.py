@@ -47,7 +47,7 @@ OF_TABLE = {"window_id": "'{run}'", "table": "'{table}'"}
 
 
 class Added(NamedTuple):
-    """A row as another one is, or of NULLs, but for these values."""
+    """A copy of another row, or a row of NULLs, with these values."""
 
     to: str
     values: dict[str, str]

@@ -328,7 +328,7 @@ def current(feed: Feed) -> dict[Any, Any]:
 
 
 def _copy_row(database: psycopg.Connection[Any], lsn: bytes, command: int, change: dict[str, Any]) -> None:
-    """One more row in the last transaction: a captured one, with what is wrong with it."""
+    """Adds a copy of a captured row to the last transaction, with the cells of `change`."""
     cursor = database.execute(f'SELECT * FROM {TABLE} WHERE "__$operation" = 2 LIMIT 1')
     assert cursor.description is not None
     names = [d.name for d in cursor.description]

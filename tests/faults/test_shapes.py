@@ -30,7 +30,7 @@ LOG = simulate(4, 16)
 
 
 def reported(topic: str, first: int, last: int, without: str = "", **types: str) -> list[Message]:
-    """Messages of one table, which has not the column `without` yet, or has columns of other types."""
+    """Messages of one table that does not have the column `without` yet, or has columns of other types."""
 
     def as_written(message: Message) -> Message:
         envelope: dict[str, Any] = json.loads(message.value or b"{}")
@@ -78,7 +78,7 @@ def test_a_column_that_is_added(
             produce(kafka.bootstrap, early + late, partitions=1)
             over = window()
             if late:
-                # A try that came to grief has added the column.
+                # A failed try has added the column.
                 run(spark, feed, over, (extract, normalize))
             run(spark, feed, over)
         # An update that finds a value where none was written breaks no chain.
@@ -128,7 +128,7 @@ def test_a_column_of_a_run_that_is_never_released(
     tried = Window(start=BEGIN, end=end, request=Request(dry_run=True))
     run(spark, of({"name": "note", "type": "int"}), tried, (extract, normalize, reconcile, audit))
     assert columns()[0] == before[0]
-    # As it was, in another window: nothing of it is released either.
+    # Another window, with the columns as before, is not released either.
     other = window()
     run(spark, feed, other, (extract, normalize))
     control.leases.release(feed.feed, other.holder)

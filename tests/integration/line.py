@@ -97,7 +97,7 @@ def carry(
 
 
 def without_spark() -> SparkSession:
-    """The session of a stage that must need none."""
+    """The session for a stage that must not start Spark."""
     raise AssertionError("Spark was started")
 
 

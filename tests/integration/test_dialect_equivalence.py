@@ -38,7 +38,7 @@ pytestmark = pytest.mark.integration
 
 
 class Differences(NamedTuple):
-    """In what a dialect may legitimately differ from the log."""
+    """What a dialect may legitimately write differently from the log."""
 
     # Columns whose cell may be unknown in a before image, or in any image.
     before: frozenset[str] = frozenset()
@@ -229,7 +229,7 @@ class Canonical(NamedTuple):
 
 
 def _by_place(changes: Iterable[Canonical]) -> dict[tuple[Any, ...], list[Canonical]]:
-    """By what every dialect writes of a change's place; of one key and transaction in their order."""
+    """Groups changes by the position members that every dialect writes; keeps their order."""
     places: dict[tuple[Any, ...], list[Canonical]] = {}
     for change in changes:
         operation = "insert" if change.operation == "snapshot" else change.operation

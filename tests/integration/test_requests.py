@@ -243,7 +243,7 @@ def test_a_branch_that_no_longer_follows_main(
 
 
 def spoil(source: Postgres) -> None:
-    """One more row of customers, of an operation that does not exist."""
+    """Adds a row of customers with an operation that does not exist."""
     table = '"cdc"."dbo_customers_CT"'
     with psycopg.connect(source.url.replace("+psycopg", ""), autocommit=True) as database:
         cursor = database.execute(f'SELECT * FROM {table} WHERE "__$operation" = 2 LIMIT 1')

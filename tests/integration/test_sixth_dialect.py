@@ -85,13 +85,13 @@ def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def discover(batch: pa.RecordBatch, _feed: Feed, _known: EarlierWindows) -> Discovery:
-    """All lines are of one table, whose columns are always the same."""
+    """All lines belong to one table, whose columns never change."""
     lines = batch.column("lines")[0].as_py()
     return Discovery([TableRecords(COLUMNS.table, COLUMNS.table, COLUMNS)] if lines else [], {})
 
 
 def routes(raw: pa.RecordBatch, _discovery: Discovery) -> pa.Int32Array:
-    """A message without a value is of no table."""
+    """A message without a value belongs to no table."""
     return pc.if_else(raw.column("value").is_valid(), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32()))
 
 

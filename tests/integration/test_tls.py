@@ -194,7 +194,7 @@ def test_a_client_certificate(
     source = kafka(extra, monkeypatch)
     assert planned(source) == {"open": {"0": 3}}
     assert read(source) == ALL
-    # A worker of another machine has none of the files.
+    # A worker on another machine does not have the files.
     issued.certificate.unlink()
     issued.key.unlink()
     assert read_by_workers(spark, source) == ALL

@@ -232,7 +232,7 @@ def full_load(postgres: Postgres) -> None:
 
 
 def check_published(spark: SparkSession, feed: Feed, log: Log) -> None:
-    """No plain value in any of the three tables, and each value what its rule makes of it."""
+    """Checks that no table has a plain value, and that each value is what its rule makes of it."""
     wanted = {
         row["id"]: (
             _digest(row["email"]),
@@ -290,7 +290,7 @@ def check_page() -> None:
 
 
 def spoil(postgres: Postgres, log: Log) -> tuple[Key, Key, int]:
-    """Behind the log's back: a cell that is another, a row that is gone, and one that is new."""
+    """Changes the source without the log: a cell differs, a row is gone, and a row is new."""
     rows = log.final_rows(CUSTOMERS)
     changed, lost, model = sorted(rows)[:3]
     new: Row = rows[model] | {"id": 54_321}

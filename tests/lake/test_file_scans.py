@@ -188,7 +188,7 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
 
 
 def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash says which rows may go; their values say which do."""
+    """A hash selects rows that may be deleted; their values decide."""
     same_hash = np.zeros(1, np.uint64)
     monkeypatch.setattr(leaving, "hash_of", lambda columns: same_hash.repeat(len(columns[0])))
     kinds = pa.schema([("a", pa.int32()), ("b", pa.string())])

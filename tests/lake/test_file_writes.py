@@ -40,7 +40,7 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def rows(*ids: int) -> pa.Table:
-    """Of each id two rows that are closed, and one that is open."""
+    """Two closed rows and one open row of each id."""
     cells = [{"id": key, "_valid_to": at} for key in ids for at in (EPOCH, None, NOON)]
     return pa.Table.from_pylist(cells, SCHEMA)
 

@@ -86,7 +86,7 @@ def test_few_keys_are_asked_for_one_by_one() -> None:
 
 @pytest.mark.parametrize(("last", "expected"), [(FEW, [True, False]), (FEW + 1, [True, True])])
 def test_of_many_keys_only_the_ends_are_known(last: int, expected: list[bool]) -> None:
-    """The number 1 is no key; the rows come in two batches of which each has few."""
+    """No row has the key 1; the rows come in two batches, each with few keys."""
     keys = ids(0, *range(2, last + 1))
     where = are_near(touched(keys, ID, 150))
     assert [passes(where, row(id=n)) for n in (2, 1)] == expected

@@ -135,7 +135,7 @@ def test_raw_is_what_the_source_had() -> None:
 
 
 def test_what_the_window_has_and_nobody_asked_for_is_missing() -> None:
-    """Also where nothing at all was asked for: that is no window without records."""
+    """A window that asked for nothing, but has records, is not an empty window."""
     assert incomplete({}, [], {}) == []
     (partition,) = incomplete({"t[0]": 6}, [], {})
     assert partition == ("t[0]", "asked for 6, received 0: the window has 6 offsets of it, and asked for 0")

@@ -248,7 +248,7 @@ def test_positions_that_are_commit_lsns_are_said_to_be(spark: SparkSession) -> N
 
 
 def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSession) -> None:
-    """Its change has a lower LSN than commits that both have, and the reference has not come to it yet."""
+    """Its change has a lower LSN than commits that both have, and the reference has not reached it yet."""
     log = simulate(16, 40)
     numbers = [n for n, t in enumerate(log.transactions) if touches(t)]
     at = next(n for n in numbers if n >= 20 and log.transactions[n].changes[0].table in TABLES)
@@ -263,7 +263,7 @@ def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSessi
     rows = compared(spark, "opened", feeds)
     assert faulty(rows) == {}
     assert {row.to_lsn for (row,) in rows.values()} == {fence.commit_lsn.hex().upper()}
-    # When the reference has come to it, it is compared, and all that follows.
+    # Once the reference reaches it, it is compared, and all that follows.
     publish(feeds["opened_one"], later)
     rows = compared(spark, "opened", feeds)
     assert faulty(rows) == {}

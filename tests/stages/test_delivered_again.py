@@ -48,7 +48,7 @@ def test_rows_of_a_full_load_have_none() -> None:
 
 
 def test_rows_of_a_snapshot_without_a_key_may_be_equal() -> None:
-    """All of them stand at the snapshot's position, and a heap may hold a row twice."""
+    """All rows have the snapshot's position, and a heap may hold a row twice."""
     source = {"schema": "dbo", "table": "heap", "snapshot": "true", "ts_ms": 1786119900883}
     source["commit_lsn"] = "0000002a:000003b0:0005"
     row = json.dumps({"value": json.dumps({"op": "r", "after": {"a": "x"}, "source": source})})

@@ -121,7 +121,7 @@ def framed(schema_id: int, body: bytes = b"\2\2a") -> bytes:
 def test_a_registry_is_asked_once_for_each_id(
     spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not for what is no id, not for what stands in place of one, and not row by row."""
+    """Rows share an answer. Bytes that are no id are not asked for, nor are those beside ids in headers."""
     in_headers = (("apicurio.value.globalId", bytes(7) + b"\1"), ("apicurio.key.globalId", bytes(7) + b"\1"))
     values = [framed(1), framed(1), framed(2), framed(2), framed(77), framed(77), framed(0), framed(2**31)]
     sent = [Message(f"{feed.feed}.0", framed(3), value, (), 10**12) for value in values]

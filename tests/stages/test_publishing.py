@@ -30,7 +30,7 @@ def test_the_contract_has_the_rules_and_which_key_hashes() -> None:
     stated = as_stated(feed(email="hash"), PEOPLE)
     assert [c.hash_key for c in stated.columns] == [None, key_id(SECRET), None, None]
     require_as_published(feed(email="hash"), stated)
-    # One for a column that is not there yet is no change.
+    # A rule for a column that does not exist yet changes nothing.
     require_as_published(feed(email="hash", phone="drop"), stated)
     with pytest.raises(ContractError, match="names phone"):
         as_stated(feed(email="hash", phone="drop"), PEOPLE)

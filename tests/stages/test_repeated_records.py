@@ -56,7 +56,7 @@ def judged(spark: SparkSession, feed: Feed, run: str) -> JudgedRows:
 
 
 def stayed(spark: SparkSession, feed: Feed, named: dict[str, Any]) -> list[str]:
-    """Ids of the ledger that the audit of another run finds for one such duplicate."""
+    """The ledger ids that the audit of another run finds for one such duplicate."""
     duplicate = {"table": CONTRACT.table, "reason": change.DELIVERED_AGAIN, **named}
     rows = Workers(lambda: spark).given(pa.Table.from_pylist([duplicate], ROWS))
     ids = judged(spark, feed, "another").stayed(CONTRACT, rows).collected()

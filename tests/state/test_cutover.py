@@ -39,7 +39,7 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
 
 
 def agree(control: ControlStore) -> None:
-    """Two comparisons that meet and go back beyond the period, and a proof of today."""
+    """Two adjacent comparisons that reach back beyond the period, and a proof of today."""
     compare(control, 1, 5, NOW - 10 * DAY, NOW - 4 * DAY)
     compare(control, 5, 9, NOW - 4 * DAY, NOW)
     prove(control, NOW)

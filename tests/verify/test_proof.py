@@ -1,4 +1,4 @@
-"""Rows of a source against what a feed has published: drift is found exactly, changes in flight are none."""
+"""A proof of published rows by the source's rows reports each drift, and no change in flight."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def proof(
     manner: Manner = PLAIN,
     unfit: Mapping[Key, Sequence[str]] | None = None,
 ) -> Proof:
-    """`unfit`: of some rows, the columns whose values in the source are none of their types."""
+    """`unfit`: by key, the columns whose source values do not fit their types."""
     contract = contract_of(table)
     built = tables.all_at_once(tables.ledger(ledger_rows(log, table, manner), contract), contract)
     kinds = row_type(contract.columns)
@@ -66,7 +66,7 @@ def proof(
 
 
 def judged(table_proof: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
-    """Verdicts of single rows; `(verdict, columns)` of the drifts; the first pass."""
+    """The number of rows by verdict; `(verdict, columns)` of the drifts; the first pass."""
     first = table_proof.summed()
     judgement = table_proof.judged(first)
     drifts = sorted(
@@ -95,13 +95,13 @@ def test_a_source_at_rest_is_proved_by_hashes_alone(table: Table) -> None:
 def corrupted(
     rng: Random, table: Table, rows: Mapping[Key, Row], kinds: Sequence[str]
 ) -> tuple[dict[Key, Row], list[tuple[str, tuple[str, ...]]]]:
-    """The rows as somebody changed them behind the log's back, one key for each kind, and the drifts."""
+    """The rows after changes that the log does not have, one key for each kind, and the drifts."""
     in_source = dict(rows)
     chosen = rng.sample(sorted(rows), len(kinds))
     drifts: list[tuple[str, tuple[str, ...]]] = []
     for key, kind in zip(chosen, kinds, strict=True):
         if kind == "lost":
-            # To the source it is gone: what is published is too much.
+            # The source has no such row: the published one is extra.
             del in_source[key]
             drifts.append(("extra", ()))
         elif kind == "changed":
@@ -178,7 +178,7 @@ def test_by_the_clock_where_the_source_gives_no_position() -> None:
         verdicts, drifts, _ = judged(proof(log, CUSTOMERS, rows, Fence(since, until), manner))
         assert drifts == []
         assert verdicts["in_flight"] > 0
-    # What was before is no state of a key that was changed since then.
+    # A key that has changed since then has drifted if the source has its earlier state.
     _, drifts, _ = judged(proof(log, CUSTOMERS, state(log, CUSTOMERS, 2), Fence(since, until), manner))
     assert drifts
 
