@@ -116,14 +116,16 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     file = tmp_path / "outcomes.jsonl"
     first, second, third, *_ = chosen = cells.chosen(known())
     outcomes = Outcomes(file)
-    assert next(outcomes.left(chosen, "a")) == first
+    assert next(outcomes.remaining(chosen, "a")) == first
     outcomes.add(outcome(first))
     outcomes.add(outcome(second, "defect"))
     with file.open("a") as cut_off:
         cut_off.write('{"cell": {"fault": "kil')
     again = Outcomes(file)
-    assert next(again.left(chosen, "a")) == third
-    assert next(again.left(chosen, "b")) == second, "a defect is tried again on another state of the product"
+    assert next(again.remaining(chosen, "a")) == third
+    assert next(again.remaining(chosen, "b")) == second, (
+        "a defect is tried again on another state of the product"
+    )
     assert [o.cell for o in again.all()] == [first, second]
 
 

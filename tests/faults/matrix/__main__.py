@@ -19,7 +19,7 @@ from tests.faults.matrix.faults import OF_LAKES
 from tests.faults.matrix.lab import Lab, moment
 from tests.faults.matrix.outcomes import Effects, Outcome, Outcomes, Soak
 from tests.faults.matrix.page import page
-from tests.faults.matrix.scene import DEFECT, Found, play
+from tests.faults.matrix.scene import DEFECT, Verdict, play
 
 FOLDER = PROJECT / ".cache" / "faults"
 EFFECTS = "effects.json"
@@ -59,39 +59,39 @@ def _run(console: Console, lake: str, until: float, only: str) -> None:
         console.print("the undisturbed run: from the last time, or made now")
         known = base(lab)
         Effects(lab.folder / EFFECTS).save(known.known)
-        for cell in _left(outcomes, known, version, lake, only):
+        for cell in _remaining(outcomes, known, version, lake, only):
             if time.monotonic() > until:
                 return
             _record(console, outcomes, lab, known, cell, version)
 
 
-def _left(outcomes: Outcomes, known: Base, version: str, lake: str, only: str) -> Iterator[Cell]:
+def _remaining(outcomes: Outcomes, known: Base, version: str, lake: str, only: str) -> Iterator[Cell]:
     chosen = cells.chosen(known.known, lake)
     done = {o.cell.seed for o in outcomes.all() if o.cell.lake == lake}
     wanted = chain(chosen, cells.by_seed(known.known, lake=lake)) if not only else chosen
-    for cell in outcomes.left(wanted, version):
+    for cell in outcomes.remaining(wanted, version):
         if only in cell.id and (not cell.seed or cell.seed not in done):
             yield cell
 
 
-def _record(console: Console, outcomes: Outcomes, lab: Lab, known: Base, cell: Cell, version: str) -> Found:
+def _record(console: Console, outcomes: Outcomes, lab: Lab, known: Base, cell: Cell, version: str) -> Verdict:
     """Play the cell, keep what came of it, and say so."""
     begin = time.monotonic()
     try:
-        found = play(lab, known, cell)
+        verdict = play(lab, known, cell)
     except Exception:  # noqa: BLE001 - of the matrix itself: kept, and the others go on
-        found = Found(DEFECT, "the matrix fails: " + traceback.format_exc()[-1500:])
+        verdict = Verdict(DEFECT, "the matrix fails: " + traceback.format_exc()[-1500:])
     seconds = time.monotonic() - begin
     effects = known.known[cell.window, cell.stage]
     label = effects[cell.at - 1].label if 0 < cell.at <= len(effects) else ""
-    outcomes.add(Outcome(cell, label, found.outcome, found.detail, round(seconds, 1), version, moment()))
-    color = _COLORS[found.outcome]
+    outcomes.add(Outcome(cell, label, verdict.outcome, verdict.detail, round(seconds, 1), version, moment()))
+    color = _COLORS[verdict.outcome]
     console.print(
-        f"[{color}]{found.outcome:9}[/] {seconds:5.0f} s  {cell.id}  [dim]{label}[/]", highlight=False
+        f"[{color}]{verdict.outcome:9}[/] {seconds:5.0f} s  {cell.id}  [dim]{label}[/]", highlight=False
     )
-    if found.outcome == DEFECT:
-        console.print(found.detail, markup=False, highlight=False)
-    return found
+    if verdict.outcome == DEFECT:
+        console.print(verdict.detail, markup=False, highlight=False)
+    return verdict
 
 
 def _write_page(console: Console) -> None:
@@ -100,9 +100,9 @@ def _write_page(console: Console) -> None:
     if "disk" not in known:
         console.print("nothing was found yet")
         return
-    found = Outcomes(FOLDER / "outcomes.jsonl").all()
+    outcomes = Outcomes(FOLDER / "outcomes.jsonl").all()
     chosen = sum(len(cells.chosen(effects, lake)) for lake, effects in known.items())
-    PAGE.write_text(page(known["disk"], found, chosen, Soak.load(FOLDER / soak.FILE)))
+    PAGE.write_text(page(known["disk"], outcomes, chosen, Soak.load(FOLDER / soak.FILE)))
     console.print(f"written: {PAGE}")
 
 

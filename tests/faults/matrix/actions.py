@@ -12,29 +12,29 @@ from tests.faults.matrix.operator import Defect, Operator
 
 def play(who: Operator, cell: Cell) -> int:
     """The action before the cell's stage, then the run to its end; returns the last window released."""
-    left = STAGES[STAGES.index(cell.stage) :]
+    stages = STAGES[STAGES.index(cell.stage) :]
     last = cell.window
     if cell.fault == "repeated":
         # Up to the audit, then this one again, and publish at once.
-        who.carry(cell.window, left[:-1])
+        who.carry(cell.window, stages[:-1])
         who.carry(cell.window, (cell.stage,))
         who.carry(cell.window, ("publish",))
     elif cell.fault == "maintained":
         _maintain(who)
         who.let_an_hour_pass()
         _maintain(who)
-        who.carry(cell.window, left)
+        who.carry(cell.window, stages)
     elif cell.fault == "replayed":
         who.let_an_hour_pass()
         job = who.command("quarantine", "replay", FEED)
         if job.code != 0:
             raise Defect(f"`quarantine replay` ends with {job.code}: {who.notes[-1]}")
-        who.carry(cell.window, left)
+        who.carry(cell.window, stages)
     else:
         who.let_an_hour_pass()
         last += 1
         who.carry(last)
-        who.carry(cell.window, left)
+        who.carry(cell.window, stages)
     return last
 
 

@@ -90,10 +90,10 @@ def _read(lab: Lab, windows: int) -> Base:
 
 
 def effects_in(file: Path) -> Known:
-    found = json.loads(file.read_text())
+    stored = json.loads(file.read_text())
     return {
         (int(name.split()[0]), name.split()[1]): [Effect(*effect) for effect in effects]
-        for name, effects in found.items()
+        for name, effects in stored.items()
     }
 
 
@@ -102,5 +102,5 @@ def dumped(lab: Lab, place: Place, logs: Path, to: Path, feed: str = FEED) -> di
     job = lab.jobs.start(place, logs, [dump.__file__, str(to), feed])
     if job.wait() != 0:
         raise RuntimeError(f"the tables cannot be read: {job.printed[-3000:]}")
-    found: dict[str, Any] = json.loads(to.read_text())
-    return found
+    tables: dict[str, Any] = json.loads(to.read_text())
+    return tables

@@ -44,7 +44,7 @@ class Cell(NamedTuple):
 def chosen(known: Known, lake: str = "disk") -> list[Cell]:
     """Every fault and every effect at least once, every way to go on by turns.
 
-    One cell of each fault first, then another of each: whatever time there is comes to all of them.
+    One cell of each fault first, then another of each: any length of run reaches all of them.
     """
     retries = cycle(RETRIES)
     by_fault = [[*_of_fault(fault, known, retries)] for fault in OF_LAKES[lake]]
@@ -89,23 +89,23 @@ def _spread(fault: Fault, known: Known) -> list[tuple[str, int]]:
     """Places of the fault: each stage by turns, and within a stage far from each other."""
     places: dict[str, list[int]] = {}
     for stage in fault.stages:
-        found = [e.at for e in known[fault.window, stage] if fault.places in {"any", e.kind}]
+        positions = [e.at for e in known[fault.window, stage] if fault.places in {"any", e.kind}]
         if fault.name == "by_hand":
             # Between the commit point and its completion.
             committed = next(e.at for e in known[fault.window, stage] if "insert releases" in e.label)
             completed = next(e.at for e in known[fault.window, stage] if "update releases" in e.label)
-            found = [at for at in found if committed < at <= completed]
-        if found:
-            places[stage] = found
-    # Another begin for each fault: together they come to more of the effects.
+            positions = [at for at in positions if committed < at <= completed]
+        if positions:
+            places[stage] = positions
+    # Each fault begins elsewhere, so that all faults together reach more of the effects.
     begin = next(faults.index(fault) for faults in OF_LAKES.values() if fault in faults)
     turns = cycle(places)
     used: dict[str, int] = {}
     reported = []
     for stage in islice(turns, fault.cells):
         nth = used[stage] = used.get(stage, 0) + 1
-        found = places[stage]
-        reported.append((stage, found[(begin * 3 + nth * max(1, len(found) // 2)) % len(found)]))
+        positions = places[stage]
+        reported.append((stage, positions[(begin * 3 + nth * max(1, len(positions) // 2)) % len(positions)]))
     return list(dict.fromkeys(reported))
 
 

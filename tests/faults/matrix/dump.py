@@ -25,15 +25,15 @@ OF_RUN = ("window_id", "_window_id", "since")
 def main(out: str, feed: str) -> None:
     spark = session.spark_session("dump")
     control = ControlStore(Settings().control_url)
-    there = set(catalog.tables(feed))
-    found: dict[str, Any] = {}
+    present = set(catalog.tables(feed))
+    dumped: dict[str, Any] = {}
     for name in (*TABLES, *BOOKS):
         table = f"lake.{feed}.{name}"
-        found[name] = rows(spark, table) if table in there else []
+        dumped[name] = rows(spark, table) if table in present else []
     done = [w for w in windows(control, feed) if w.done]
-    found["raw"] = raw(spark, feed, there, [w.window_id for w in done])
-    found["problems"] = [*problems(spark, control, feed), *twice(spark, feed, there)]
-    Path(out).write_text(json.dumps(found))
+    dumped["raw"] = raw(spark, feed, present, [w.window_id for w in done])
+    dumped["problems"] = [*problems(spark, control, feed), *twice(spark, feed, present)]
+    Path(out).write_text(json.dumps(dumped))
     spark.stop()
 
 
@@ -46,17 +46,17 @@ def rows(spark: SparkSession, table: str) -> list[str]:
     )
 
 
-def raw_table(feed: str, there: set[str]) -> str | None:
-    return next((t for t in (f"lake.{feed}.raw_dbo_customers", f"lake.{feed}.raw") if t in there), None)
+def raw_table(feed: str, present: set[str]) -> str | None:
+    return next((t for t in (f"lake.{feed}.raw_dbo_customers", f"lake.{feed}.raw") if t in present), None)
 
 
 def place_of(raw: str) -> tuple[str, ...]:
     return ("topic", "partition", "offset") if raw.endswith(".raw") else PLACE
 
 
-def raw(spark: SparkSession, feed: str, there: set[str], windows: list[str]) -> list[str]:
+def raw(spark: SparkSession, feed: str, present: set[str], windows: list[str]) -> list[str]:
     """Positions of the raw records of windows that are done, each once."""
-    name = raw_table(feed, there)
+    name = raw_table(feed, present)
     if name is None:
         return []
     frame = spark.table(name).where(F.col("window_id").isin(windows))
@@ -65,14 +65,14 @@ def raw(spark: SparkSession, feed: str, there: set[str], windows: list[str]) -> 
     return sorted({r[0] for r in frame.select(F.concat_ws("/", *texts)).collect()})
 
 
-def twice(spark: SparkSession, feed: str, there: set[str]) -> list[str]:
+def twice(spark: SparkSession, feed: str, present: set[str]) -> list[str]:
     """Raw records that one window has twice, whatever becomes of the window."""
-    name = raw_table(feed, there)
+    name = raw_table(feed, present)
     if name is None:
         return []
     rows = spark.table(name).groupBy("window_id", *place_of(name)).count().where("count > 1")
-    more = rows.select(F.sum(F.col("count") - 1)).collect()[0][0]
-    return [f"raw has {more} records of a window twice"] if more else []
+    surplus = rows.select(F.sum(F.col("count") - 1)).collect()[0][0]
+    return [f"raw has {surplus} records of a window twice"] if surplus else []
 
 
 PLACE = ("__$start_lsn", "__$seqval", "__$operation", "__$command_id")
@@ -84,19 +84,19 @@ def windows(control: ControlStore, feed: str) -> list[Any]:
 
 def problems(spark: SparkSession, control: ControlStore, feed: str) -> list[str]:
     """Main, tag, pointer and release row name one snapshot of each table, and nothing is incomplete."""
-    found = [f"release {r.id} is incomplete" for r in control.releases.incomplete(feed)]
+    faults = [f"release {r.id} is incomplete" for r in control.releases.incomplete(feed)]
     release = control.releases.latest(feed)
     if release is None:
-        return found
+        return faults
     for ref in ("main", release_tag(release.id)):
         heads = refs.heads(release.tables, ref)
-        found += [
+        faults += [
             f"{ref} of {t} is not the release's" for t, s in release.tables.items() if heads.get(t) != s
         ]
     pointer = [r["release"] for r in spark.table(f"lake.{feed}.releases").select("release").collect()]
     if max(pointer, default=0) != release.id or len(pointer) != len(set(pointer)):
-        found.append(f"the pointer names {sorted(pointer)}, the newest release is {release.id}")
-    return found
+        faults.append(f"the pointer names {sorted(pointer)}, the newest release is {release.id}")
+    return faults
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ LAKE, CONTROL = "lake", "control"
 _READS = re.compile(r"\s*(\(|SELECT|WITH|SHOW|DESCRIBE|EXPLAIN|SET)\b", re.IGNORECASE)
 _WRITES = re.compile(r"\s*(INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE|ALTER TABLE|DROP TABLE)\s+(\S+)", re.I)
 # What differs from run to run: branches, snapshots, tags.
-_OWN = (
+_RUN_NAMES = (
     (r"\b(branch_)?run_\w+", "run"),
     (r"\b(release|displaced)_\d+", r"\1"),
     (r"\d{6,}", "n"),
@@ -171,11 +171,11 @@ def _install_in_catalog(effects: Effects) -> None:
 
 def committed(table: str, updates: Any) -> str:
     """What a commit changes of a table: rows, or refs."""
-    of_refs = [one for one in updates if hasattr(one, "ref_name")]
+    of_refs = [update for update in updates if hasattr(update, "ref_name")]
     # Where main moves, the run's branch goes in the same commit.
-    moved = [one for one in of_refs if one.action != "remove-snapshot-ref"]
-    names = sorted({one.ref_name for one in moved or of_refs})
-    verb = "append" if any(one.action == "add-snapshot" for one in updates) else "set"
+    moved = [update for update in of_refs if update.action != "remove-snapshot-ref"]
+    names = sorted({update.ref_name for update in moved or of_refs})
+    verb = "append" if any(update.action == "add-snapshot" for update in updates) else "set"
     verb = "drop" if of_refs and not moved else verb
     return same(f"{verb} {table} {' '.join(names)}")
 
@@ -203,7 +203,7 @@ def written(command: Any) -> str | None:
 
 def same(text: str) -> str:
     """The beginning of a statement without what is the run's own."""
-    for pattern, word in _OWN:
+    for pattern, word in _RUN_NAMES:
         text = re.sub(pattern, word, text)
     text = " ".join(text.replace("`", "").split())
     return re.split(r" \(| USING | AS OF | ON | SET | WHERE ", text)[0][:80]
@@ -217,10 +217,10 @@ def _install_in_sqlalchemy(effects: Effects) -> None:
 
     @event.listens_for(Engine, "before_cursor_execute")
     def _note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
-        found = _WRITES.match(statement)
-        if found:
-            verb = found[1].split()[0].lower()
-            connection.info.setdefault("wrote", []).append(f"{verb} {found[2]}".replace('"', ""))
+        write = _WRITES.match(statement)
+        if write:
+            verb = write[1].split()[0].lower()
+            connection.info.setdefault("wrote", []).append(f"{verb} {write[2]}".replace('"', ""))
 
     @event.listens_for(Engine, "rollback")
     def _forget(connection: Any) -> None:

@@ -127,8 +127,8 @@ def _prepare(spec: dict[str, Any]) -> None:
     parallel._AT_ONCE = rounds._AT_ONCE = spec["at_once"]
     attached = session.spark_session
 
-    def with_catalog(app_name: str, *more: float) -> Any:
-        spark = attached(app_name, *more)
+    def with_catalog(app_name: str, *arguments: float) -> Any:
+        spark = attached(app_name, *arguments)
         for name, value in spec["catalog"].items():
             spark.conf.set(name, value)
         return spark

@@ -45,7 +45,7 @@ class Job:
         return self.code
 
     def await_meeting(self, seconds: float = PATIENCE_SECONDS) -> bool:
-        """Whether it has come to its `meet` or `stop`, and not ended before."""
+        """Whether it has reached its `meet` or `stop`, and not ended before."""
         for _ in range(int(seconds * 20)):
             if self.code is not None:
                 return False

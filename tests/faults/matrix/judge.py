@@ -13,22 +13,24 @@ BOOKS = ("dispositions", "quarantine")
 
 def differences(
     expected: Mapping[str, Any],
-    found: Mapping[str, Any],
+    actual: Mapping[str, Any],
     *,
     read_again: bool = False,
     unlike: Collection[str] = (),
 ) -> list[str]:
     """What differs, by table. `read_again`: windows have overlapped, or records were asked for again."""
-    reported = list(found["problems"])
+    reported = list(actual["problems"])
     for name, wanted in expected.items():
         if name == "problems" or name in unlike:
             continue
-        one, other = Counter(wanted), Counter(found[name])
+        wanted_rows, actual_rows = Counter(wanted), Counter(actual[name])
         if name in BOOKS and read_again:
-            one, other = Counter(set(_once(wanted))), Counter(set(_once(found[name])))
-        lost, more = one - other, other - one
-        if lost or more:
-            reported.append(f"{name}: {lost.total()} rows missing, {more.total()} more{_example(lost, more)}")
+            wanted_rows, actual_rows = Counter(set(_once(wanted))), Counter(set(_once(actual[name])))
+        lost, surplus = wanted_rows - actual_rows, actual_rows - wanted_rows
+        if lost or surplus:
+            reported.append(
+                f"{name}: {lost.total()} rows missing, {surplus.total()} more{_example(lost, surplus)}"
+            )
     return reported
 
 
@@ -36,6 +38,6 @@ def _once(rows: Collection[str]) -> list[str]:
     return [row for row in rows if json.loads(row).get("disposition") != "duplicate"]
 
 
-def _example(lost: Counter[str], more: Counter[str]) -> str:
-    row = next(iter(lost or more), "")
+def _example(lost: Counter[str], surplus: Counter[str]) -> str:
+    row = next(iter(lost or surplus), "")
     return f", for example {row[:200]}"

@@ -177,12 +177,12 @@ class Lab:
         # One record that cannot be read, in the second window.
         lsn = self.log.transactions[12].commit_lsn
         with psycopg.connect(plain_url(self.source.url), autocommit=True) as database:
-            found = database.execute(
+            cursor = database.execute(
                 f'SELECT * FROM {CHANGE_TABLE} WHERE "__$start_lsn" = %s LIMIT 1', (lsn,)
             )
-            assert found.description is not None
-            names = [d.name for d in found.description]
-            row = dict(zip(names, found.fetchone() or (), strict=True))
+            assert cursor.description is not None
+            names = [d.name for d in cursor.description]
+            row = dict(zip(names, cursor.fetchone() or (), strict=True))
             row |= {"__$operation": 9, "__$command_id": 99, "__$seqval": b"\xff" * 10}
             columns = ", ".join(f'"{n}"' for n in names)
             marks = ", ".join(["%s"] * len(names))
@@ -214,8 +214,8 @@ class Lab:
         return self.server_url.rpartition("/")[0] + f"/{name}"
 
     @staticmethod
-    def _copy_database(session: psycopg.Connection[Any], one: str, other: str) -> None:
-        names = sql.Identifier(other), sql.Identifier(one)
+    def _copy_database(session: psycopg.Connection[Any], template: str, name: str) -> None:
+        names = sql.Identifier(name), sql.Identifier(template)
         session.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
 
     @property
@@ -223,7 +223,7 @@ class Lab:
         """The source's server, at no database of a cell."""
         return plain_url(self.source.url).rpartition("/")[0] + "/postgres"
 
-    def place(self, state: State, database: str = "", **more: str) -> Place:
+    def place(self, state: State, database: str = "", **variables: str) -> Place:
         connection = {**self.source.connection, **({"schema": database} if database else {})}
         catalog = self._catalog(state)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "CHANGELEDGER"))}
@@ -239,7 +239,7 @@ class Lab:
                 "CHANGELEDGER_CATALOG": json.dumps(catalog),
                 "AIRFLOW_CONN_SHOP": json.dumps(connection),
                 "PYTHONUNBUFFERED": "1",
-                **more,
+                **variables,
             },
             spark_catalog(catalog),
         )
@@ -251,12 +251,12 @@ class Lab:
         return {"type": "sql", "uri": uri, "warehouse": self.settings.warehouse}
 
     def stage(
-        self, place: Place, folder: Path, stage: str, window: int, fault: Fault | None = None, **more: Any
+        self, place: Place, folder: Path, stage: str, window: int, fault: Fault | None = None, **options: Any
     ) -> Job:
         start, end = self.windows[window - 1]
         times = ["--start", start.isoformat(), "--end", end.isoformat()]
         command = [str(PROJECT / "jobs" / f"{stage}.py"), "--feed", FEED, *times]
-        return self.jobs.start(place, folder, command, fault, **more)
+        return self.jobs.start(place, folder, command, fault, **options)
 
     def kill_spark(self) -> None:
         process = self.server._process

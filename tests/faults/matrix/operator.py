@@ -49,32 +49,32 @@ class Operator:
 
     def carry(self, window: int, stages: Sequence[str] = STAGES, *, waits: bool = False) -> None:
         """The stages of the window, each until it is done. `waits`: for another run, no lease's end."""
-        left = list(stages)
-        while left:
-            left = self._stage(window, left, waits)
+        remaining = list(stages)
+        while remaining:
+            remaining = self._stage(window, remaining, waits)
 
-    def _stage(self, window: int, left: list[str], waits: bool) -> list[str]:
+    def _stage(self, window: int, remaining: list[str], waits: bool) -> list[str]:
         """What is left after the first of them."""
         tries = 0
         for _ in range(_WAITS):
-            at = self.place, self.folder, left[0], window
+            at = self.place, self.folder, remaining[0], window
             job = self.lab.stage(*at, at_once=self.at_once)
             code = job.wait()
             if code == 0:
-                return left[1:]
+                return remaining[1:]
             if code == exit_codes.NOTHING:
                 return []
             self._note(job, code)
             if code == exit_codes.HELD:
                 self._wait(waits)
             elif code == exit_codes.FINAL:
-                return self._follow(job, left)
+                return self._follow(job, remaining)
             else:
                 tries += 1
                 if tries == _TRIES:
-                    raise Defect(f"{left[0]} of window {window} fails {tries} times: {last_error(job)}")
+                    raise Defect(f"{remaining[0]} of window {window} fails {tries} times: {last_error(job)}")
                 time.sleep(1)
-        raise Defect(f"{left[0]} of window {window} waits for ever: {self.notes[-1]}")
+        raise Defect(f"{remaining[0]} of window {window} waits for ever: {self.notes[-1]}")
 
     def _wait(self, waits: bool) -> None:
         if waits:
@@ -86,19 +86,19 @@ class Operator:
         """Whoever holds the feed and gave no sign has lost it."""
         (self.stores or self.state).expect_lease(-1)
 
-    def _follow(self, job: Job, left: list[str]) -> list[str]:
+    def _follow(self, job: Job, remaining: list[str]) -> list[str]:
         """What the remedy says; returns the stages that are to be run."""
         error, remedy = last_error(job), last_remedy(job)
         self.remedies += 1
         if not remedy:
-            raise Defect(f"{left[0]} stops without a remedy: {error}")
+            raise Defect(f"{remaining[0]} stops without a remedy: {error}")
         if error.startswith("SourceDataLostError"):
             raise Stopped(error, remedy)
         if self.remedies > _REMEDIES:
             raise Defect(f"its remedy does not help: {error}. Remedy: {remedy}")
         if "release complete" in remedy:
             self.command("release", "complete", FEED, *(["--force"] if "--force" in remedy else []))
-            return left
+            return remaining
         if "normalize" in remedy and "extract" not in remedy:
             return list(STAGES[1:])
         if "run the audit" in remedy:
@@ -140,13 +140,13 @@ class Operator:
 
 def last_error(job: Job) -> str:
     """Its last error; of an unknown one, the last line."""
-    found: list[Any] = _ERROR.findall(job.printed)
-    if found:
-        return ": ".join(found[-1])
+    errors: list[Any] = _ERROR.findall(job.printed)
+    if errors:
+        return ": ".join(errors[-1])
     lines = [line for line in job.printed.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "it says nothing"
 
 
 def last_remedy(job: Job) -> str:
-    found = _REMEDY.findall(job.printed)
-    return found[-1] if found else ""
+    remedies = _REMEDY.findall(job.printed)
+    return remedies[-1] if remedies else ""

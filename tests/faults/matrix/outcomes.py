@@ -37,7 +37,7 @@ class Outcomes:
             file.write(json.dumps(reported) + "\n")
 
     def all(self) -> list[Outcome]:
-        """A line that was cut off by the end of a run is none."""
+        """Skips a line that the end of a run has cut off."""
         return list(dict(self._read()).values())
 
     def _read(self) -> Iterator[tuple[str, Outcome]]:
@@ -51,7 +51,7 @@ class Outcomes:
             cell = Cell(**reported.pop("cell"))
             yield cell.id, Outcome(cell, **reported)
 
-    def left(self, cells: Iterable[Cell], code: str) -> Iterator[Cell]:
+    def remaining(self, cells: Iterable[Cell], code: str) -> Iterator[Cell]:
         """Cells without an outcome, in their order. What was a defect, or could not be done, is tried again
         once the product is another one."""
         done = {o.cell.id for o in self.all() if o.outcome not in {DEFECT, SKIPPED} or o.code == code}
@@ -69,10 +69,10 @@ class Effects:
         self._file.write_text(json.dumps(reported))
 
     def load(self) -> Known:
-        found = json.loads(self._file.read_text())
+        stored = json.loads(self._file.read_text())
         return {
             (int(name.split()[0]), name.split()[1]): [Effect(*effect) for effect in effects]
-            for name, effects in found.items()
+            for name, effects in stored.items()
         }
 
 

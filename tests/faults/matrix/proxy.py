@@ -21,7 +21,7 @@ _WITHOUT_BODY = (204, 304)
 
 
 class Deed(Enum):
-    """What becomes of a request."""
+    """What the proxy does with a request."""
 
     PASS = "it is passed on, and its answer passed back"
     CUT = "the connection ends before it is passed on"
@@ -45,7 +45,7 @@ def passed(_request: Request) -> Deed:
 
 
 class Proxy:
-    """Listens on a port of 127.0.0.1 from `__enter__` to `__exit__`. `decide`: what becomes of a request."""
+    """Listens on a port of 127.0.0.1 from `__enter__` to `__exit__`. `decide`: what to do with a request."""
 
     def __init__(self, server_port: int) -> None:
         self._server_port = server_port
@@ -76,7 +76,7 @@ class Proxy:
         self.come_back()
 
     def leave_soon(self) -> None:
-        """Once the request that is carried has got what becomes of it."""
+        """Refuse connections soon, when the request that is carried has its answer."""
         self._leaving = threading.Timer(_SOON_SECONDS, self.leave)
         self._leaving.start()
 

@@ -27,7 +27,7 @@ from tests.faults.matrix.troubles import OF_DISKS, TROUBLES
 SURVIVED, STOPPED, DEFECT, SKIPPED = "survived", "stopped", "defect", "skipped"
 # A job may wait for a lock, or for a server that has gone; then its supervisor ends it.
 _GIVES_UP_SECONDS = 60.0
-# Two writes are planned in that time, and come to their commits; they wait for twice as long.
+# Two writes are planned in that time, and reach their commits; they wait for twice as long.
 _READY_SECONDS = 1.5
 _CLOCKS = {"clock_ahead": 7200.0, "clock_behind": -7200.0}
 _IN_CLIENT = {
@@ -39,14 +39,14 @@ _IN_CLIENT = {
 }
 
 
-class Found(NamedTuple):
+class Verdict(NamedTuple):
     """What came of a cell."""
 
     outcome: str
     detail: str
 
 
-def play(lab: Lab, base: Base, cell: Cell) -> Found:
+def play(lab: Lab, base: Base, cell: Cell) -> Verdict:
     """The cell from its beginning to its verdict. Its logs stay where it is a defect."""
     logs = lab.folder / "logs" / "cells" / cell.id
     shutil.rmtree(logs, ignore_errors=True)
@@ -54,36 +54,36 @@ def play(lab: Lab, base: Base, cell: Cell) -> Found:
     state = base.states[cell.window, cell.stage].copy(lab.disk / "cells" / cell.id)
     who = Operator(lab, state, lab.place(state), logs, at_once=4 if cell.seed else 1)
     try:
-        found = _played(who, base, cell)
+        verdict = _played(who, base, cell)
     except Stopped as stopped:
-        found = Found(STOPPED, str(stopped))
+        verdict = Verdict(STOPPED, str(stopped))
     except (Defect, Hangs) as defect:
-        found = Found(DEFECT, str(defect))
+        verdict = Verdict(DEFECT, str(defect))
     except NotHere as reason:
-        found = Found(SKIPPED, str(reason))
+        verdict = Verdict(SKIPPED, str(reason))
     lab.jobs.end_all()
     _SLEEPING.clear()
     notes = "; ".join(who.notes)
-    (logs / "notes.txt").write_text(f"{found.outcome}: {found.detail}\n{notes}\n")
-    if found.outcome == DEFECT:
+    (logs / "notes.txt").write_text(f"{verdict.outcome}: {verdict.detail}\n{notes}\n")
+    if verdict.outcome == DEFECT:
         for file in state.folder.glob("*.db*"):
             shutil.copy(file, logs)
     else:
         shutil.rmtree(logs)
     shutil.rmtree(state.folder)
-    return found if found.detail else found._replace(detail=notes)
+    return verdict if verdict.detail else verdict._replace(detail=notes)
 
 
 class NotHere(Exception):
     """The machine cannot do that."""
 
 
-def _played(who: Operator, base: Base, cell: Cell) -> Found:
+def _played(who: Operator, base: Base, cell: Cell) -> Verdict:
     places = BY_NAME[cell.fault].places
     if places == "source":
-        return Found(*sources.play(who, base, cell))
+        return Verdict(*sources.play(who, base, cell))
     if places == "topic":
-        return Found(*topics.play(who, base, cell))
+        return Verdict(*topics.play(who, base, cell))
     read_again = cell.retry in {"backfills", "earlier"} or cell.fault in {
         "paused",
         "replayed",
@@ -98,17 +98,17 @@ def _played(who: Operator, base: Base, cell: Cell) -> Found:
     return _verdict(who, base, last, read_again)
 
 
-def _at_effect(who: Operator, base: Base, cell: Cell, read_again: bool) -> Found:
+def _at_effect(who: Operator, base: Base, cell: Cell, read_again: bool) -> Verdict:
     is_done = disturb(who, cell)
     return _verdict(who, base, go_on(who, cell, is_done), read_again)
 
 
-def _verdict(who: Operator, base: Base, last: int, read_again: bool) -> Found:
+def _verdict(who: Operator, base: Base, last: int, read_again: bool) -> Verdict:
     reported = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
     wrong = differences(base.tables[last], reported, read_again=read_again)
     if wrong:
         raise Defect(f"window {last} is released, and wrong: {'; '.join(wrong)}")
-    return Found(STOPPED if who.remedies else SURVIVED, "")
+    return Verdict(STOPPED if who.remedies else SURVIVED, "")
 
 
 @contextmanager

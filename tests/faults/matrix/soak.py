@@ -55,10 +55,10 @@ def run(folder: Path, seed: int, say: Callable[[str], None]) -> Soak:
             remedies += who.remedies
             say(f"{time.monotonic() - begin:5.0f} s  {cell.id}")
         wrong = _wrong(lab, expected, dumped(lab, who.place, who.folder, who.folder / "tables.json"))
-        found = Soak(seed, COUNT, met, remedies, wrong, round(time.monotonic() - begin), code(), moment())
-    found.save(folder / FILE)
+        soak = Soak(seed, COUNT, met, remedies, wrong, round(time.monotonic() - begin), code(), moment())
+    soak.save(folder / FILE)
     say("; ".join(wrong) or "nothing is lost, wrong or double")
-    return found
+    return soak
 
 
 def windows(log: Log) -> Windows:
@@ -86,16 +86,16 @@ def cells(known: Known, seed: int, *, has_disk: bool) -> list[Cell]:
     """One for each window, faults by turns in an order by chance."""
     rng = Random(seed)
     faults = [fault for fault in FAULTS if is_possible(fault, has_disk=has_disk)]
-    found: list[Cell] = []
-    while len(found) < COUNT:
+    chosen: list[Cell] = []
+    while len(chosen) < COUNT:
         for fault in rng.sample(faults, len(faults)):
-            window = len(found) + 1
-            stage = rng.choice([one for one in fault.stages if window > 1 or one != "extract"])
+            window = len(chosen) + 1
+            stage = rng.choice([name for name in fault.stages if window > 1 or name != "extract"])
             effects = known[min(window, 2), stage]
             places = [e.at for e in effects if fault.places in {"any", e.kind}] or [len(effects)]
             at = 0 if fault.name in _ACTIONS else rng.choice(places)
-            found.append(Cell(fault.name, window, stage, at, rng.choice(_RETRIES), seed))
-    return found[:COUNT]
+            chosen.append(Cell(fault.name, window, stage, at, rng.choice(_RETRIES), seed))
+    return chosen[:COUNT]
 
 
 def is_possible(fault: Fault, *, has_disk: bool) -> bool:
@@ -123,15 +123,15 @@ def _play(who: Operator, cell: Cell) -> bool:
     return not is_done or len(who.notes) > before
 
 
-def _wrong(lab: Lab, expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    wrong = differences(expected, found, read_again=True, unlike=BOOKS)
-    quarantined = [{*map(_record, one["quarantine"])} for one in (expected, found)]
+def _wrong(lab: Lab, expected: dict[str, Any], actual: dict[str, Any]) -> list[str]:
+    wrong = differences(expected, actual, read_again=True, unlike=BOOKS)
+    quarantined = [{*map(_record, tables["quarantine"])} for tables in (expected, actual)]
     if quarantined[0] != quarantined[1]:
         wrong.append(f"quarantined records: {quarantined[1]}, not {quarantined[0]}")
-    lost = set(lab.source_rows(COUNT)).symmetric_difference(found["raw"])
+    lost = set(lab.source_rows(COUNT)).symmetric_difference(actual["raw"])
     if lost:
         wrong.append(f"raw and the source differ by {len(lost)} records")
-    keys = {json.loads(row)["id"] for row in found["dbo_customers"]}
+    keys = {json.loads(row)["id"] for row in actual["dbo_customers"]}
     if keys != lab.source_keys():
         wrong.append(f"keys differ from the log's: {sorted(keys ^ lab.source_keys())}")
     return wrong

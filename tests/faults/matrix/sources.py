@@ -116,7 +116,7 @@ def _shorten(who: Operator, url: str) -> None:
 
 
 def _other_past(who: Operator, url: str) -> None:
-    """A backup that ends before it, and other transactions since, which have come to the same LSNs."""
+    """A backup that ends before it, and other transactions since, which have reached the same LSNs."""
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(
             "UPDATE cdc.lsn_time_mapping SET tran_end_time = tran_end_time + interval '3 ms' "

@@ -96,8 +96,8 @@ class Stores(NamedTuple):
         """Iceberg's tables, as Iceberg has made them."""
         address = self.lab.server_url.rpartition("/")[0] + f"/{self.databases[0]}"
         with closing(sqlite3.connect(state.catalog)) as old, psycopg.connect(address) as new:
-            made = old.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
-            for table, statement in made:
+            definitions = old.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+            for table, statement in definitions:
                 new.execute(statement)
                 rows = old.execute(f"SELECT * FROM {table}").fetchall()
                 with new.cursor().copy(f"COPY {table} FROM STDIN") as copy:

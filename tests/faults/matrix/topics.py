@@ -52,10 +52,10 @@ def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
 
 
 def _same(who: Operator, wanted: Mapping[str, Any], unlike: tuple[str, ...] = ()) -> None:
-    found = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
-    wrong = differences(wanted, found, unlike=unlike)
-    if len(wanted["raw"]) != len(found["raw"]):
-        wrong.append(f"raw has {len(found['raw'])} records of {len(wanted['raw'])}")
+    actual = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
+    wrong = differences(wanted, actual, unlike=unlike)
+    if len(wanted["raw"]) != len(actual["raw"]):
+        wrong.append(f"raw has {len(actual['raw'])} records of {len(wanted['raw'])}")
     if wrong:
         raise Defect(f"the tables are wrong: {'; '.join(wrong)}")
 
@@ -91,13 +91,13 @@ def _undisturbed(who: Operator) -> dict[str, Any]:
         reported = {}
         state = State(who.lab.disk / "cells" / "undisturbed-topic")
         state.folder.mkdir(parents=True, exist_ok=True)
-        one = Operator(who.lab, state, _place(who, state, who.lab.kafka.bootstrap), who.folder)
+        undisturbed = Operator(who.lab, state, _place(who, state, who.lab.kafka.bootstrap), who.folder)
         for window in (1, 2, 3):
-            one.carry(window)
-            reported[str(window)] = dumped(who.lab, one.place, who.folder, who.folder / "tables.json")
+            undisturbed.carry(window)
+            reported[str(window)] = dumped(who.lab, undisturbed.place, who.folder, who.folder / "tables.json")
         file.write_text(json.dumps(reported))
-    found: dict[str, Any] = json.loads(file.read_text())
-    return found
+    tables: dict[str, Any] = json.loads(file.read_text())
+    return tables
 
 
 def messages(window: int) -> list[Message]:
@@ -124,8 +124,8 @@ def _begin(who: Operator, windows: tuple[int, ...] = (1, 2, 3)) -> None:
 
 def _send(who: Operator, reported: list[Message], partition: int = 0) -> None:
     producer = Producer({"bootstrap.servers": who.lab.kafka.bootstrap})
-    for one in reported:
-        producer.produce(TOPIC, one.value, one.key, partition, timestamp=one.timestamp_ms)
+    for message in reported:
+        producer.produce(TOPIC, message.value, message.key, partition, timestamp=message.timestamp_ms)
     assert producer.flush(_SECONDS) == 0
 
 
@@ -212,7 +212,7 @@ def _forget(who: Operator) -> None:
 
 
 def _ahead(who: Operator) -> _Next:
-    """The windows after it find nothing, until the clock has come to it."""
+    """The windows after it find nothing, until the clock reaches it."""
     _begin_again(who, (1,))
     first, *others = messages(2)
     _send(who, [first._replace(timestamp_ms=first.timestamp_ms + 86_400_000), *others, *messages(3)])
