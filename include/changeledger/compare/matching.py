@@ -100,7 +100,7 @@ def _deletes_first(effects: Effects, at: Indices, first: Bools) -> Indices:
     exchanged = at.copy()
     exchanged[ends], exchanged[ends - 1] = at[ends - 1], at[ends]
     of_both = order.begins([ranks[at] for ranks in of_place(effects)], len(at))
-    agree = [_do_the_same(effects, one, first, of_both) for one in (at, exchanged)]
+    agree = [_do_the_same(effects, places, first, of_both) for places in (at, exchanged)]
     return np.where(agree[1] & ~agree[0], exchanged, at)
 
 
