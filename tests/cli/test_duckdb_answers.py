@@ -126,7 +126,7 @@ def test_values_are_exact() -> None:
     ((*row,),) = rows("SELECT * EXCLUDE (later) FROM {t} WHERE id = 1")
     assert row == [
         1, "b", 10, True, datetime(2026, 3, 29, 1, 30, 0, 1, UTC), datetime(2026, 3, 29, 2, 30),
-        date(2026, 3, 29), Decimal("1.50"), pytest.approx(float("nan"), nan_ok=True), 0.10000000149011612,
+        date(2026, 3, 29), Decimal("1.50"), "NaN", 0.10000000149011612,
         b"\x00\xff", 7,
         {"id": 1, "instant": datetime(2026, 10, 25, 1, tzinfo=UTC)}, ["x", None], {"a": 1},
         {"2026-01-01": [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1)]},
