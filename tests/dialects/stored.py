@@ -8,15 +8,12 @@ the table's contract, by the number in `schema`. Never write these ids from a ru
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.messages.message_rows import decoded_schema
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.contract import Contract
 
@@ -54,24 +51,3 @@ def feed(dialect: str) -> Feed:
         {"feed": "sales", "dialect": dialect, "database": "sales", "connection": "none",
          "source": {"topics": ["*"]}, "tables": [{"table": "dbo.orders"}]}
     )  # fmt: skip
-
-
-# Decodes a batch by the plan of its table.
-Decode = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
-
-
-def assert_stored_ids(decode: Decode, plan: Any, group: Stored) -> None:
-    decoded = decode(group.messages, plan)
-    assert decoded.column("disposition").unique().to_pylist() == ["change"]
-    assert decoded.column("change_id").to_pylist() == group.ids
-
-
-def assert_cut_anywhere(decode: Decode, plan: Any, group: Stored) -> None:
-    """A batch cut in two gives the same rows as the whole batch, with a pickled plan."""
-    plan = pickle.loads(pickle.dumps(plan))
-    whole, cut = decode(group.messages, plan), group.messages.num_rows // 3
-    parts = [decode(group.messages.slice(0, cut), plan), decode(group.messages.slice(cut), plan)]
-    assert pa.Table.from_batches(parts).combine_chunks().to_pylist() == whole.to_pylist()
-    assert whole.schema.equals(decoded_schema(group.contract))
-    whole.validate(full=True)
-    assert decode(group.messages.slice(0, 0), plan).num_rows == 0

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from changeledger.dialects.ces import discovery, typed
-from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.discovery import facts, merged
-from changeledger.dialects.plan import TablePlan
 from tests.dialects.ces.decoding import decoded
 from tests.dialects.ces.test_cases import ALL
 from tests.dialects.golden import Case
-from tests.dialects.stored import Stored, assert_cut_anywhere, assert_stored_ids, feed, stored
 
 CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
-STORED = stored(Path(__file__).parent)
 Row = dict[str, Any]
 
 
@@ -43,17 +38,3 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
     parts = [facts(case.messages.slice(0, cut), {}), facts(case.messages.slice(cut), {})]
     assert merged(parts).equals(merged([facts(case.messages, {})]))
     assert merged(parts[::-1]).equals(merged([facts(case.messages, {})]))
-
-
-def plan_of(group: Stored) -> TablePlan:
-    return TablePlan(feed("ces"), group.writer_schema, group.contract, "window")
-
-
-@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
-def test_ids_are_those_that_are_stored(group: Stored) -> None:
-    assert_stored_ids(decode, plan_of(group), group)
-
-
-@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
-def test_a_batch_cut_anywhere_gives_the_same_rows(group: Stored) -> None:
-    assert_cut_anywhere(decode, plan_of(group), group)

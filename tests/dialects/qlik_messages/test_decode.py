@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import addresses, discovery, typed
 from changeledger.dialects.qlik_messages.avro import schemas_in
-from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.discovery import facts, merged
 from tests.dialects.golden import Case
 from tests.dialects.qlik_messages.decoding import decoded
 from tests.dialects.qlik_messages.test_cases import ALL
-from tests.dialects.stored import Stored, assert_cut_anywhere, assert_stored_ids, feed, stored
 
 CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
-STORED = stored(Path(__file__).parent)
 Row = dict[str, Any]
 
 
@@ -47,20 +42,6 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
     parts = [facts(case.messages.slice(0, cut), schemas), facts(case.messages.slice(cut), schemas)]
     assert merged(parts).equals(merged([facts(case.messages, schemas)]))
     assert merged(parts[::-1]).equals(merged([facts(case.messages, schemas)]))
-
-
-def plan_of(group: Stored) -> TablePlan:
-    return TablePlan(feed("qlik_messages"), group.writer_schema, group.contract, "window")
-
-
-@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
-def test_ids_are_those_that_are_stored(group: Stored) -> None:
-    assert_stored_ids(decode, plan_of(group), group)
-
-
-@pytest.mark.parametrize("group", [pytest.param(group, id=group.contract.table) for group in STORED])
-def test_a_batch_cut_anywhere_gives_the_same_rows(group: Stored) -> None:
-    assert_cut_anywhere(decode, plan_of(group), group)
 
 
 @pytest.mark.parametrize(
