@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from changeledger.console import terminal
+from changeledger.kernels import cast_text
 
 
 class Answer(NamedTuple):
@@ -16,14 +17,11 @@ class Answer(NamedTuple):
     rows: Iterator[tuple[object, ...]]
 
 
-# As Spark's own JSON has them: JSON has no such numbers.
-_NO_NUMBERS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-
 def plain(cell: Any) -> object:
     """A cell whose instants have a zone: these in UTC, and what is nested as JSON has it."""
     if isinstance(cell, float):
-        return cell if isfinite(cell) else _NO_NUMBERS[str(cell)]
+        # JSON has no such numbers: in the words of Spark's own.
+        return cell if isfinite(cell) else cast_text.double(cell)
     if isinstance(cell, datetime):
         return cell if cell.tzinfo is None else cell.astimezone(UTC)
     if isinstance(cell, dict):
