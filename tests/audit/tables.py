@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeledger.audit import changes as changes_rules
 from changeledger.audit import ids, key_rules, record_sums, suspects
 from changeledger.audit.columns import built_schema, changes_schema
-from changeledger.audit.narrow_rows import NOT_CHECKED, RULES
+from changeledger.audit.narrow_rows import NARROW, NOT_CHECKED, RULES
 from changeledger.kernels.arrow import RECORD
 from changeledger.kernels.hashed import by
 from changeledger.kernels.touched import HASHES, Among, known
@@ -127,7 +127,7 @@ def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] 
             for rule, part in zip((key_rules.of_intervals, key_rules.of_current), of_run, strict=True)
         ),
     ]
-    compared = key_rules.of_keys(as_tables(asked), CONTRACT.table)[key_rules.NARROW]
+    compared = key_rules.of_keys(as_tables(asked), CONTRACT.table)[NARROW]
     return pa.concat_tables([*(pa.Table.from_batches([part]) for part in of_each), compared])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from changeledger.audit import dispositions, ids, record_sums, repeated_halves
 from changeledger.audit.conservation import Balance, balances, received, uneven
-from changeledger.audit.narrow_rows import CHANGE, NOT_CHECKED, RULE, Broken, Judged, narrow
+from changeledger.audit.narrow_rows import CHANGE, NARROW, NOT_CHECKED, RULE, Broken, Judged, narrow
 from tests.audit.tables import (
     AT,
     CLEAN,
@@ -67,7 +67,7 @@ def test_clean_changes_violate_nothing() -> None:
     assert violated(rows) == {}
     assert rows.column("kind").to_pylist() == [CHANGE] * len(CLEAN)
     assert rows.column("change_id").null_count == len(CLEAN)
-    assert len(of_ids(changes(*CLEAN))[ids.NARROW]) == 0
+    assert len(of_ids(changes(*CLEAN))[NARROW]) == 0
 
 
 def test_keys_with_one_hash_are_compared_by_value() -> None:
@@ -155,7 +155,7 @@ def published(change_id: str, where: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_id_twice_in_a_run_or_published_already() -> None:
     rows = changes(*CLEAN, change(9, change_id="id1"))
-    compared = of_ids(rows, [published("id2", record(2))])[ids.NARROW]
+    compared = of_ids(rows, [published("id2", record(2))])[NARROW]
     assert [(row["position"], row["why"]) for row in broken(compared)["change_id_unique"]] == [
         ("shop.orders[0] 1", "2 changes of this run have this id"),
         ("shop.orders[0] 2", "a published change has this id"),
@@ -173,7 +173,7 @@ def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
     )
     halves = [published("deleted", record(8)), published("other", record(5))]
     compared = of_ids(rows, halves)
-    assert len(compared[ids.NARROW]) == 0
+    assert len(compared[NARROW]) == 0
     assert compared[ids.JOINED].to_pylist() == [{"id": "deleted"}]
     earlier = [
         (row["source_position"], row["disposition"], row["times"])
@@ -191,11 +191,11 @@ def again(where: dict[str, Any], change_id: str) -> dict[str, Any]:
 def test_duplicates_of_a_change_that_is_there_are_no_loss() -> None:
     rows = changes(change(1), change(2, paired_change_id="deleted", paired_source_position=record(3)))
     repeats = [again(record(4), "id1"), again(record(5), "deleted"), again(record(6), "published")]
-    assert len(of_ids(rows, (), repeats, ["published"])[ids.NARROW]) == 0
+    assert len(of_ids(rows, (), repeats, ["published"])[NARROW]) == 0
 
 
 def test_duplicates_that_leave_no_change_are_found() -> None:
-    breaks = broken(of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.NARROW])
+    breaks = broken(of_ids(changes(change(1)), (), [again(record(9), "id9")])[NARROW])
     (gone,) = breaks["duplicates_leave_one"]
     assert (gone["position"], gone["change_id"]) == ("shop.orders[0] 9", "id9")
 
@@ -206,9 +206,9 @@ def test_duplicates_that_leave_no_change_are_found() -> None:
 def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], lost: int) -> None:
     parts = {
         repeated_halves.HALVES: records(half),
-        repeated_halves.RUN_RECORDS: records(row_record("1B"), record(1, "orders__ct")),
+        repeated_halves.ACCOUNTED: records(row_record("1B"), record(1, "orders__ct")),
     }
-    breaks = repeated_halves.of_places(parts, CONTRACT.table)[repeated_halves.NARROW]
+    breaks = repeated_halves.of_places(parts, CONTRACT.table)[NARROW]
     assert violated(breaks) == ({"duplicates_leave_one": lost} if lost else {})
 
 

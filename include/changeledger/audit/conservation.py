@@ -43,15 +43,15 @@ class Balance:
 
 def uneven(sums: Sequence[Mapping[str, Any]]) -> list[str]:
     """The sources whose two sides differ. `sums`: rows of `record_sums.SUMS`."""
-    balances: dict[str, tuple[int, ...]] = {}
+    differences: dict[str, tuple[int, ...]] = {}
     for row in sums:
         sign = 1 if row["disposition"] == READ else -1
-        known = balances.get(row["source"], (0, 0, 0))
+        known = differences.get(row["source"], (0, 0, 0))
         counted = (row[name] for name in ("n", "low", "high"))
-        balances[row["source"]] = tuple(
+        differences[row["source"]] = tuple(
             so_far + sign * more for so_far, more in zip(known, counted, strict=True)
         )
-    return sorted(source for source, balance in balances.items() if any(balance))
+    return sorted(source for source, apart in differences.items() if any(apart))
 
 
 def balances(sums: Sequence[Mapping[str, Any]], faults: Mapping[str, Faulty]) -> list[Balance]:

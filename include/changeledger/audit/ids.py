@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit.narrow_rows import ROWS, Broken, Judged, each_of, narrow, repeated, rows_that
+from changeledger.audit.narrow_rows import NARROW, ROWS, Broken, Judged, each_of, narrow, repeated, rows_that
 from changeledger.audit.record_sums import ENTRIES, hashes
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, Bools, batch_of, by_name, column, flags_of, table_of, valid
@@ -21,9 +21,8 @@ NEW: Final = "new"
 PUBLISHED: Final = "published"
 DUPLICATES: Final = "duplicates"
 STAYED: Final = "stayed"
-# Outputs: what rules have found; the new records that are those of published halves, taken off the run's
-# sums; the ids of published halves that the run has joined.
-NARROW: Final = "narrow"
+# Outputs, beside `narrow_rows.NARROW`: the new records that are those of published halves, taken off the
+# run's sums; the ids of published halves that the run has joined.
 EARLIER: Final = "earlier"
 JOINED: Final = "joined"
 
@@ -131,7 +130,7 @@ def _duplicates(tables: Mapping[str, pa.Table]) -> Broken:
 def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
     """Of an update of a key whose halves came in two windows, the first half was that window's record."""
     joined = new.filter(new.column("is_joined"))
-    run_ids, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
-    earlier = joined.filter(pa.array(order.are_among(run_ids, among)))
+    of_joined, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
+    earlier = joined.filter(pa.array(order.are_among(of_joined, among)))
     disposition = pc.if_else(column(earlier, "is_change"), change.CHANGE, change.PAIRED)
     return table_of({**by_name(earlier), "disposition": disposition, "times": -1}, ENTRIES)

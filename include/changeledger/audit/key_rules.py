@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from changeledger.audit import changes
 from changeledger.audit.narrow_rows import (
-    ROWS,
+    NARROW,
     Broken,
     Check,
     Judged,
@@ -34,8 +34,6 @@ from changeledger.kernels.rows import as_batch
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
 CURRENT: Final = "current"
-NARROW: Final = "narrow"
-OUTPUTS: Final = {NARROW: ROWS}
 
 
 def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:

@@ -34,6 +34,9 @@ RULES: Final = (
     "no_quarantined_records", "shapes_fit_contracts", "no_unpaired_images",
 )  # fmt: skip
 ROWS: Final = pa.schema([(name, pa.string()) for name in ("kind", *WHERE, *RULES)])
+# The output of kernels that judge rows.
+NARROW: Final = "narrow"
+OUTPUTS: Final = {NARROW: ROWS}
 
 
 class Broken(NamedTuple):

@@ -7,18 +7,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from changeledger.audit.narrow_rows import ROWS, Broken, Judged, narrow, rows_that
+from changeledger.audit.narrow_rows import NARROW, Broken, Judged, narrow, rows_that
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, column, valid
 from changeledger.kernels.hashed import Hashes, hash_of
 
 # Inputs: the run's repeated halves; records of the ledger, and of the run that became something else.
 HALVES: Final = "halves"
-RUN_RECORDS: Final = "run_records"
-NARROW: Final = "narrow"
+ACCOUNTED: Final = "accounted"
 
 RECORDS: Final = pa.schema([("source_position", RECORD)])
-OUTPUTS: Final = {NARROW: ROWS}
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
@@ -36,7 +34,7 @@ def records_of(rows: pa.RecordBatch) -> pa.RecordBatch:
 def of_places(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
     """The kernel of the rule that looks at one place at a time."""
     halves = tables[HALVES]
-    rule = {"duplicates_leave_one": lambda: _halves(halves, tables[RUN_RECORDS])}
+    rule = {"duplicates_leave_one": lambda: _halves(halves, tables[ACCOUNTED])}
     return {NARROW: narrow(Judged(table, halves, position="source_position"), rule)}
 
 

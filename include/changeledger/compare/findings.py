@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.compare.rematch import MISMATCH_COLUMNS
+from changeledger.compare.rematch import MISMATCH_COLUMNS, MISMATCHES
 from changeledger.compare.verdicts import OPERATION
 from changeledger.kernels import display, images
 from changeledger.kernels.arrow import (
@@ -70,8 +70,7 @@ NEEDED: Final = (
     "before_unknown_columns",
     "after_unknown_columns",
 )
-# Inputs: rows of what is wrong, and what changes show; of these only what is wrong comes out.
-MISMATCHES: Final = "mismatches"
+# Inputs: `rematch.MISMATCHES`, and what changes show; of these only the mismatches come out.
 SHOWN: Final = "shown"
 SHOWN_COLUMNS: Final = pa.schema(
     [

@@ -111,7 +111,7 @@ class Judging:
             history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
             current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
             judged.breaks(table).through(partial(dispositions.of_breaks, table=table), narrow_rows.ROWS),
-            by_keys, by_ids[ids.NARROW],
+            by_keys, by_ids[narrow_rows.NARROW],
         ]  # fmt: skip
         if self.beside.has(table, named=False):
             rows.append(self._halves(contract))
@@ -165,7 +165,7 @@ class Judging:
         history, current = self.judged.of_keys(contract, around.keys)
         parts = {key_rules.CHANGES: new, key_rules.HISTORY: history, key_rules.CURRENT: current}
         kernel = partial(key_rules.of_keys, table=contract.table)
-        return bucketed(_among(parts, "key", keys), kernel, key_rules.OUTPUTS)[key_rules.NARROW]
+        return bucketed(_among(parts, "key", keys), kernel, narrow_rows.OUTPUTS)[narrow_rows.NARROW]
 
     def _judged_by_ids(self, table: str, by_id: Mapping[str, Rows], of_suspects: Known) -> dict[str, Rows]:
         if not len(of_suspects):
@@ -179,10 +179,10 @@ class Judging:
         records = self.judged.records(contract, halves).and_all([others])
         parts = {
             repeated_halves.HALVES: Part(chosen(halves, ["source_position"]), repeated_halves.key),
-            repeated_halves.RUN_RECORDS: Part(records, repeated_halves.key),
+            repeated_halves.ACCOUNTED: Part(records, repeated_halves.key),
         }
         kernel = partial(repeated_halves.of_places, table=contract.table)
-        return bucketed(parts, kernel, repeated_halves.OUTPUTS)[repeated_halves.NARROW]
+        return bucketed(parts, kernel, narrow_rows.OUTPUTS)[narrow_rows.NARROW]
 
     def _ledger_keeps(self, contract: Contract, sums: pa.Table, joined: Rows) -> rules.Sum | None:
         """None where nothing was published before. Counted from what Iceberg's snapshots say."""

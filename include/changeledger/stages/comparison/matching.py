@@ -135,10 +135,10 @@ class Matching:
             rows = side.ledger.among(findings.NEEDED, "change_id", ids)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
             parts = {
-                findings.MISMATCHES: Part(finding_rows, look.key),
+                rematch.MISMATCHES: Part(finding_rows, look.key),
                 findings.SHOWN: Part(shown, by("change_id")),
             }
-            finding_rows = bucketed(parts, look, {findings.MISMATCHES: look.schema})[findings.MISMATCHES]
+            finding_rows = bucketed(parts, look, {rematch.MISMATCHES: look.schema})[rematch.MISMATCHES]
         return finding_rows.through(findings.Explain(self.columns.names, named), findings.FINDINGS)
 
     def _effects(self, at: Rows | None = None) -> list[Rows]:
