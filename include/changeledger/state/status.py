@@ -77,8 +77,8 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     release, lease = control.releases.latest(feed.feed), control.leases.of_feed(feed.feed)
     last, reached = control.windows.last(feed.feed), control.windows.reached(feed.feed)
     unreleased = last if last is not None and not last.done else None
-    last_window = getattr(last, "window_id", None)
-    earlier = (w for w in control.windows.all_open(feed.feed) if w.window_id != last_window)
+    last_id = getattr(last, "window_id", None)
+    earlier = (w for w in control.windows.all_open(feed.feed) if w.window_id != last_id)
     states = tuple(control.sources.states(feed.feed).values())
     return FeedStatus(
         feed.feed,

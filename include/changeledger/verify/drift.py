@@ -260,14 +260,14 @@ class Conclude:
         # Arrow compares numbers, and no instants.
         times = [pa.array([self.since] * len(explained), INSTANT), of_ledger["committed_at"].cast(INSTANT)]
         since = pc.max_element_wise(*(at.cast(pa.int64()) for at in times)).cast(INSTANT)
-        rows_by_name = {**self.named, **by_name(explained)}
+        columns = {**self.named, **by_name(explained)}
         repairs = {
-            **rows_by_name,
+            **columns,
             "operation": pa.array(list(_OPERATIONS.values())).take(operations),
             "follows": of_ledger["sort_key"],
             "since": since,
         }
         return {
-            DRIFT_ROWS: table_of({**rows_by_name, **of_ledger}, DRIFTS),
+            DRIFT_ROWS: table_of({**columns, **of_ledger}, DRIFTS),
             REPAIR_ROWS: table_of(repairs, REPAIRS),
         }

@@ -171,11 +171,11 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     in_avro = by_schema([_sample(row) for row in framed], schemas)
     read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
     names = names_of(topics, read.values(), feed, contracts)
-    chosen_topics, unions = of_feed(topics, names, feed), union_topics(chosen)
-    with_table = Counter(topic for topic, *_ in chosen_topics)
+    tables_of_topics, unions = of_feed(topics, names, feed), union_topics(chosen)
+    with_table = Counter(topic for topic, *_ in tables_of_topics)
     tables: list[TableRecords] = []
     faults: dict[tuple[str, str], Outcome] = {}
-    for topic, table, name, facts_of in chosen_topics:
+    for topic, table, name, facts_of in tables_of_topics:
         columns = facts_of.read_by(contracts.get(table))
         of_table = (s for s in chosen if s.topic == topic and name in table_facts([s], feed).get(topic, ()))
         fault = keys.fault(columns, of_table, schemas)

@@ -24,7 +24,7 @@ from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
 _AMBIGUOUS = "several before or after rows stand at one position, and no key says which belong together"
-_HALF = "the row of the new values is not in the complete window"
+_NO_AFTER = "the row of the new values is not in the complete window"
 _NONE = -1
 
 
@@ -120,8 +120,8 @@ def _differing(batch: pa.RecordBatch, rows: Indices, firsts: Indices) -> Bools:
 def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     batch, size = halves.batch, halves.batch.num_rows
     has_after = halves.first_after[halves.position] != _NONE
-    is_half = halves.is_before & ~has_after
-    kinds = [halves.differs, halves.again, is_half, halves.is_before]
+    lacks_after = halves.is_before & ~has_after
+    kinds = [halves.differs, halves.again, lacks_after, halves.is_before]
     # The first that holds: which words say what became of the row; 4 for a change.
     kind = np.select(kinds, range(4), 4)
     words = pa.array(kind, pa.int8())
@@ -132,7 +132,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
         "reason": pa.array(
             ["ambiguous_pair", change.DELIVERED_AGAIN, change.BEFORE_WITHOUT_AFTER, None, None]
         ).take(words),
-        "detail": pa.array([_AMBIGUOUS, None, _HALF, None, None]).take(words),
+        "detail": pa.array([_AMBIGUOUS, None, _NO_AFTER, None, None]).take(words),
     }
     rows = np.flatnonzero(kind == 4)
     canonical = _changes(halves, rows, plan)

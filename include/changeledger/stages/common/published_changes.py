@@ -33,11 +33,11 @@ def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -
     table, nothing = ctx.names[contract.table].changes, ctx.workers.nothing(ledger_schema(contract))
     changes = where(decoded, "disposition", change.CHANGE)
     hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
-    known_hashes, of_commits = hashes.collected_with([changes.through(commits, COMMITS)])
-    if not len(known_hashes):
+    key_hashes, of_commits = hashes.collected_with([changes.through(commits, COMMITS)])
+    if not len(key_hashes):
         return nothing
     near = scans.are_near(Touched.of(of_commits))
-    among = Among(ledger_kernels.key, known(known_hashes))
+    among = Among(ledger_kernels.key, known(key_hashes))
     narrow = ledger_schema(contract).field("source_position")
     placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), main, among)
     if not count(placed):
