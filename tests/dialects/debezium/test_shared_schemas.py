@@ -1,0 +1,38 @@
+"""Whether several tables may have the Avro schema of a record: by its name, and the table in the record."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.dialects.debezium.avro import may_be_of_several
+from sourcelab import debezium
+from sourcelab.avro_converter import AvroConverter
+from sourcelab.log import simulate
+from sourcelab.schema_registry import SchemaRegistry
+
+NAME, IN_SOURCE = b'"shop.shop.dbo.customers.Envelope"', b'"table":"customers"'
+
+
+@pytest.mark.parametrize(
+    ("schema_name", "in_source", "expected"),
+    [
+        (NAME, IN_SOURCE, False),
+        # Debezium writes an underscore for what Avro has in no name (`schema.name.adjustment.mode: avro`).
+        (b'"shop.shop.dbo.our_customers.Envelope"', b'"table":"our customers"', False),
+        # ByLogicalTableRouter names it after the topic.
+        (b'"shop.shop.all_shards.Envelope"', IN_SOURCE, True),
+    ],
+)
+def test_a_schema_named_after_its_table_is_of_it_alone(
+    schema_name: bytes, in_source: bytes, expected: bool
+) -> None:
+    log = simulate(1, 5)
+    messages = debezium.messages(log, schemas=True, snapshot=False, heartbeats=False, prefix="shop")
+    message = next(m for m in messages if m.value and NAME in m.value)
+    assert message.value is not None
+    assert IN_SOURCE in message.value
+    value = message.value.replace(NAME, schema_name).replace(IN_SOURCE, in_source)
+    registry = SchemaRegistry()
+    (encoded,) = AvroConverter(registry.register).encoded([message._replace(value=value)])
+    assert encoded.value is not None
+    assert may_be_of_several(encoded.value, encoded.topic, registry.schemas) == expected
