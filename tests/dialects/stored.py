@@ -47,7 +47,10 @@ def _message(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def feed(dialect: str) -> Feed:
+    """With settings that are mappings: kernels cache by the plan, so by its feed."""
+    checked = [{"expect_column_values_to_not_be_null": {"column": "id"}}]
+    told = [{"notifier": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "with": {"to": "team"}}]
     return Feed.model_validate(
-        {"feed": "sales", "dialect": dialect, "database": "sales", "connection": "none",
-         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.orders"}]}
+        {"feed": "sales", "dialect": dialect, "database": "sales", "connection": "none", "notify": told,
+         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.orders", "expectations": checked}]}
     )  # fmt: skip

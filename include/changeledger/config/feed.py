@@ -136,6 +136,10 @@ class Feed(Strict):
             )
         return self
 
+    def __hash__(self) -> int:
+        """By its name: expectations and arguments of notifiers are mappings, which have no hash."""
+        return hash(self.feed)
+
     @property
     def namespace(self) -> str:
         """The lake namespace that holds every table of this feed."""
