@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC
 from itertools import groupby
 from operator import itemgetter
 from random import Random
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from changeledger.compare.columns import Columns
+from changeledger.compare.reach import Reach
 from changeledger.compare.verdicts import CLASSES, EXPECTED, VERDICTS
 from changeledger.kernels.arrow import GAPS, column
 from changeledger.kernels.publishing import PublishChanges, key_id
@@ -167,6 +169,40 @@ def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_not
     assert counted(before=None, after_unknown_columns=unknown) == Counter(no_op_update=1)
 
 
+@pytest.mark.parametrize("faulty", [False, True], ids=["the same", "one lost"])
+@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+def test_an_update_that_changes_nothing_moves_no_others(method: Method, faulty: bool) -> None:
+    """In one transaction, in one tool alone; images do not always show which update is which."""
+    log = simulate(3, 25)
+    table = log.table("dbo.customers")
+    contract = contract_of(table)
+    insert = tables.rows_of(ledger(log, table).slice(0, 1))[0]
+    before = tuple(insert["after"].values())
+    after = tuple((insert["after"] | {"credit": insert["after"]["credit"] + 1}).values())
+
+    def updates(feed: str, *images: tuple[Any, Any], **members: Any) -> tuple[pa.Table, Contract]:
+        rows = [
+            {**insert, **members, "operation": "update", "before": old, "after": new,
+             "change_id": f"{feed}-{at}", "sort_key": bytes([at]), "changed": ["credit"][old == new :]}
+            for at, (old, new) in enumerate(images)
+        ]  # fmt: skip
+        return tables.ledger(rows, contract), contract
+
+    gaps = {"credit": "not_captured"}
+    unsent = {"before_unknown_columns": gaps, "after_unknown_columns": gaps}
+    steps = [(before, before), (before, after), (after, after), (after, before)]
+    reference = updates("one", *steps)
+    other = updates("other", *(steps[at] for at in ((1,) if faulty else (1, 3))))
+    for sides in ((reference, other), (other, reference)):
+        result = compared(*sides, method)
+        verdicts = [row["verdict"] for row in result.findings]
+        assert verdicts == (["missing" if sides[0] is reference else "extra"] if faulty else [])
+    if not faulty:
+        other = updates("other", (before, before), (before, before), **unsent)
+        result = compared(reference, other, method)
+        assert (result.findings, result.counts.counts["no_op_update"]) == ([], 2)
+
+
 def test_a_lost_update_whose_mask_is_empty_though_its_images_differ_is_missing() -> None:
     """Qlik sends masks of `00` with updates; images tell what an update did."""
     log = simulate(3, 25)
@@ -187,6 +223,17 @@ def test_without_lsns_keys_and_their_order_match() -> None:
     table = log.table("dbo.customers")
     counts, findings = verdicts(log, log, table, Manner(knows_lsn=False), by_position=False)
     assert (set(counts), findings) == ({"equal"}, [])
+
+
+def test_by_time_a_transaction_that_is_there_in_part_is_no_fault() -> None:
+    """The last one of a feed that is behind: of an update as delete and insert it has the delete."""
+    updates = stated([[[(1, 1)], [(2, 2)]], [[(1, 1)]]])
+    halves = as_halves(updates)
+    ends = {"since_time": halves[0]["committed_at"], "until_time": halves[-1]["committed_at"]}
+    at_the_end = Method(Reach(**{name: at.replace(tzinfo=UTC) for name, at in ends.items()}))
+    assert halves[-2]["operation"] == change.DELETE
+    assert findings_between(halves, halves[:-1], BY_KEY) == ["differs"]
+    assert findings_between(halves, halves[:-1], at_the_end) == []
 
 
 @pytest.mark.parametrize("kinds", [*([kind] for kind in VERDICT), list(VERDICT)], ids="-".join)

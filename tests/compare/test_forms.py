@@ -79,7 +79,15 @@ GOLDEN = {
         ("2026-08-07 16:25:00.1230001", datetime.fromisoformat("2026-08-07 16:25:00.123"), DIFFERS),
     ],
     ("real", "float"): [(0.1, 0.1, SAME)],
-    ("float", "int"): [(5.0, 5, LOOKS_OTHER)],
+    ("float", "int"): [(5.0, 5, LOOKS_OTHER), (1e7, 10_000_000, LOOKS_OTHER), (-0.0, 0, LOOKS_OTHER)],
+    # Spark prints large and small floats with an exponent, whose zeros end no fraction.
+    ("float", "decimal(38,10)"): [
+        (12345678.9, Decimal("12345678.9000000000"), LOOKS_OTHER),
+        (0.0001, Decimal("0.0001000000"), LOOKS_OTHER),
+        (1.5e20, Decimal("150000000000000000000.0000000000"), LOOKS_OTHER),
+        (1.5e20, Decimal("150.0000000000"), DIFFERS),
+    ],
+    ("float", "real"): [(1.5e200, 1.5e20, DIFFERS), (1.5e20, 1.5e20, SAME), (None, 1e10, DIFFERS)],
     ("int", "varchar(9)"): [(100, "100", SAME), (100, "1", DIFFERS)],
     # A day as its midnight: `cast: timestamp` of one feed's `publish:`, or a target's own type.
     ("date", "datetime2(6)"): [

@@ -288,6 +288,20 @@ def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -
         assert (row.from_lsn, row.to_lsn) == (None, None)
 
 
+def test_of_a_feed_without_lsns_the_time_that_both_have_is_compared(spark: SparkSession) -> None:
+    """The feed is behind, and has its last transaction in part."""
+    log = simulate(17, 40)
+    without, lost = faults.lose(log, plain(log, 20))
+    last = next(at for at in range(30, 38) if len(without.transactions[at].changes) > 1)
+    begun = replace(without.transactions[last], changes=without.transactions[last].changes[:1])
+    behind = replace(without, transactions=(*without.transactions[:last], begun))
+    feeds = published_pair("no_lsns", {"reference": log, "other": behind}, {"other": Manner(knows_lsn=False)})
+    rows = compared(spark, "no_lsns", feeds)
+    expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
+    assert faulty(rows) == {t: {"missing": n} for t, n in expected.items() if n}
+    assert all(row.counts["equal"] > 10 for (row,) in rows.values())
+
+
 @pytest.mark.parametrize("position", ["commit", "change", "other"])
 def test_in_any_buckets_the_same_is_found(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, position: Literal["commit", "change", "other"]

@@ -14,8 +14,8 @@ from changeledger.compare.cells import Numbers
 from changeledger.compare.columns import Columns
 from changeledger.compare.counts import AGREEING_IN, ALL_IN, Span, in_spans
 from changeledger.compare.effects import FAULTY, SAID, of_table
-from changeledger.compare.judging import judged
-from changeledger.compare.matching import are_among, joined_in_transaction, matched
+from changeledger.compare.judging import met
+from changeledger.compare.matching import are_among, joined_in_transaction
 from changeledger.compare.verdicts import AGREEING, EQUAL
 from changeledger.kernels import order
 from changeledger.kernels.arrow import column
@@ -75,8 +75,7 @@ def match(
         keys = [column(places, name).to_numpy() for name in ("key_1", "key_2")]
         effects = effects.take(np.flatnonzero(are_among(effects, column(places, "place"), keys)))
     effects = joined_in_transaction(effects, by_position)
-    pairs = matched(effects)
-    judgement = judged(effects, pairs)
+    pairs, judgement = met(effects)
     everything = np.ones(len(judgement.verdict), np.bool_)
     times = [span.numbers(effects.committed_at)]
     number = times[0][pairs.some] if len(effects) else times[0]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from changeledger.compare import counts
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects
-from changeledger.compare.matching import Pairs, is_same
+from changeledger.compare.matching import Pairs, is_same, matched, places, surplus_no_ops
 from changeledger.compare.verdicts import (
     CLASSES,
     DIFFERS,
@@ -85,6 +85,32 @@ class Judgement:
 def _union(sides: Sequence[Bools], row: int) -> list[int]:
     before, after = (np.flatnonzero(side[row]).tolist() for side in sides)
     return [*before, *(at for at in after if at not in before)]
+
+
+def met(effects: Effects) -> tuple[Pairs, Judgement]:
+    """Every effect of both sides, once, and the verdicts.
+
+    Effects meet by their number at a place, which an update that changes nothing moves where one tool alone
+    writes it. Such updates stand apart where that leaves fewer faults at their place.
+    """
+    place = places(effects)
+    surplus = surplus_no_ops(effects, place)
+    pairs = matched(effects, np.zeros(len(effects), np.bool_))
+    judgement = judged(effects, pairs)
+    if not (surplus.any() and judgement.is_fault.any()):
+        return pairs, judgement
+    others = matched(effects, surplus)
+    size = int(place.max()) + 1
+    faults, fewer = (
+        np.bincount(place[some.some[verdicts.is_fault]], minlength=size)
+        for some, verdicts in ((pairs, judgement), (others, judged(effects, others)))
+    )
+    is_better = fewer < faults
+    chosen = [
+        some.only(is_better[place[some.some]] == apart) for some, apart in ((pairs, False), (others, True))
+    ]
+    both = Pairs(*(np.concatenate(rows) for rows in zip(*chosen, strict=True)))
+    return both, judged(effects, both)
 
 
 def judged(effects: Effects, pairs: Pairs) -> Judgement:

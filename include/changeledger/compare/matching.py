@@ -149,12 +149,37 @@ def paired(group: Sequence[Ranks], side: Ranks) -> Pairs:
     )
 
 
-def matched(effects: Effects) -> Pairs:
-    """Every effect of both sides, once."""
+def matched(effects: Effects, apart: Bools) -> Pairs:
+    """Every effect of both sides, once; those `apart` do not meet the others."""
     size = len(effects)
-    group = of_place(effects)
+    group = [*of_place(effects), apart]
     number = numbered([*group, effects.side], order.words(effects.sort_key), size)
     return paired([*group, number], effects.side)
+
+
+def places(effects: Effects) -> Indices:
+    """A number for each effect: the same for those at one place, on one key."""
+    size = len(effects)
+    group = of_place(effects)
+    at = order.by(group, size)
+    place_numbers = np.zeros(size, np.int64)
+    place_numbers[at] = np.cumsum(order.begins([ranks[at] for ranks in group], size)) - 1
+    return place_numbers
+
+
+def surplus_no_ops(effects: Effects, place: Indices) -> Bools:
+    """The updates that change nothing, where without them both sides have equally many effects at a place.
+
+    `place`: `places` of the effects.
+    """
+    size = int(place.max(initial=-1)) + 1
+    surplus = np.zeros(len(effects), np.bool_)
+    for side in (REFERENCE, OTHER):
+        of_side = effects.side == side
+        no_op = of_side & effects.no_op
+        more = np.bincount(place[of_side], minlength=size) - np.bincount(place[~of_side], minlength=size)
+        surplus |= no_op & (np.bincount(place[no_op], minlength=size) == more)[place]
+    return surplus
 
 
 def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -> Bools:

@@ -27,8 +27,6 @@ from changeledger.compare.verdicts import (
     DIFFERS,
     EQUAL,
     EXPECTED,
-    EXTRA,
-    MISSING,
     ORDER,
     ORDER_UNKNOWN,
     VERDICTS,
@@ -128,8 +126,9 @@ class Rematch:
         verdict, reason = codes
         times = [taken(effects.committed_at, rows) for rows in pairs]
         time = pc.coalesce(*times)
-        is_single = np.isin(verdict, [VERDICT_CODES[MISSING], VERDICT_CODES[EXTRA]])
-        stay = ~is_single | self.reach.is_in_both(time)
+        is_fault = np.isin(verdict, [VERDICT_CODES[fault] for fault in FAULT_VERDICTS])
+        # Near the ends a feed may have a transaction in part, or not at all.
+        stay = ~is_fault | self.reach.is_in_both(time)
         is_different = verdict == VERDICT_CODES[DIFFERS]
         columns = [
             numbers if is_one else None
@@ -150,8 +149,7 @@ class Rematch:
             ],
             schema=MISMATCH_COLUMNS,
         )
-        wrong = stay & np.isin(verdict, [VERDICT_CODES[fault] for fault in FAULT_VERDICTS])
-        return counts.table(totals), rows.filter(pa.array(wrong))
+        return counts.table(totals), rows.filter(pa.array(is_fault & stay))
 
 
 def _by_place(effects: Effects, at: Indices) -> Pairs:

@@ -7,6 +7,7 @@ offset of a datetimeoffset. That is a difference of representation, not of value
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
@@ -89,8 +90,17 @@ def _without_zeros(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _plainly_printed(cells: pa.Array) -> pa.StringArray:
-    """Without the zeros that end a fraction, and without midnight."""
-    return pc.replace_substring_regex(_without_zeros(display.texts(cells)), _MIDNIGHT, r"\1")
+    """Without the zeros that end a fraction, and without midnight; floats without exponents."""
+    texts = _digits(cells) if pa.types.is_floating(cells.type) else display.texts(cells)
+    return pc.replace_substring_regex(_without_zeros(texts), _MIDNIGHT, r"\1")
+
+
+def _digits(floats: pa.FloatingPointArray) -> pa.StringArray:
+    """As a decimal prints the same number: `10000000` for 1.0E7, and 0 for -0."""
+    texts = display.texts(pc.add(floats, pa.scalar(0, floats.type)))
+    has_exponent = pc.fill_null(pc.match_substring(texts, "E"), False)
+    plain = [f"{Decimal(text):f}" for text in texts.filter(has_exponent).to_pylist()]
+    return pc.replace_with_mask(texts, has_exponent, pa.array(plain, pa.string()))
 
 
 def _scale(column: Column) -> int:

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from changeledger.compare import positions
 from changeledger.compare.log import no_repairs
-from changeledger.compare.reach import Reach
 from changeledger.compare.verdicts import FAULTS
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
@@ -108,7 +107,7 @@ def _method(pair: Pair) -> Method:
     name = other.feed.feed
     if reference.unplaced or other.unplaced:
         log.info("%s: one of the feeds has no LSNs: matched by key and sequence", name)
-        return Method(Reach())
+        return Method(reference.reach_by_time(other))
     correspondence = corresponding(reference, other)
     log.info("%s: %s", name, positions.said(correspondence.as_json(reference.feed.feed, name)))
     if correspondence.lsn == positions.UNKNOWN:
