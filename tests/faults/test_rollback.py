@@ -18,7 +18,7 @@ from changeledger.control.releases import Releases
 from changeledger.lake import iceberg, publishing, refs
 from changeledger.lake.refs import release_tag
 from changeledger.model.errors import ConfigError, LeaseHeld, ReleaseStuck, StageOrderError
-from changeledger.model.window import Window
+from changeledger.model.window import Request, Window
 from changeledger.stages import extract, maintain, normalize
 from changeledger.stages.maintenance.releasing import complete_by_hand
 from changeledger.stages.maintenance.rolling_back import roll_back
@@ -145,6 +145,31 @@ def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built,
     assert content(feed) == before
     assert current(feed) == log.final_rows(CUSTOMERS)
     assert len(stored_rows(lake_name(feed, "dbo.parts"))) > 0
+
+
+def test_a_table_that_the_feed_had_left_out(
+    lake: SparkSession, feed: Feed, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fourth release lacks it, the fifth has it again: readers of the fourth found it as it was."""
+    fewer, parts = feed_of(built.source, monkeypatch, ONE_TABLE), lake_name(feed, "dbo.parts")
+    before = stored_rows(parts)
+    assert before
+    for run_of in (fewer, feed):
+        everything = window(built.windows[2].end)
+        again = Request(mode="window", tables=(TABLE,), run=f"of {len(run_of.tables)} tables")
+        run(lake, run_of, everything.model_copy(update={"request": again}))
+    assert [parts in row.tables for row in control().releases.of_feed(feed.feed)[2:]] == [True, False, True]
+    roll_back(lambda: lake, feed, 4, ASKED)
+    is_back(feed, 4)
+    assert stored_rows(parts) == before
+    roll_back(lambda: lake, feed, 2, ASKED)
+    assert stored_rows(parts) == [], "it came after that release"
+    roll_back(lambda: lake, feed, 4, ASKED)
+    assert stored_rows(parts) == before
+    refs.drop(parts, ["release_3"])
+    roll_back(lambda: lake, feed, 2, ASKED)
+    with pytest.raises(ConfigError, match=r"release 3 can no longer be read.*rolled\.dbo_parts"):
+        roll_back(lambda: lake, feed, 4, ASKED)
 
 
 def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: Built) -> None:

@@ -53,6 +53,18 @@ def test_what_a_table_cannot_have(rules: dict[str, Any], said: str) -> None:
         published(**rules)
 
 
+@pytest.mark.parametrize(
+    ("narrow", "wide", "cast"),
+    [("int", "bigint", "bigint"), ("decimal(9,2)", "decimal(12,2)", "decimal(12,2)")],
+)
+def test_a_column_that_is_widened_up_to_its_cast(narrow: str, wide: str, cast: str) -> None:
+    """Its rule cannot be taken back: the feed would stand still."""
+    rules = {"total": PublishRule.model_validate({"cast": cast})}
+    before, after = (contract(("id", "int"), ("total", kind)) for kind in (narrow, wide))
+    widened = before.published_by(rules, None).evolved_to(after).published_by(rules, None)
+    assert [column.type for column in widened.published.columns] == ["int", cast]
+
+
 def test_a_rule_may_await_its_column() -> None:
     rule = {"drop": True, "expected": True}
     assert published(phone=rule).published == PEOPLE

@@ -116,20 +116,21 @@ def _require_decimal(text: str) -> None:
 
 
 def _holds(wide: str, narrow: str) -> bool:
-    """Does the lake's type `wide` hold every value of `narrow`, each as another one?"""
+    """Does the lake's type `wide` hold every value of `narrow`, each as another one?
+
+    A number's own type does: the source may have widened its column up to the cast.
+    """
     if wide == "string":
         return narrow not in {"string", "binary", *_WITHOUT_TEXT}
     if wide == "bigint":
-        return narrow in {"smallint", "int"}
+        return narrow in {"smallint", "int", "bigint"}
     if wide == "timestamp_ntz":
         return narrow == "date"
     kind, decimal = SqlType.parse(wide), SqlType.parse(narrow) if narrow.startswith("decimal") else None
     scale = (decimal.scale or 0) if decimal else 0
     digits = (decimal.length or 0) - scale if decimal else _DIGITS.get(narrow)
-    is_other = decimal is None or (kind.length, kind.scale or 0) != (decimal.length, scale)
     return (
         digits is not None
-        and is_other
         and (kind.scale or 0) >= scale
         and (kind.length or 0) - (kind.scale or 0) >= digits
     )

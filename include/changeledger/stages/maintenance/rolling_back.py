@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from changeledger.config.feed import Feed
-from changeledger.control import Asked, ReleaseRow
+from changeledger.control import Asked, ReleaseRow, standing
 from changeledger.lake import catalog, iceberg, refs, same_releases
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete, complete_releases, foreign
@@ -19,6 +19,7 @@ from changeledger.stages.maintenance.releasing import Session, by_hand
 def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> ReleaseRow:
     """The rollback, as the feed's newest release. Asked again after a crash, it is completed, not repeated.
 
+    A table that the feed had left out by then goes back to the release before it that has the table.
     Spark only empties tables that came after the release, and finishes some releases after a crash.
 
     Raises ConfigError if the release cannot be gone back to; LeaseHeld while a run of the feed works;
@@ -47,17 +48,22 @@ def _find(releases: Iterable[ReleaseRow], feed: str, target: int) -> ReleaseRow:
         raise ConfigError(f"the feed {feed!r} has no release {target}", remedy)
     if target == max(rows) and _is_main(rows[target]):
         raise ConfigError(f"{feed}: release {target} is the newest: nothing would be taken back", remedy)
-    to = rows[target]
-    tags = refs.heads(to.tables, release_tag(target))
-    gone = sorted(table for table, snapshot in to.tables.items() if tags.get(table) != snapshot)
+    _require_tagged(rows[target], rows[target].tables)
+    return rows[target]
+
+
+def _require_tagged(release: ReleaseRow, tables: Iterable[str]) -> None:
+    """Raises ConfigError if the release's snapshots of these tables can no longer be read."""
+    tag = release_tag(release.id)
+    tags = refs.heads(tables, tag)
+    gone = sorted(table for table in tables if tags.get(table) != release.tables[table])
     if gone:
         raise ConfigError(
-            f"{feed}: release {target} can no longer be read: the tag {release_tag(target)} is gone from "
+            f"{release.feed}: release {release.id} can no longer be read: the tag {tag} is gone from "
             f"{', '.join(gone)}. Maintenance removes releases older than `retention`; erasing a person "
             "removes all but the newest",
-            remedy,
+            f"`changeledger releases {release.feed}` lists them",
         )
-    return to
 
 
 def _is_main(release: ReleaseRow) -> bool:
@@ -94,7 +100,22 @@ def _snapshots(
             "CALL lake.system.rollback_to_snapshot('<table>', <snapshot of the tag "
             f"{release_tag(newest.id)}>)",
         )
-    return {**to.tables, **_emptied(session, later, f"{branch_of(to.window_id)}_rollback")}
+    left_out = _left_out(releases, to, later)
+    came_later = [table for table in later if table not in left_out]
+    return {**to.tables, **left_out, **_emptied(session, came_later, f"{branch_of(to.window_id)}_rollback")}
+
+
+def _left_out(releases: Iterable[ReleaseRow], to: ReleaseRow, tables: Iterable[str]) -> dict[str, int]:
+    """What readers found, as of the release, of those of the tables that the feed had left out by then.
+
+    That is what the last release before it that has the table has published. Raises ConfigError if that can
+    no longer be read.
+    """
+    stand = standing(releases, to.id)
+    last = {table: row for row in releases if row.id in stand for table in tables if table in row.tables}
+    for table, row in last.items():
+        _require_tagged(row, [table])
+    return {table: row.tables[table] for table, row in last.items()}
 
 
 def _emptied(session: Session, tables: Sequence[str], branch: str) -> Mapping[str, int]:

@@ -46,8 +46,9 @@ def write(ctx: StageContext, some: bool) -> None:
         waiting = waiting.withColumn("window_id", F.lit(ctx.id))
         messages = messages.unionByName(waiting.select(*messages.columns))
     rows = messages.join(now, "source_position").join(before, "source_position", "left")
-    rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.start)))
+    columns = [name for name, _ in change.PENDING_COLUMNS]
+    rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.start))).select(*columns)
     if ctx.window.request.partial:
         others = earlier.join(now.select("source_position"), "source_position", "left_anti")
-        rows = rows.unionByName(others)
-    iceberg.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.lake.pending, ctx.branch)
+        rows = rows.unionByName(others.select(*columns))
+    iceberg.replace(rows, ctx.lake.pending, ctx.branch)
