@@ -130,7 +130,5 @@ def _holds(wide: str, narrow: str) -> bool:
     scale = (decimal.scale or 0) if decimal else 0
     digits = (decimal.length or 0) - scale if decimal else _DIGITS.get(narrow)
     return (
-        digits is not None
-        and (kind.scale or 0) >= scale
-        and (kind.length or 0) - (kind.scale or 0) >= digits
+        digits is not None and (kind.scale or 0) >= scale and (kind.length or 0) - (kind.scale or 0) >= digits
     )
