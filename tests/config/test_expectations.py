@@ -44,6 +44,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({BETWEEN: {"column": "a"}, "row_condition": "a"}, "unknown setting"),
     ({BETWEEN: {"column": "a", "row_condition": "reflect()"}}, "has no argument 'row_condition'"),
     ({BETWEEN: {"column": "a"}, "expect_column_to_exist": {"column": "a"}}, "at most 1"),
+    ({BETWEEN: {"column": "unit.price"}}, "cannot name the column 'unit.price' in Spark: use `sql`"),
+    ({"expect_compound_columns_to_be_unique": {"column_list": ["a", "b`c"]}}, "the column 'b`c' in Spark"),
+    ({BETWEEN: {"column": "a", "max_value": 2**53 + 1}}, "max_value is 9007199254740993, beyond what"),
+    (
+        {"expect_column_values_to_not_be_in_set": {"column": "a", "value_set": [b"a"]}},
+        "value_set has bytes, which it does not compare with a column's: use `sql`",
+    ),
     ({}, "either one type of Great Expectations, or `sql`"),
     ({BETWEEN: {"column": "a"}, "sql": "SELECT 1"}, "either one type of Great Expectations, or `sql`"),
     ({"sql": "SELECT * FROM current"}, "`sql` needs a `name`"),

@@ -21,6 +21,9 @@ _TABLES = ("current", "history", "changes")
 # them, for to import Great Expectations takes seconds.
 FILE: Final = Path(__file__).with_name("expectation_types.json")
 _COLUMNS = {"column", "column_A", "column_B", "column_list"}
+# It reads bounds as doubles, which have gaps beyond this number.
+_EXACT = 2**53
+_BOUNDS = {"min_value", "max_value", "sum_total"}
 
 
 class ExpectationConfig(Strict):
@@ -124,6 +127,22 @@ def _require(kind: str, arguments: Mapping[str, Any]) -> None:
     missing = [name for name, is_required in parameters.items() if is_required and name not in arguments]
     if missing:
         raise ValueError(f"{kind} needs {', '.join(missing)}")
+    for name in _columns_of(arguments):
+        if set(str(name)) & set(".`"):
+            raise ValueError(f"Great Expectations cannot name the column {name!r} in Spark: use `sql`")
+    for name, value in arguments.items():
+        if why := _altered(name, value):
+            raise ValueError(f"{kind}: {name} {why}: use `sql`")
+
+
+def _altered(name: str, value: Any) -> str:
+    """Why Great Expectations would compare with another value; empty: it would not."""
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(v, bytes) for v in values):
+        return "has bytes, which it does not compare with a column's"
+    if name in _BOUNDS and isinstance(value, int) and abs(value) > _EXACT:
+        return f"is {value}, beyond what it compares exactly"
+    return ""
 
 
 def _columns_of(arguments: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ class AskedTables:
     def of(self, table: TableConfig, contract: Contract) -> list[Asked]:
         """Types of Great Expectations are asked together of what they share; each SQL is asked alone.
 
-        Of a table that the run has not written nothing is touched, and nothing is asked of that.
+        Where the run has written no rows nothing is touched, and nothing is asked of that.
         """
         shared: dict[tuple[str, str], list[ExpectationConfig]] = {}
         asked = []
@@ -48,6 +48,9 @@ class AskedTables:
         for (on, scope), expectations in shared.items():
             shown = ("change_id",) if on == "changes" else (*key, "_change_id")
             frame = partial(self._frame, contract, on, scope)
+            # A run that only deletes has written the table, and none of its rows.
+            if scope == "touched" and frame().isEmpty():
+                continue
             name = f"{contract.table} {on} {scope}"
             asked.append(Asked(contract.table, name, frame, tuple(expectations), shown))
         return asked

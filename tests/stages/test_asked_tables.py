@@ -1,0 +1,76 @@
+"""What users' expectations are asked of: the tables of a run's branch, and the rows that it has written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from changeledger.audit import suites, user_expectations
+from changeledger.config.tables import TableConfig
+from changeledger.lake import catalog
+from changeledger.lake.summaries import BuiltTable
+from changeledger.model.contract import Column, Contract
+from changeledger.model.table_names import TableNames
+from changeledger.stages.auditing.asked import AskedTables
+
+CONTRACT = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
+ROWS = {
+    "expect_column_max_to_be_between": {"column": "id", "max_value": 10},
+    "expect_table_row_count_to_be_between": {"min_value": 1},
+}
+QUANTILES = {
+    "column": "id",
+    "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[0, 10]]},
+}
+
+
+def asked_of(spark: SparkSession, ids: dict[int, str], *expectations: dict[str, Any]) -> list[Any]:
+    """`ids`: the table's rows, and the run that wrote each. The run is `now`."""
+    catalog.create_namespace("asked")
+    names = TableNames.of("asked", CONTRACT.table)
+    rows = pa.table(
+        {"id": pa.array(ids, pa.int32()), "_window_id": list(ids.values()), "_change_id": ["c"] * len(ids)}
+    )
+    if not catalog.exists(names.current):
+        catalog._catalog().create_table(tuple(names.current.split(".")[1:]), rows.schema)
+    table = catalog.load(names.current)
+    table.overwrite(rows)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    ctx: Any = SimpleNamespace(
+        spark=spark, id="now", names={CONTRACT.table: names}, snapshots={names.current: snapshot.snapshot_id}
+    )
+    built = {names.current: BuiltTable(is_new=True, is_published=True, before=3, now=len(ids))}
+    config = TableConfig.model_validate({"table": CONTRACT.table, "expectations": expectations})
+    return AskedTables(ctx, built).of(config, CONTRACT)
+
+
+def test_where_a_run_has_only_deleted_nothing_is_asked_of_touched_rows(spark: SparkSession) -> None:
+    """The largest id of no rows is none: no window of deletes alone may stop for that."""
+    of_touched = [{name: arguments} for name, arguments in ROWS.items()]
+    of_all = [{**expectation, "scope": "all"} for expectation in of_touched]
+    assert asked_of(spark, {1: "earlier", 2: "earlier"}, *of_touched) == []
+    assert [len(asked.expectations) for asked in asked_of(spark, {1: "earlier"}, *of_all)] == [2]
+    assert [len(asked.expectations) for asked in asked_of(spark, {1: "earlier", 2: "now"}, *of_touched)] == [
+        2
+    ]
+
+
+def test_quantiles_are_stored_with_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    """Great Expectations 1 has numpy's bool for their verdict: nothing of their suite could be checked."""
+    suites.load()
+    (asked,) = asked_of(
+        spark,
+        {1: "now", 2: "now"},
+        {"expect_column_quantile_values_to_be_between": QUANTILES},
+        {"expect_column_values_to_not_be_null": {"column": "id"}},
+    )
+    import great_expectations as gx  # noqa: PLC0415
+
+    run = gx.RunIdentifier(run_name="a run")
+    outcomes = user_expectations.validate(suites._context(tmp_path), asked, run, redact=False)
+    assert [(outcome.success, outcome.error) for outcome in outcomes.values()] == [(True, None)] * 2
