@@ -59,19 +59,18 @@ class Bench:
 
         `workers`: of a standalone cluster with one core each; 0: Spark on all cores, in the process itself.
         """
-        streams = [self.stream(messages, at, shape) for at in range(tables)]
-        topics = [self._topic(table, windows, at) for at, table in enumerate(streams)]
-        arguments = ("line", self._kafka.bootstrap, ",".join(topics), str(windows), shape.name)
+        streams, topics = self._filled(messages, windows, tables, shape)
+        arguments = ("line", self._kafka.bootstrap, topics, str(windows), shape.name)
         return self._run(arguments, streams[0], workers=workers)
 
     def by_hand(
-        self, messages: int, windows: int = 1, *, history: bool = True, shape: Shape = PLAIN
+        self, messages: int, windows: int = 1, tables: int = 1, *, history: bool = True, shape: Shape = PLAIN
     ) -> Result:
-        truth = self.stream(messages, shape=shape)
-        topic = self._topic(truth, windows, 0)
+        """`messages` are those of each table."""
+        streams, topics = self._filled(messages, windows, tables, shape)
         options = () if history else ("--no-history",)
-        arguments = ("by_hand", self._kafka.bootstrap, topic, str(windows), shape.name)
-        return self._run(arguments, truth, options=options)
+        arguments = ("by_hand", self._kafka.bootstrap, topics, str(windows), shape.name)
+        return self._run(arguments, streams[0], options=options)
 
     def floor(self, messages: int) -> Result:
         return self._run(("floor", str(self.stream(messages).messages)))
@@ -91,8 +90,9 @@ class Bench:
         options = ("--prove",) if prove else ()
         return self._run(("dialects", str(transactions)), in_home=True, options=options)
 
-    def large_table(self, rows: int) -> Result:
-        return self._run(("large_table", self._kafka.bootstrap, str(rows)), in_home=True)
+    def large_table(self, rows: int, *, by_hand: bool = False) -> Result:
+        subject = "large_table_by_hand" if by_hand else "large_table"
+        return self._run((subject, self._kafka.bootstrap, str(rows)), in_home=True)
 
     def make(self, what: str) -> Result:
         """`make demo` or `make test`, with what they need installed before."""
@@ -102,6 +102,11 @@ class Bench:
 
     def stream(self, messages: int, at: int = 0, shape: Shape = PLAIN) -> Stream:
         return stream(CACHE / "streams", messages, _table(at), 1 + at, shape)
+
+    def _filled(self, messages: int, windows: int, tables: int, shape: Shape) -> tuple[Sequence[Stream], str]:
+        """Streams, and the names of their topics."""
+        streams = [self.stream(messages, at, shape) for at in range(tables)]
+        return streams, ",".join(self._topic(table, windows, at) for at, table in enumerate(streams))
 
     def _topic(self, of: Stream, windows: int, at: int) -> str:
         """The stream's topic, filled once; streams of other sizes have their own server name."""

@@ -87,6 +87,13 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         ),
         "10,000 updates into 0.1 M rows": lambda: bench.large_table(100_000),
         "10,000 updates into 10 M rows": lambda: bench.large_table(10_000_000),
+        "Spark by hand with SCD 2, 4 tables x 50 changes, three windows": lambda: bench.by_hand(
+            3 * few, windows=3, tables=tables
+        ),
+        "Spark by hand with SCD 2, 40 tables x 50 changes, three windows": lambda: bench.by_hand(
+            3 * few, windows=3, tables=10 * tables
+        ),
+        "10,000 updates into 10 M rows, by hand": lambda: bench.large_table(10_000_000, by_hand=True),
         "10,000 updates into 100 M rows": lambda: bench.large_table(100_000_000),
         # Some 20,000 changes, and 1,472.
         "five dialects": lambda: bench.dialects(4_000),

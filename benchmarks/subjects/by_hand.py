@@ -1,16 +1,21 @@
 """What one writes without this project, on the same Spark: read, append, `row_number`, MERGE, and SCD 2.
 
-    python -m benchmarks.subjects.by_hand BOOTSTRAP TOPIC WINDOWS SHAPE OUT [--no-history]
+    python -m benchmarks.subjects.by_hand BOOTSTRAP TOPIC[,TOPIC...] WINDOWS SHAPE OUT [--no-history]
 
-The windows are read one after the other, as offsets that a broker gives for their times. Only a change that
-is newer than the stored row is merged, and a deleted row stays as a mark: late messages do no harm to the rows. History is
-made from the window's changes and the open version of their keys.
+The windows are read one after the other, and in each the tables, as offsets that a broker gives for their times. Only a change
+that is newer than the stored row is merged, and a deleted row stays as a mark: late messages do no harm to the rows. History is
+made from the window's changes and the open version of their keys. `OUT` gets the first topic's rows and versions.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import Column as SparkColumn
@@ -23,33 +28,48 @@ from benchmarks.shapes import SHAPES, Column, Shape, counts_ms
 from benchmarks.subjects.plain import plain_session
 from benchmarks.topics import windows
 
-_POSITION = ("commit_lsn", "change_lsn", "event_serial_no")
-_CHANGES, _CURRENT, _HISTORY = "lake.plain.changes", "lake.plain.current", "lake.plain.history"
+POSITION = ("commit_lsn", "change_lsn", "event_serial_no")
+
+
+class Tables(NamedTuple):
+    """Of one topic."""
+
+    changes: str
+    current: str
+    history: str
+
+    @classmethod
+    def numbered(cls, number: int) -> Tables:
+        return cls(*(f"lake.plain.{name}_{number}" for name in cls._fields))
 
 
 def main() -> None:
-    bootstrap, topic, number, name, out = sys.argv[1:6]
-    shape = SHAPES[name]
+    bootstrap, topics, number, name, out = sys.argv[1:6]
+    shape, has_history = SHAPES[name], "--no-history" not in sys.argv
     spark = plain_session("by-hand")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.plain")
     mark("start")
-    for at, (begin, end) in enumerate(windows(int(number))):
-        times = {"startingTimestamp": begin, "endingTimestamp": end}
-        reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
-        reader = reader.option("subscribe", topic).option("maxRecordsPerPartition", "250000")
-        for name, time in times.items():
-            reader = reader.option(name, str(int(time.timestamp() * 1000)))
-        reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
-        _append(_changes(reader.load(), shape).withColumn("window", F.lit(at)))
-        mark("append")
-        # From the table: parsed once, and as a failed run would be repeated.
-        new = spark.table(_CHANGES).where(F.col("window") == at).drop("window")
-        _merge(spark, new)
-        mark("merge")
-        if "--no-history" not in sys.argv:
-            _history(spark, new)
-            mark("history")
-    _publish(spark, Path(out), shape, history="--no-history" not in sys.argv)
+    for at, hours in enumerate(windows(int(number))):
+        for table, topic in enumerate(topics.split(",")):
+            tables = Tables.numbered(table)
+            append(tables, changes(messages(spark, bootstrap, topic, hours), shape), at)
+            mark("append")
+            new = appended(spark, tables, at)
+            merge(tables, new)
+            mark("merge")
+            if has_history:
+                version(tables, new)
+                mark("history")
+    _publish(Tables.numbered(0), spark, Path(out), shape, has_history=has_history)
+
+
+def messages(spark: SparkSession, bootstrap: str, topic: str, hours: tuple[datetime, datetime]) -> DataFrame:
+    """Those of a window: from the first of the two times, before the second."""
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    reader = reader.option("subscribe", topic).option("maxRecordsPerPartition", "250000")
+    for name, time in zip(("startingTimestamp", "endingTimestamp"), hours, strict=True):
+        reader = reader.option(name, str(int(time.timestamp() * 1000)))
+    return reader.option("startingOffsetsByTimestampStrategy", "latest").load()
 
 
 def envelope(shape: Shape) -> str:
@@ -60,13 +80,13 @@ def envelope(shape: Shape) -> str:
     )
 
 
-def _changes(messages: DataFrame, shape: Shape) -> DataFrame:
-    read = messages.select(F.from_json(F.col("value").cast("string"), envelope(shape)).alias("m"))
+def changes(received: DataFrame, shape: Shape) -> DataFrame:
+    read = received.select(F.from_json(F.col("value").cast("string"), envelope(shape)).alias("m"))
     row = F.coalesce("m.after", "m.before")
     return read.withColumn("row", row).select(
         *(_typed(name, column).alias(name) for name, column in shape.columns.items()),
         F.col("m.op").alias("op"),
-        *(F.col(f"m.source.{name}").alias(name) for name in _POSITION),
+        *(F.col(f"m.source.{name}").alias(name) for name in POSITION),
         F.timestamp_millis("m.source.ts_ms").alias("committed_at"),
     )
 
@@ -80,62 +100,68 @@ def _typed(name: str, column: Column) -> SparkColumn:
     return cell
 
 
-def _append(rows: DataFrame) -> None:
-    spark = rows.sparkSession
-    if spark.catalog.tableExists(_CHANGES):
-        rows.writeTo(_CHANGES).append()
+def append(tables: Tables, rows: DataFrame, window: int) -> None:
+    of_window = rows.withColumn("window", F.lit(window))
+    if rows.sparkSession.catalog.tableExists(tables.changes):
+        of_window.writeTo(tables.changes).append()
     else:
-        rows.writeTo(_CHANGES).using("iceberg").create()
+        of_window.writeTo(tables.changes).using("iceberg").create()
 
 
-def _merge(spark: SparkSession, new: DataFrame) -> None:
+def appended(spark: SparkSession, tables: Tables, window: int) -> DataFrame:
+    """From the table: parsed once, and as a failed run would be repeated."""
+    return spark.table(tables.changes).where(F.col("window") == window).drop("window")
+
+
+def merge(tables: Tables, new: DataFrame) -> None:
     """The newest change of each key, where it is newer than the row."""
-    last = Over.partitionBy("id").orderBy(*(F.desc(name) for name in _POSITION))
+    spark, last = new.sparkSession, Over.partitionBy("id").orderBy(*(F.desc(name) for name in POSITION))
     newest = new.withColumn("n", F.row_number().over(last)).where("n = 1").drop("n")
-    if not spark.catalog.tableExists(_CURRENT):
-        newest.writeTo(_CURRENT).using("iceberg").tableProperty("format-version", "2").create()
+    if not spark.catalog.tableExists(tables.current):
+        newest.writeTo(tables.current).using("iceberg").tableProperty("format-version", "2").create()
         return
-    newest.createOrReplaceTempView("newest")
-    spark.sql(
-        f"MERGE INTO {_CURRENT} t USING newest s ON t.id = s.id "
-        f"WHEN MATCHED AND struct({_listed('s')}) > struct({_listed('t')}) THEN UPDATE SET * "
-        "WHEN NOT MATCHED THEN INSERT *"
-    )
+    is_newer = F.struct(*_named("new", POSITION)) > F.struct(*_named(tables.current, POSITION))
+    merging = newest.alias("new").mergeInto(tables.current, _same(tables.current, ("id",)))
+    merging.whenMatched(is_newer).updateAll().whenNotMatched().insertAll().merge()
 
 
-def _history(spark: SparkSession, new: DataFrame) -> None:
+def version(tables: Tables, new: DataFrame) -> None:
     """Versions of the window's changes, linked by position; an open version that is followed gets its end."""
-    once = new.dropDuplicates(["id", *_POSITION])
-    is_first = not spark.catalog.tableExists(_HISTORY)
+    spark, rows = new.sparkSession, new
+    is_first = not spark.catalog.tableExists(tables.history)
     if not is_first:
-        opened = spark.table(_HISTORY).where("valid_to IS NULL")
-        opened = opened.join(once.select("id").distinct(), "id", "left_semi").drop("valid_from", "valid_to")
-        once = once.unionByName(opened)
-    by_key = Over.partitionBy("id").orderBy(*_POSITION)
+        opened = spark.table(tables.history).where("valid_to IS NULL")
+        opened = opened.join(new.select("id").distinct(), "id", "left_semi").drop("valid_from", "valid_to")
+        rows = new.unionByName(opened)
+    once = rows.dropDuplicates(["id", *POSITION])
+    by_key = Over.partitionBy("id").orderBy(*POSITION)
     ends = F.lead("committed_at").over(by_key)
     versions = once.withColumn("valid_from", F.col("committed_at")).withColumn("valid_to", ends)
     if is_first:
-        versions.writeTo(_HISTORY).using("iceberg").tableProperty("format-version", "2").create()
+        versions.writeTo(tables.history).using("iceberg").tableProperty("format-version", "2").create()
         return
-    versions.createOrReplaceTempView("made")
-    same = " AND ".join(f"t.{name} = s.{name}" for name in ("id", *_POSITION))
-    spark.sql(
-        f"MERGE INTO {_HISTORY} t USING made s ON {same} "
-        "WHEN MATCHED THEN UPDATE SET t.valid_to = s.valid_to WHEN NOT MATCHED THEN INSERT *"
-    )
+    merging = versions.alias("new").mergeInto(tables.history, _same(tables.history, ("id", *POSITION)))
+    merging = merging.whenMatched().update({"valid_to": F.col("new.valid_to")})
+    merging.whenNotMatched().insertAll().merge()
 
 
-def _listed(table: str) -> str:
-    return ", ".join(f"{table}.{name}" for name in _POSITION)
+def _same(table: str, names: Sequence[str]) -> SparkColumn:
+    """Of rows named `new` and of a table's."""
+    pairs = zip(_named("new", names), _named(table, names), strict=True)
+    return reduce(operator.and_, (new == stored for new, stored in pairs))
 
 
-def _publish(spark: SparkSession, out: Path, shape: Shape, *, history: bool) -> None:
+def _named(table: str, names: Sequence[str]) -> list[SparkColumn]:
+    return [F.col(f"{table}.{name}") for name in names]
+
+
+def _publish(tables: Tables, spark: SparkSession, out: Path, shape: Shape, *, has_history: bool) -> None:
     """For the judge; not measured."""
     out.mkdir(parents=True, exist_ok=True)
-    rows = spark.table(_CURRENT).where("op <> 'd'").select(*shape.columns)
+    rows = spark.table(tables.current).where("op <> 'd'").select(*shape.columns)
     pq.write_table(rows.toArrow(), out / "rows.parquet")
-    if history:
-        versions = spark.table(_HISTORY).where("op <> 'd'").select("id", "name")
+    if has_history:
+        versions = spark.table(tables.history).where("op <> 'd'").select("id", "name")
         pq.write_table(versions.toArrow(), out / "versions.parquet")
 
 

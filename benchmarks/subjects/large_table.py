@@ -10,37 +10,25 @@ rows by Spark, as a snapshot would have: through the line ten million take an ho
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from benchmarks.feeds import feed_of
+from benchmarks.large import CHANGES, WINDOWS, filled
 from benchmarks.marks import mark
-from benchmarks.stream import event
-from benchmarks.topics import fill, windows
+from benchmarks.topics import windows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from changeledger.model.table_names import TableNames
 
-CHANGES = 10_000
-# One makes the tables, another warms the engine.
-WINDOWS = ("made", "warm", "spread", "recent")
-TOPIC = "large_{}.dbo.t"
-_CELLS = {"n1": 1, "n2": 2, "amount": "3.50", "d": 20_000, "ts": 1_786_119_900_000_000, "flag": True}
-
 
 def main() -> None:
     bootstrap, rows, home = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-    topic = TOPIC.format(rows)
-    messages = home / "messages.jsonl"
-    with messages.open("wb") as out:
-        out.writelines(_messages(rows))
-    fill(bootstrap, topic, messages, len(WINDOWS))
+    topic = filled(bootstrap, rows, home, "line")
     feed = feed_of(bootstrap, [topic])
     from changeledger.model.table_names import TableNames  # noqa: PLC0415 - they read the settings
     from changeledger.model.window import Window  # noqa: PLC0415
@@ -59,23 +47,6 @@ def main() -> None:
         if name in WINDOWS[:2]:
             mark(name)
     _judge(spark, names, rows)
-
-
-def _row(key: int, name: str | None = None) -> dict[str, Any]:
-    return {"id": key, "name": name or f"customer {key}", **_CELLS, "city": "Bern", "x": 0.25}
-
-
-def _messages(rows: int) -> Iterator[bytes]:
-    """As many inserts as a window has updates, then three windows of updates, of other keys each."""
-    for at in range(1, CHANGES + 1):
-        yield event("t", at, "c", (None, _row(rows + at)))
-    spread = Random(1).sample(range(rows - CHANGES), 2 * CHANGES)
-    for at, key in enumerate([*spread, *range(rows - CHANGES, rows)], CHANGES + 1):
-        yield event("t", at, "u", (_row(key), _row(key, _changed(key))))
-
-
-def _changed(key: int) -> str:
-    return f"changed {key}"
 
 
 def _enlarge(spark: SparkSession, names: TableNames, rows: int) -> None:
