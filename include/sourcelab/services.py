@@ -122,6 +122,8 @@ class KafkaBroker(Service):
                 "share.coordinator.state.topic.replication.factor=1",
                 "share.coordinator.state.topic.min.isr=1",
                 "group.initial.rebalance.delay.ms=0",
+                # Else a broker that nobody asks writes two records a second.
+                "metadata.max.idle.interval.ms=0",
                 *(() if self.tls is None else _guarded(self.tls)),
                 "",
             )
