@@ -226,6 +226,17 @@ def test_a_batch_is_bounded_in_bytes(kafka: KafkaBroker, topic: str, monkeypatch
 
 
 @pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_no_more_is_waited_for_than_there_is(
+    kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(kafka, topic)
+    send(kafka, topic, [{"value": b"%d" % at} for at in range(10)])
+    monkeypatch.setattr(kafka_messages, "_WAIT_SECONDS", 600)
+    assert values(read(kafka, Range(topic, 0, 3, 10))) == [(at, b"%d" % at) for at in range(3, 10)]
+
+
+@pytest.mark.integration
 def test_a_range_in_parts_is_the_whole(spark: SparkSession, kafka: KafkaBroker, topic: str) -> None:
     """One client, several clients and Spark's workers read the same rows."""
     create(kafka, topic, partitions=3)

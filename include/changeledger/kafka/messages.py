@@ -126,6 +126,10 @@ class _Reading:
         self._ends: dict[Place, int] = {
             (offset_range.topic, offset_range.partition): offset_range.end for offset_range in part
         }
+        # The next offset of each partition.
+        self._next: dict[Place, int] = {
+            (offset_range.topic, offset_range.partition): offset_range.start for offset_range in part
+        }
         # Where a partition ends before its range does.
         self._short: dict[Place, int] = {}
         self._complaints = Complaints()
@@ -144,7 +148,8 @@ class _Reading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         at_once, last = _MOST_ROWS, time.monotonic()
         while self._ends:
-            records = self._wanted(self._consumer.consume(at_once, _WAIT_SECONDS))
+            # For more than there can be the client would wait until the time is over.
+            records = self._wanted(self._consumer.consume(min(at_once, self._remaining), _WAIT_SECONDS))
             if records:
                 batch = _as_batch(records)
                 at_once = max(1, min(_MOST_ROWS, _MOST_BYTES * len(records) // max(batch.nbytes, 1)))
@@ -152,6 +157,11 @@ class _Reading:
                 last = time.monotonic()
             elif self._ends and time.monotonic() > last + self._scan.seconds:
                 raise self._stuck()
+
+    @property
+    def _remaining(self) -> int:
+        """So many records can still come; at least 1, while a range is not over."""
+        return sum(end - self._next[place] for place, end in self._ends.items())
 
     def _wanted(self, came: Sequence[Message]) -> Sequence[Message]:
         """The records of the ranges among what came. Ranges that are over are left."""
@@ -171,6 +181,7 @@ class _Reading:
 
     def _leave(self, reached: Mapping[Place, int]) -> None:
         """The next offset of each partition is known: is its range over?"""
+        self._next |= reached
         over = [place for place, offset in reached.items() if offset >= self._ends.get(place, 0)]
         for place in reached:
             self._short.pop(place, None)

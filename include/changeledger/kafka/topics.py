@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaException, Message, TopicCollection, TopicPartition
@@ -81,7 +82,7 @@ class Kafka:
 
     def topics(self, patterns: Iterable[str]) -> list[str]:
         """Topics that are there and match a name or a pattern with `*`."""
-        names = self._asked(lambda: list(self._described()))
+        names = self._asked(lambda: list(self._described))
         wanted = [re.compile(re.escape(p).replace(r"\*", ".*") + r"\Z") for p in patterns]
         return sorted(name for name in names if any(w.match(name) for w in wanted))
 
@@ -216,11 +217,10 @@ class Kafka:
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         def ask() -> dict[TopicPartition, ListOffsetsResultInfo]:
-            described = self._described()
             wanted = {
                 TopicPartition(topic, partition): spec
                 for topic in topics
-                for partition in described[topic].partitions
+                for partition in self._described[topic].partitions
             }
             if not wanted:
                 return {}
@@ -232,7 +232,9 @@ class Kafka:
         listed: dict[TopicPartition, ListOffsetsResultInfo] = self._asked(ask)
         return listed
 
+    @cached_property
     def _described(self) -> dict[str, TopicMetadata]:
+        """Asked once, so that all answers have the same partitions: the next window sees one that is added."""
         try:
             return dict(self._admin.list_topics(timeout=_REFUSED_SECONDS).topics)
         except KafkaException:
