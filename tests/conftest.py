@@ -106,7 +106,9 @@ def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     from changeledger.spark import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
-        options = [session.SMALL_DATA_JVM, session.FOR_MINUTES_JVM, *session.class_archive(settings)]
+        # Room from the beginning: a heap that grows is looked through for garbage a dozen times more.
+        room = "-Xms1200m"
+        options = [session.SMALL_DATA_JVM, session.FOR_MINUTES_JVM, room, *session.class_archive(settings)]
         return {
             **usual(settings),
             # Else preparing queries would take most of the tests' time.
