@@ -234,7 +234,7 @@ class Kafka:
 
     @cached_property
     def _described(self) -> dict[str, TopicMetadata]:
-        """Asked once, so that all answers have the same partitions: the next window sees one that is added."""
+        """Asked once, so that all answers have the same partitions: the next window sees new ones."""
         try:
             return dict(self._admin.list_topics(timeout=_REFUSED_SECONDS).topics)
         except KafkaException:

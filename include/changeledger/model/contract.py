@@ -254,6 +254,13 @@ class Contract(Strict):
             )
         return evolved
 
+    def says_all_of(self, newer: Contract) -> bool:
+        """Would it stay as it is with `newer`?"""
+        try:
+            return self.evolved_to(newer) == self
+        except ContractError:
+            return False
+
     def in_wider_types(self, other: Contract) -> Contract:
         """The contract in the wider types of both, which reads the values of both.
 

@@ -6,7 +6,7 @@ that a raw row is from, and the control store has its writer schema.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +20,8 @@ from changeledger.dialects.interface import ChangeTable, TableDialect, TablePosi
 from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kernels.rows import summed, together, values_counted
-from changeledger.lake import catalog, iceberg, writes
+from changeledger.lake import catalog, iceberg, scans, writes
+from changeledger.model.contract import Contract
 from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
 from changeledger.spark.session import for_rows_of
@@ -120,7 +121,26 @@ class _WindowTables:
             [asked_table for asked_table in asked if asked_table.of.table == table]
             for table in self.ctx.names
         ]
-        return [read for reads in self.ctx.workers.each(self._write, by_table) for read in reads]
+        known = self.ctx.control.contracts.writer_schemas(self.ctx.feed.feed)
+        quiet = [of_table for of_table in by_table if self._is_quiet(of_table, known)]
+        others = [of_table for of_table in by_table if of_table not in quiet]
+        reads = self.ctx.workers.each(self._write, others)
+        reads += [[asked_table.read(0) for asked_table in of_table] for of_table in quiet]
+        return [read for of_table in reads for read in of_table]
+
+    def _is_quiet(self, asked: Sequence[_Asked], known: Mapping[str, Contract]) -> bool:
+        """Has a source table no row for the window, nor its raw table, whose columns are those of the source?
+
+        Then nothing of it need be read: to ask for its columns takes two logins. An earlier try may have
+        written rows of the window.
+        """
+        raw = self.ctx.names[asked[0].of.table].raw
+        return (
+            not any(asked_table.expected for asked_table in asked)
+            and all(known.get(each.of.instance) == each.of.writer_schema for each in asked)
+            and catalog.exists(raw)
+            and not scans.has_rows(raw, self.ctx.id)
+        )
 
     def _asked(self, change_table: ChangeTable) -> _Asked:
         queries = self.reader.queries(
