@@ -8,25 +8,37 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy import Select
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.jdbc.database import JdbcDatabase
 from changeledger.model import change
 from changeledger.model.window import Request, Window
 from changeledger.stages import extract
 from changeledger.state import status
-from sourcelab import ces, debezium, qlik_messages
-from sourcelab.log import Log, simulate
+from sourcelab import ces, debezium, qlik_messages, sqlserver_cdc
+from sourcelab.log import Log, Transaction, simulate
 from sourcelab.messages import Message, produce
-from sourcelab.services import KafkaBroker
+from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import Table
-from tests.integration.line import lake_name, message_feed, plain, rows, run, window, without_spark
+from tests.integration.line import (
+    cdc_feed,
+    lake_name,
+    message_feed,
+    plain,
+    rows,
+    run,
+    window,
+    without_spark,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -84,6 +96,40 @@ def test_quiet_tables(
     # By each run that has read it.
     quarantined = {repr(row["source_position"]) for row in rows(spark, feed.lake.quarantine)}
     assert len(quarantined) == 1, quarantined
+
+
+def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a table without a row in the window the source is asked how many rows it has, and no more."""
+    whole = simulate(5, 24)
+    log = replace(
+        whole,
+        transactions=(*whole.transactions[:12], *(_of(CUSTOMERS, tx) for tx in whole.transactions[12:])),
+    )
+    feed = cdc_feed("quiet_cdc", postgres, monkeypatch, tables=[{"table": CUSTOMERS}, {"table": PARTS}])
+    asked: list[str] = []
+    usual = JdbcDatabase.read
+
+    def read(database: JdbcDatabase, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
+        asked.extend(map(database.sql, queries))
+        return usual(database, spark, queries)
+
+    monkeypatch.setattr(JdbcDatabase, "read", read)
+    sqlserver_cdc.load(postgres.url, log, to_tx=12)
+    first = window()
+    run(spark, feed, first)
+    assert any("dbo_parts_CT" in query for query in asked)
+    asked.clear()
+    sqlserver_cdc.append(postgres.url, log, 12, len(log.transactions))
+    run(spark, feed, window(start=first.end))
+    assert asked
+    assert not any("dbo_parts_CT" in query for query in asked)
+    for table in (CUSTOMERS, PARTS):
+        assert published(spark, feed, log.table(table)) == log.final_rows(log.table(table)), table
+
+
+def _of(table: str, transaction: Transaction) -> Transaction:
+    changes = tuple(change for change in transaction.changes if change.table.full_name == table)
+    return replace(transaction, changes=changes)
 
 
 def lacking(feed: Feed) -> tuple[Any, ...]:
