@@ -13,6 +13,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -26,6 +27,8 @@ from benchmarks.targets import TARGETS, Target
 from changeledger.config.settings import PROJECT
 
 PAGE = PROJECT / "docs" / "benchmarks.md"
+# Of a table in a small window.
+_FEW = 50
 _HEAD = (
     "what",
     "tries",
@@ -58,41 +61,21 @@ def main() -> None:
 
 def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
     """What is measured, by the names that `TARGETS` has."""
-    few, tables = 50, 4
     return {
         "DuckDB: latest state": lambda: bench.duckdb(messages),
         "DuckDB: latest state and SCD 2": lambda: bench.duckdb(messages, history=True),
         "dlt with Arrow into DuckDB": lambda: bench.dlt(messages),
         "Spark: typed JSON read": lambda: bench.floor(messages),
         "Spark by hand": lambda: bench.by_hand(messages, history=False),
-        "Spark by hand with SCD 2": lambda: bench.by_hand(messages),
-        "Spark by hand with SCD 2, ten windows": lambda: bench.by_hand(messages, windows=10),
-        "Spark by hand with SCD 2, five times the messages": lambda: bench.by_hand(5 * messages),
-        "Spark by hand with SCD 2, NULLs": lambda: bench.by_hand(messages, shape=NULLS),
-        "line": lambda: bench.line(messages),
-        "line, NULLs": lambda: bench.line(messages, shape=NULLS),
-        "line, ten windows": lambda: bench.line(messages, windows=10),
-        "line, five times the messages": lambda: bench.line(5 * messages),
+        **_of_both("Spark by hand with SCD 2", bench.by_hand, messages),
+        **_of_both("line", bench.line, messages),
         "line, 4 tables, each five times the messages": lambda: bench.line(5 * messages, tables=4),
         "line, a cluster of one worker": lambda: bench.line(messages, workers=1),
         "line, a cluster of two workers": lambda: bench.line(messages, workers=2),
         "line, a cluster of four workers": lambda: bench.line(messages, workers=4),
         "commands and idle windows": bench.commands,
-        "line, 4 tables x 50 changes, three windows": lambda: bench.line(3 * few, windows=3, tables=tables),
-        "line, 40 tables x 50 changes, three windows": lambda: bench.line(
-            3 * few, windows=3, tables=10 * tables
-        ),
-        "line, 400 tables x 50 changes, three windows": lambda: bench.line(
-            3 * few, windows=3, tables=100 * tables
-        ),
         "10,000 updates into 0.1 M rows": lambda: bench.large_table(100_000),
         "10,000 updates into 10 M rows": lambda: bench.large_table(10_000_000),
-        "Spark by hand with SCD 2, 4 tables x 50 changes, three windows": lambda: bench.by_hand(
-            3 * few, windows=3, tables=tables
-        ),
-        "Spark by hand with SCD 2, 40 tables x 50 changes, three windows": lambda: bench.by_hand(
-            3 * few, windows=3, tables=10 * tables
-        ),
         "10,000 updates into 10 M rows, by hand": lambda: bench.large_table(10_000_000, by_hand=True),
         "10,000 updates into 100 M rows": lambda: bench.large_table(100_000_000),
         # Some 20,000 changes, and 1,472.
@@ -100,6 +83,20 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         "five feeds, compare and verify": lambda: bench.dialects(280, prove=True),
         "make demo": lambda: bench.make("demo"),
         "make test": lambda: bench.make("test"),
+    }
+
+
+def _of_both(name: str, ran: Callable[..., Result], messages: int) -> dict[str, Callable[[], Result]]:
+    """What the line does as well as somebody by hand."""
+    small = partial(ran, 3 * _FEW, windows=3)
+    return {
+        name: lambda: ran(messages),
+        f"{name}, ten windows": lambda: ran(messages, windows=10),
+        f"{name}, five times the messages": lambda: ran(5 * messages),
+        f"{name}, NULLs": lambda: ran(messages, shape=NULLS),
+        f"{name}, 4 tables x 50 changes, three windows": lambda: small(tables=4),
+        f"{name}, 40 tables x 50 changes, three windows": lambda: small(tables=40),
+        f"{name}, 400 tables x 50 changes, three windows": lambda: small(tables=400),
     }
 
 
