@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -103,10 +104,25 @@ def test_contracts_go_back(store: ControlStore) -> None:
     assert store.contracts.of_table(FEED, "dbo.parts") == second
 
 
+def test_a_table_lacks_what_windows_have_read_from_before_their_start(store: ControlStore) -> None:
+    """The second hour's run has failed: the third one's has read both. The first one has read all before."""
+    for number in (0, 2):
+        release(store, FEED, [], hour(number), position=lsn(number))
+    store.feed_tables.save(FEED, "dbo.parts", 5, [hour(2).id])
+    release(store, FEED, [], Window(start=hour(2).start, end=hour(3).end), position=lsn(3))
+    (row,) = store.feed_tables.lacking(FEED)
+    assert (row.since, row.until) == (hour(0).end, hour(2).end)
+    release(store, FEED, [], Window(start=hour(0).end, end=hour(3).end), position=lsn(4))
+    assert store.feed_tables.lacking(FEED) == []
+    store.feed_tables.save(FEED, "dbo.parts", 7, [hour(0).id, hour(2).id])
+    (row,) = store.feed_tables.lacking(FEED)
+    assert row.since == datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def test_tables_lack_again_what_was_read_again(store: ControlStore) -> None:
     release(store, FEED, [], hour(1), position=lsn(1))
     store.feed_tables.save(FEED, "dbo.parts", 5, [hour(1).id])
-    again = Window(start=hour(1).start, end=hour(2).end)
+    again = Window(start=datetime(1970, 1, 1, tzinfo=UTC), end=hour(2).end)
     release(store, FEED, [], again, position=lsn(2))
     assert store.feed_tables.lacking(FEED) == []
     store.rollbacks.commit(FEED, 1, {}, ASKED)

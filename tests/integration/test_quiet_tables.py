@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -26,10 +27,11 @@ from changeledger.stages import extract
 from changeledger.state import status
 from sourcelab import ces, debezium, qlik_messages, sqlserver_cdc
 from sourcelab.log import Log, Transaction, simulate
-from sourcelab.messages import Message, produce
+from sourcelab.messages import Message, milliseconds, produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import Table
 from tests.integration.line import (
+    carry,
     cdc_feed,
     lake_name,
     message_feed,
@@ -130,6 +132,38 @@ def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pyt
 def _of(table: str, transaction: Transaction) -> Transaction:
     changes = tuple(change for change in transaction.changes if change.table.full_name == table)
     return replace(transaction, changes=changes)
+
+
+def test_a_table_that_the_feed_leaves_out_for_a_time(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    log: Log,
+) -> None:
+    """What the feed has passed over meanwhile is told, as of a table that joins."""
+    source = Source(log, "debezium", "left_out", None)
+    feed, fewer = (source.feed(kafka, monkeypatch, names) for names in ([CUSTOMERS, PARTS], [CUSTOMERS]))
+    before = [*source.some(PARTS), *source.some(CUSTOMERS)]
+    meanwhile = [*source.some(PARTS), *source.remaining(CUSTOMERS)]
+    windows = [
+        (feed, before),
+        (fewer, meanwhile),
+        (feed, source.remaining(PARTS)),
+    ]
+    begin = window().start
+    with caplog.at_level(logging.WARNING, "changeledger"):
+        for of_window, messages in windows:
+            # Else the log's, before all windows.
+            now_ms = milliseconds(datetime.now(UTC))
+            sent = [message._replace(timestamp_ms=now_ms) for message in messages]
+            begin = carry(spark, kafka, of_window, sent, begin)
+    passed_over = [message for message in meanwhile if message.topic.endswith(PARTS)]
+    ((_, changes, *_),) = lacking(feed)
+    assert changes <= len(passed_over), "not what it has read before"
+    read_its_past(spark, feed, source.changes(passed_over), caplog.text)
+    assert lacking(feed) == ()
+    assert published(spark, feed, log.table(PARTS)) == log.final_rows(log.table(PARTS))
 
 
 def lacking(feed: Feed) -> tuple[Any, ...]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part
 from changeledger.control.tables.feeds import FeedTableRow
-from changeledger.control.tables.windows import WindowRow
+from changeledger.control.tables.windows import DONE, WindowRow
 from changeledger.model.window import Window
+
+# Before all that a source has: a feed's first window reads from there, whenever it begins.
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FeedTables(Part):
@@ -25,13 +29,17 @@ class FeedTables(Part):
         lacking = [row for row in rows if row.lacking and row.declined_reason is None]
         return [row for row in lacking if window is None or not reads_again(row, window)]
 
-    def save(self, feed: str, table: str, lacking: int = 0, windows: Iterable[str] = ()) -> None:
-        """`windows`: ids of those that have read the lacking records."""
-        read = WindowRow.feed == feed, WindowRow.window_id.in_(list(windows))
+    def save(self, feed: str, table: str, lacking: int = 0, windows: Collection[str] = ()) -> None:
+        """`windows`: ids of those that have read the lacking records. Nobody has declined these yet."""
+        query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status.in_(DONE))
         with self._writing(feed) as session:
-            times = session.execute(select(func.min(WindowRow.start), func.max(WindowRow.end)).where(*read))
-            since, until = times.one()
-            session.merge(FeedTableRow(feed=feed, table=table, lacking=lacking, since=since, until=until))
+            done = list(session.scalars(query)) if windows else []
+            read = [row for row in done if row.window_id in windows]
+            since = min((_read_from(row, done) for row in read), default=None)
+            until = max((row.end for row in read), default=None)
+            row = FeedTableRow(feed=feed, table=table, lacking=lacking, since=since, until=until)
+            row.declined_reason = row.declined_by = None
+            session.merge(row)
 
     def decline(self, feed: str, table: str, reason: str, by: str) -> bool:
         """Nobody wants the records that the table lacks. False if it lacks none."""
@@ -41,6 +49,16 @@ class FeedTables(Part):
                 return False
             row.declined_reason, row.declined_by = reason, by
             return True
+
+
+def _read_from(window: WindowRow, done: Iterable[WindowRow]) -> datetime:
+    """Where the feed had ended when the window began to read, which may be long before the window's start."""
+    ends = [
+        row.end
+        for row in done
+        if row.opened_at < window.opened_at and row.end <= window.start and not row.request.reads_nothing_new
+    ]
+    return max(ends, default=_BEGINNING)
 
 
 def note_read_again(
