@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pytest
 
 from changeledger.compare.columns import Columns
+from changeledger.compare.counts import Counts
 from changeledger.compare.reach import Reach
-from changeledger.compare.verdicts import CLASSES, EXPECTED, VERDICTS
+from changeledger.compare.verdicts import AGREEING, CLASSES, EXPECTED, VERDICTS
 from changeledger.kernels.arrow import GAPS, column
 from changeledger.kernels.publishing import PublishChanges, key_id
 from changeledger.kernels.rows import as_batch
@@ -58,6 +59,7 @@ def verdicts(
     contract = contract_of(table)
     sides = (ledger(reference, table, feed="one"), ledger(other, table, manner, feed="other"))
     result = compared(*((side, contract) for side in sides), BY_POSITION if by_position else BY_KEY)
+    assert in_spans(result.counts) == of_verdicts(result.counts)
     words = [word for word in (*VERDICTS, *CLASSES) if word != EXPECTED]
     counts = Counter({word: result.counts.counts[word] for word in words if result.counts.counts[word]})
     serials = {
@@ -73,6 +75,31 @@ def verdicts(
         Finding(row["commit_lsn"], row["verdict"], tuple(c["name"] for c in row["cells"] or ()), serial(row))
         for row in result.findings
     )
+
+
+def in_spans(counts: Counts) -> tuple[int, int]:
+    """How many effects agree, and all, in the picture of the agreement over time."""
+    return sum(agreeing for agreeing, _ in counts.spans), sum(n for _, n in counts.spans)
+
+
+def of_verdicts(counts: Counts) -> tuple[int, int]:
+    agreeing, in_all = (sum(counts.counts[verdict] for verdict in some) for some in (AGREEING, VERDICTS))
+    return agreeing, in_all
+
+
+def test_effects_that_agree_only_when_matched_again_agree_in_the_picture() -> None:
+    """By key, the update that one feed has lost moves the numbers of all that follow."""
+    log = simulate(5, 30)
+    table = log.table("dbo.customers")
+    contract, all_rows = contract_of(table), ledger(log, table)
+    keys = [tuple(key.values()) for key in all_rows.column("key").to_pylist()]
+    often = Counter(keys).most_common(1)[0][0]
+    second = keys.index(often, keys.index(often) + 1)
+    without = pa.concat_tables([all_rows.slice(0, second), all_rows.slice(second + 1)])
+    counts = compared((all_rows, contract), (without, contract), BY_KEY).counts
+    agreeing, in_all = of_verdicts(counts)
+    assert (counts.counts["missing"], in_all - agreeing) == (1, 1)
+    assert in_spans(counts) == (agreeing, in_all)
 
 
 def _all(log: Log) -> list[tuple[Transaction, Change]]:

@@ -84,8 +84,9 @@ def match(
     number = np.where(absent, times[0][pairs.other], number) if absent.any() else number
     faulty = judgement.is_fault
     numbers = judgement.counted(columns, everything)
-    numbers |= in_spans(AGREEING_IN, number, judgement.is_a(*AGREEING))
-    numbers |= in_spans(ALL_IN, number, everything)
+    # The others are matched again, and counted there.
+    for what in (AGREEING_IN, ALL_IN):
+        numbers |= in_spans(what, number, judgement.is_a(*AGREEING))
     some = np.concatenate([rows[faulty] for rows in pairs])
     return {
         COUNTS: counts.table(numbers),

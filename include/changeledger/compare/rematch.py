@@ -18,6 +18,7 @@ from changeledger.compare import counts
 from changeledger.compare.buckets import COUNTS, FAULTS
 from changeledger.compare.cells import CellHashes, folded
 from changeledger.compare.columns import Columns
+from changeledger.compare.counts import AGREEING_IN, ALL_IN, Span, in_spans
 from changeledger.compare.effects import Effects, of_table
 from changeledger.compare.judging import CLASS_CODES, VERDICT_CODES, Codes, Judgement, judged
 from changeledger.compare.matching import Pairs, numbered, of_key, of_place, paired
@@ -75,6 +76,7 @@ class Rematch:
     known: Sequence[int]
     is_ordered: bool
     reach: Reach
+    span: Span
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         effects = of_table(tables[FAULTS], self.columns)
@@ -135,6 +137,8 @@ class Rematch:
             for numbers, is_one in zip(judgement.columns(self.columns), is_different.tolist(), strict=True)
         ]
         totals = counts.of_words(VERDICTS, verdict[stay]) | counts.of_words(CLASSES, reason[stay])
+        spans = self.span.numbers(time)
+        totals |= in_spans(AGREEING_IN, spans, stay & ~is_fault) | in_spans(ALL_IN, spans, stay)
         for row in np.flatnonzero(is_different & stay).tolist():
             for at in columns[row] or ():
                 totals[counts.DIFFERS_IN, at] = totals.get((counts.DIFFERS_IN, at), 0) + 1

@@ -173,6 +173,6 @@ class Matching:
         unknown = faulty.through(unknown_columns, rematch.UNKNOWN).collected()
         flags = np.array(column(unknown, "columns").to_pylist(), np.bool_).any(axis=0)
         known = np.flatnonzero(~flags).tolist()
-        kernel = rematch.Rematch(self.columns, known, self.method.is_ordered, self.method.reach)
+        kernel = rematch.Rematch(self.columns, known, self.method.is_ordered, self.method.reach, self.span)
         outputs = bucketed({buckets.FAULTS: Part(faulty, effects.KEY)}, kernel, rematch.OUTPUTS)
         return counts.added([outputs[buckets.COUNTS].collected()]), outputs[rematch.MISMATCHES]
