@@ -196,6 +196,33 @@ def test_a_person_of_a_change_table(
     assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["person"] == hidden.value]
 
 
+def test_a_key_that_a_row_was_moved_from(
+    spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row stays under its other key, and does not name the one that is erased."""
+    table = log.table("sales.orders")
+    moved = next(change for change in log.changes(table) if change.operation == "key_update")
+    assert moved.before is not None
+    assert moved.after is not None
+    old, new = table.key_of(moved.before), table.key_of(moved.after)
+    sqlserver_cdc.load(postgres.url, log)
+    feed = cdc_feed("erasing_moved", postgres, monkeypatch, tables=[{"table": table.full_name}])
+    run(spark, feed, window())
+    history = lake_name(feed, table.full_name, "_history")
+    named = " AND ".join(f"_previous_key.{n} = '{v}'" for n, v in zip(table.key, old, strict=True))
+    assert in_files(spark, history, named) > 0
+    of_new = " AND ".join(f"{n} = '{v}'" for n, v in zip(table.key, new, strict=True))
+    before = spark.table(history).where(of_new).drop("_previous_key").collect()
+    erasing = Erasing.of(
+        spark, feed, table.full_name, {n: str(v) for n, v in zip(table.key, old, strict=True)}
+    )
+    assert len(erasing.linked()) >= 1
+    erasing.erase("a tester")
+    assert in_files(spark, history, named) == 0
+    after = spark.table(history).where(of_new).drop("_previous_key").collect()
+    assert sorted(map(repr, after)) == sorted(map(repr, before))
+
+
 @pytest.mark.parametrize(
     ("table", "key", "said"),
     [

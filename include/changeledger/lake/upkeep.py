@@ -20,6 +20,12 @@ def delete_where(spark: SparkSession, table: str, condition: str) -> int:
     return count
 
 
+def unset_where(spark: SparkSession, table: str, column: str, condition: str) -> None:
+    """Set the column to NULL in the rows of main that meet the condition. Without any, nothing is written."""
+    if count_where(spark, table, condition):
+        spark.sql(f"UPDATE {table} SET {column} = NULL WHERE {condition}")  # noqa: S608 - as above
+
+
 def count_where(spark: SparkSession, table: str, condition: str) -> int:
     """The condition may ask other tables, which only SQL can."""
     (row,) = spark.sql(f"SELECT count(*) FROM {table} WHERE {condition}").collect()  # noqa: S608 - as above

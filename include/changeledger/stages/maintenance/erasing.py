@@ -113,6 +113,10 @@ class Erasing:
         counts = {}
         for table, wanted in conditions.items():
             count = sum(upkeep.delete_where(self.spark, table, condition) for condition in wanted)
+            if table == self._names.history:
+                # A row that was moved away from the key stays, and does not name it.
+                moved = f"coalesce({self.key.columns('_previous_key.')}, false)"
+                upkeep.unset_where(self.spark, table, "_previous_key", moved)
             # Also of rows that were deleted long ago a data file may have the values.
             iceberg.compact(self.spark, table)
             if count:
