@@ -21,7 +21,9 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.jdbc.database import JdbcDatabase
+from changeledger.lake import catalog
 from changeledger.model import change
+from changeledger.model.table_names import TableNames
 from changeledger.model.window import Request, Window
 from changeledger.stages import extract
 from changeledger.state import status
@@ -101,7 +103,10 @@ def test_quiet_tables(
 
 
 def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a table without a row in the window the source is asked how many rows it has, and no more."""
+    """Of a table without a row in the window the source is asked how many rows it has, and no more.
+
+    Its tables in the lake get a tag each, and nothing else.
+    """
     whole = simulate(5, 24)
     log = replace(
         whole,
@@ -121,10 +126,15 @@ def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pyt
     run(spark, feed, first)
     assert any("dbo_parts_CT" in query for query in asked)
     asked.clear()
+    of_parts = TableNames.of(feed.namespace, PARTS)
+    commits = {name: len(catalog.load(name).metadata.metadata_log) for name in of_parts}
     sqlserver_cdc.append(postgres.url, log, 12, len(log.transactions))
     run(spark, feed, window(start=first.end))
     assert asked
     assert not any("dbo_parts_CT" in query for query in asked)
+    assert {name: len(catalog.load(name).metadata.metadata_log) - commits[name] for name in of_parts} == (
+        dict.fromkeys(of_parts, 1)
+    )
     for table in (CUSTOMERS, PARTS):
         assert published(spark, feed, log.table(table)) == log.final_rows(log.table(table)), table
 

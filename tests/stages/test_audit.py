@@ -161,12 +161,13 @@ def test_what_a_window_promises_to_read(start: Any, end: Any, sources: Any) -> N
     assert promised(start, end) == wanted
 
 
+ADDRESS = f"lake.shop_cdc.dbo_order_lines_changes.branch_{WINDOW.branch}"
+
+
 def subjects() -> list[Subject]:
     return [
         Subject(FEED, ("lake.shop_cdc.dispositions",), tuple(of_feed())),
-        Subject(
-            TABLE, ("lake.shop_cdc.dbo_order_lines_changes",), tuple(of_table(Sum("ledger", None, "<b>")))
-        ),
+        Subject(TABLE, (ADDRESS,), tuple(of_table(Sum("ledger", None, "<b>")))),
         Subject("dbo.quiet", ("lake.shop_cdc.dbo_quiet_changes",), tuple(of_table(Sum("ledger", 0, "")))),
     ]
 
@@ -220,7 +221,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(spark: SparkSession, tmp_path
     assert "dbo.Order Lines: interval_forward: could not be checked: KeyError: 'absent'" in message
     assert "no_unpaired_images" not in message
     assert "checked: http://127.0.0.1/data-docs/audit.html\n" in message
-    assert f"SELECT * FROM lake.shop_cdc.dbo_order_lines_changes.branch_{WINDOW.branch}" in message
+    assert f"SELECT * FROM {ADDRESS}" in message
     check_pages(docs_index(docs, "shop_cdc", WINDOW).parent, verdicts)
 
 
@@ -252,7 +253,7 @@ def check_pages(folder: Path, verdicts: list[RuleResult]) -> None:
 
 def test_the_gate_lets_a_clean_run_pass(spark: SparkSession, tmp_path: Path) -> None:
     rules = tuple(of_table())
-    of = [Subject(TABLE, ("lake.shop_cdc.dbo_order_lines_changes",), rules)]
+    of = [Subject(TABLE, (ADDRESS,), rules)]
     verdicts = judged(spark, narrow_rows()[1:7], of, tmp_path)
     assert [v.rule for v in verdicts] == [r.name for r in rules]
     assert all(v.success and v.samples == () for v in verdicts)

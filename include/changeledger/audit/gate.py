@@ -22,10 +22,10 @@ _PRINTED = 3
 
 @dataclass(frozen=True)
 class Subject:
-    """What is judged together: a source table, or the feed. `lake_tables`: where to look on the branch."""
+    """What is judged together: a source table, or the feed. `addresses`: where to look, as SQL names it."""
 
     name: str
-    lake_tables: tuple[str, ...]
+    addresses: tuple[str, ...]
     rules: tuple[Rule, ...]
 
 
@@ -82,7 +82,7 @@ def judge(
 
 def document(audit: page.Audit, subjects: Sequence[Subject], folder: Path) -> None:
     """Write the first page of the window's Data Docs."""
-    queries = {subject.name: _queries(audit.branch, subject) for subject in subjects}
+    queries = {subject.name: _queries(subject) for subject in subjects}
     page.write(folder, audit._replace(queries=queries), shown)
 
 
@@ -110,7 +110,7 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
     for result in stopping:
         lines += _lines(result)
     lines.append(f"Nothing was published. The branch {branch} is kept.")
-    raise AuditFailed("\n  ".join(lines), _remedy(branch, subjects, stopping))
+    raise AuditFailed("\n  ".join(lines), _remedy(subjects, stopping))
 
 
 def _lines(result: RuleResult) -> Iterator[str]:
@@ -126,17 +126,17 @@ def _lines(result: RuleResult) -> Iterator[str]:
         yield f"    and {more} more in the result"
 
 
-def _remedy(branch: str, subjects: Sequence[Subject], stopping: Sequence[RuleResult]) -> str:
+def _remedy(subjects: Sequence[Subject], stopping: Sequence[RuleResult]) -> str:
     tables = {v.table for v in stopping}
-    queries = [query for subject in subjects if subject.name in tables for query in _queries(branch, subject)]
+    queries = [query for subject in subjects if subject.name in tables for query in _queries(subject)]
     return (
         "open the Data Docs, look at the offending rows on the branch, correct the cause, "
         "and run the window again (it rebuilds the branch):\n    " + "\n    ".join(queries)
     )
 
 
-def _queries(branch: str, subject: Subject) -> list[str]:
-    return [f"SELECT * FROM {table}.branch_{branch}" for table in subject.lake_tables]  # noqa: S608 - to type
+def _queries(subject: Subject) -> list[str]:
+    return [f"SELECT * FROM {address}" for address in subject.addresses]  # noqa: S608 - to type
 
 
 def shown(value: Any) -> str:

@@ -44,8 +44,8 @@ def complete(
     table's main meanwhile. With `force` that table's main becomes what was audited all the same, and what it
     was stays under the tag `displaced_<id>`.
     """
-    tag, tables, built_on = release_tag(release.id), release.tables, branch_of(release.window_id)
-    parallel_map(lambda table: refs.set_tag(table, tag, tables[table], without=built_on), tables)
+    tag, tables = release_tag(release.id), release.tables
+    parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
     _point_to(session, control, release)
     tagged = catalog.look(tables)
     mains = refs.heads_in(tagged, refs.MAIN)

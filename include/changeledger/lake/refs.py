@@ -112,19 +112,9 @@ def set_branch(table: str, branch: str, snapshot: int) -> None:
     _commit(table, lambda iceberg_table: _set(iceberg_table, branch, snapshot, ManageSnapshots.create_branch))
 
 
-def set_tag(table: str, tag: str, snapshot: int, without: str | None = None) -> None:
-    """The tag, at that snapshot, whatever it was.
-
-    Where main is at it as well, branches that begin with `without` go in the same commit.
-    """
-
-    def tagged(iceberg_table: Table) -> ManageSnapshots | None:
-        manage = _set(iceberg_table, tag, snapshot, ManageSnapshots.create_tag)
-        if without is None or head(iceberg_table) != snapshot:
-            return manage
-        return _without(iceberg_table, names_in(iceberg_table, BRANCH, without), manage)
-
-    _commit(table, tagged)
+def set_tag(table: str, tag: str, snapshot: int) -> None:
+    """The tag, at that snapshot, whatever it was."""
+    _commit(table, lambda iceberg_table: _set(iceberg_table, tag, snapshot, ManageSnapshots.create_tag))
 
 
 class MainMoved(Exception):

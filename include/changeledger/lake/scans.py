@@ -120,10 +120,13 @@ def grouped(rows: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
     return [(*(row[name] for name in columns), row["count_all"]) for row in counted]
 
 
-def count(table: str, snapshot: int) -> int:
-    """How many rows the snapshot has; from what it says of itself, where it says it."""
-    said = summaries.built({table: snapshot})[table].now
-    return catalog.load(table).scan(snapshot_id=snapshot).count() if said is None else said
+def counts(snapshots: Mapping[str, int]) -> dict[str, int]:
+    """How many rows the snapshots have, by table; from what they say of themselves, where they say it."""
+    said = {table: built.now for table, built in summaries.built(snapshots).items()}
+    return {
+        table: catalog.load(table).scan(snapshot_id=snapshots[table]).count() if rows is None else rows
+        for table, rows in said.items()
+    }
 
 
 def of_window(window_id: str, column: str = _RUN) -> BooleanExpression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
@@ -97,11 +97,16 @@ def _subjects(
         log.info("%s: %s", ctx.feed.feed, balance)
     name = f"feed {ctx.feed.feed}"
     of_records = judging.of_records(name, redact=ctx.settings.redact_values)
-    beside = ctx.lake.dispositions, ctx.lake.quarantine
+
+    def addresses(names: Iterable[str]) -> tuple[str, ...]:
+        """What the run has left alone has no branch."""
+        return tuple(f"{n}.branch_{ctx.branch}" if tables[n].is_new else n for n in names)
+
+    beside = addresses((ctx.lake.dispositions, ctx.lake.quarantine))
     subjects = [
         gate.Subject(name, beside, _feed_rules(ctx, judging, accounting)),
         *(
-            gate.Subject(contract.table, tuple(ctx.names[contract.table]), tuple(of_table.rules))
+            gate.Subject(contract.table, addresses(ctx.names[contract.table]), tuple(of_table.rules))
             for contract, of_table in zip(contracts, of_tables, strict=True)
         ),
     ]

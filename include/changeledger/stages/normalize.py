@@ -56,17 +56,19 @@ def run(ctx: StageContext) -> None:
         inputs = _table_inputs(ctx, dialect)
     contracts = [i.contract.checked() for i in inputs if i.contract is not None]
     of_window = {contract.table: as_stated(ctx.feed, contract) for contract in contracts}
-    # A table without a record in the window has its branch, too: the later stages expect it.
     published = {table: stated.published for table, stated in of_window.items()}
-    unchanged = preparing.prepare(ctx, {**ctx.contracts(), **published})
-    preparing.describe(ctx, of_window.values(), unchanged)
+    repairs = repairing.inputs(ctx)
+    with_records = {table_input.table for table_input in [*inputs, *repairs] if table_input.table is not None}
+    prepared = preparing.prepare(ctx, {**ctx.contracts(), **published}, with_records)
+    preparing.describe(ctx, of_window.values(), prepared.unchanged)
     records = ctx.workers.each(lambda of: _normalized(ctx, _published(ctx, of, of_window)), inputs)
-    records += ctx.workers.each(partial(_normalized, ctx), repairing.inputs(ctx))
+    records += ctx.workers.each(partial(_normalized, ctx), repairs)
     _write(ctx, records)
     if isinstance(dialect, MessageDialect):
         waiting.write(ctx, any(of_input.others.counts.get(change.PENDING) for of_input in records))
     _forget_replayed(ctx)
-    ctx.finish("normalize", ctx.written, of_window.values())
+    written = set(ctx.written) - prepared.untouched.keys()
+    ctx.finish("normalize", written, of_window.values(), untouched=prepared.untouched)
 
 
 def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:

@@ -65,6 +65,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     `at`: the snapshots.
     """
     times: list[pa.ChunkedArray] = []
+    rows = scans.counts(at)
 
     def count(table: str) -> dict[str, Any]:
         names = ctx.names[table]
@@ -72,8 +73,8 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         times.append(lateness.timed(changes))
         return {
             "changes": dict(scans.grouped(changes, "operation")),
-            "current": scans.count(names.current, at[names.current]),
-            "history": scans.count(names.history, at[names.history]),
+            "current": rows[names.current],
+            "history": rows[names.history],
         }
 
     table = ctx.lake.dispositions
@@ -86,7 +87,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [list(row) for row in scans.grouped(dispositions, "disposition", "reason")],
         "records": _records(ctx),
-        "in_quarantine": scans.count(ctx.lake.quarantine, at[ctx.lake.quarantine]),
+        "in_quarantine": rows[ctx.lake.quarantine],
         "committed": lateness.committed(times),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from changeledger.lake import catalog, scans
 from changeledger.model.contract import Contract
@@ -15,35 +16,51 @@ from changeledger.stages.reconciliation.building import Building
 
 @stage
 def run(ctx: StageContext) -> None:
-    normalized = ctx.begin_from("normalize").tables
+    normalized = ctx.begin_from("normalize")
     ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
     contracts = list(ctx.contracts().values())
     ledgers = {c.table: ctx.names[c.table].changes for c in contracts}
-    published = ctx.published(name for contract in contracts for name in ctx.names[contract.table])
-    # A ledger that stands where main stands has no change of the run.
-    written = {name: normalized[name] for name in ledgers.values() if published.get(name) != normalized[name]}
+    tables = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
+    published = ctx.published(tables)
+    # What stands where main stands has no change of the run.
+    untouched = {name: at for name, at in normalized.items() if published.get(name) == at}
+    written = {name: normalized[name] for name in ledgers.values() if name not in untouched}
     new = scans.of_run(written, ctx.id)
 
-    def build(contract: Contract) -> Breaks | None:
+    def build(contract: Contract) -> _Built:
         ledger = ledgers[contract.table]
         return _table(ctx, contract, published, normalized[ledger], new.get(ledger, 0))
 
-    table_breaks = ctx.workers.each(build, contracts)
-    write_breaks(ctx, [breaks for breaks in table_breaks if breaks is not None])
-    built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
+    built = ctx.workers.each(build, contracts)
+    write_breaks(ctx, [of.breaks for of in built if of.breaks is not None])
     if catalog.exists(ctx.lake.image_chain_breaks):
-        built.add(ctx.lake.image_chain_breaks)
-    ctx.finish("reconcile", sorted(built))
+        tables.add(ctx.lake.image_chain_breaks)
+    for of in built:
+        untouched |= of.untouched
+    ctx.finish("reconcile", tables - untouched.keys(), untouched=untouched)
+
+
+class _Built(NamedTuple):
+    """Of one table: what breaks its image chain, and where main is of what the run leaves alone."""
+
+    breaks: Breaks | None
+    untouched: Mapping[str, int]
 
 
 def _table(
     ctx: StageContext, contract: Contract, published: Mapping[str, int], ledger: int, changes: int
-) -> Breaks | None:
-    """Build one table from that many new changes; return what breaks its image chain.
+) -> _Built:
+    """Build one table from that many new changes.
 
     `published`: the snapshots of main, by lake table; `ledger`: the one with the new changes.
     """
     names = ctx.names[contract.table]
-    history = branches.begin(ctx, names.history, contract, published.get(names.history))
-    branches.begin(ctx, names.current, contract, published.get(names.current))
-    return Building(ctx, contract, ledger, history).build() if changes else None
+    of_table = {name: published.get(name) for name in (names.history, names.current)}
+    untouched = {} if changes else branches.untouched(of_table)
+    begun = {
+        name: branches.begin(ctx, name, contract, at)
+        for name, at in of_table.items()
+        if name not in untouched
+    }
+    breaks = Building(ctx, contract, ledger, begun[names.history]).build() if changes else None
+    return _Built(breaks, untouched)

@@ -1,4 +1,4 @@
-"""The branch on which a run builds one of its tables.
+"""The branch on which a run builds one of its tables. A table that it leaves as it is published has none.
 
 A column may come when rows are published already, and nobody knows what those rows hold in it: NULL would
 say that somebody has. The run that begins it marks it there as not captured, as it would have been had all
@@ -7,9 +7,9 @@ windows been one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from changeledger.lake import iceberg, refs
+from changeledger.lake import catalog, iceberg, refs
 from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.contract import Contract
@@ -43,6 +43,16 @@ def begin(ctx: StageContext, table: str, contract: Contract, published: int | No
     iceberg.update(ctx.spark, table, ctx.branch, cells)
     log.info("%s: the rows that are published have no value of %s", table, ", ".join(names))
     return refs.snapshot_of(table, ctx.branch)
+
+
+def untouched(published: Mapping[str, int | None]) -> dict[str, int]:
+    """Those of the tables, for which the run has no rows, that it leaves as they are published.
+
+    `published`: as in `begin`, by table.
+    """
+    known = {table: at for table, at in published.items() if at is not None}
+    loaded = catalog.look(known)
+    return {table: at for table, at in known.items() if not refs.added_since(loaded[table], at)}
 
 
 def _with_gaps(gaps: str, names: Sequence[str], image: str | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -227,10 +228,20 @@ class StageContext:
             require_as_published(self.feed, contract)
         return {table: contract.published for table, contract in existing_contracts.items()}
 
-    def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
-        """Store what the stage has built of these tables, and by which contracts."""
-        heads = refs.heads(tables, self.branch)
-        missing = sorted(set(tables) - heads.keys())
+    def finish(
+        self,
+        stage: str,
+        built: Collection[str],
+        contracts: Iterable[Contract] = (),
+        *,
+        untouched: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Store what the stage has built of these tables on the branch, and by which contracts.
+
+        `untouched`: where main is of tables that have no branch, since the run changes nothing in them.
+        """
+        heads = refs.heads(built, self.branch)
+        missing = sorted(set(built) - heads.keys())
         if missing:
             raise StageOrderError(
                 f"{self.feed.feed}: the branch {self.branch} is gone from {', '.join(missing)}: somebody has "
@@ -238,17 +249,19 @@ class StageContext:
                 "run it again from normalize: in Airflow clear normalize with what follows it",
             )
         self.control.windows.finish_stage(
-            self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, heads), contracts
+            self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, {**untouched, **heads}), contracts
         )
 
-    def begin_from(self, stage: str) -> BuiltSnapshots:
-        """Begin this process' branch where `stage` has left its own; see `require_done`."""
-        done = self.require_done(stage)
-        parallel_map(
-            lambda table_snapshot: refs.set_branch(table_snapshot[0], self.branch, table_snapshot[1]),
-            done.tables.items(),
-        )
-        return done
+    def begin_from(self, stage: str) -> Mapping[str, int]:
+        """Begin this process' branch where `stage` has left its own, of each table that is not as main is.
+
+        Returns what the stage has built; see `require_done`.
+        """
+        built = self.require_done(stage).tables
+        mains = self.published(built)
+        changed = [table for table in built if mains.get(table) != built[table]]
+        parallel_map(lambda table: refs.set_branch(table, self.branch, built[table]), changed)
+        return built
 
     def require_done(self, stage: str) -> BuiltSnapshots:
         """What `stage` has built on main as it is. Raises StageOrderError; see `require_ended`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from changeledger.lake import catalog, comments, iceberg, refs
 from changeledger.lake.parallel import parallel_map
@@ -16,10 +17,17 @@ from changeledger.stages.common.context import StageContext
 _Wanted = Mapping[str, tuple[Contract, iceberg.Columns]]
 
 
-def prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> refs.Tables:
+class Prepared(NamedTuple):
+    # The tables whose columns stay as they are.
+    unchanged: refs.Tables
+    # Ledgers that the run leaves alone: where main is.
+    untouched: Mapping[str, int]
+
+
+def prepare(ctx: StageContext, contracts: Mapping[str, Contract], with_records: Collection[str]) -> Prepared:
     """Tables with the columns of these contracts; what normalize writes gets a branch as main is now.
 
-    Returns those whose columns stay as they are.
+    `with_records`: the source tables of which the run has some.
     """
     tables = _wanted(ctx, contracts)
     of_feed = {
@@ -39,6 +47,8 @@ def prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> refs.Tables
         for table, (_, columns) in tables.items()
         if table in known and iceberg.has_columns(known[table], columns)
     }
+    quiet = [ctx.names[table].changes for table in contracts if table not in with_records]
+    untouched = branches.untouched({table: published.get(table) for table in quiet if table in unchanged})
     others = _narrowed(ctx, tables, [table for table in tables if table in known and table not in unchanged])
 
     def prepare_table(table: str) -> None:
@@ -48,11 +58,11 @@ def prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> refs.Tables
         elif table not in unchanged:
             is_history = table == ctx.names[contract.table].history
             iceberg.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
-        if table == ctx.names[contract.table].changes:
+        if table == ctx.names[contract.table].changes and table not in untouched:
             branches.begin(ctx, table, contract, published.get(table))
 
     parallel_map(prepare_table, tables)
-    return unchanged
+    return Prepared(unchanged, untouched)
 
 
 def _wanted(ctx: StageContext, contracts: Mapping[str, Contract]) -> _Wanted:
