@@ -86,7 +86,9 @@ def expected(rows: Sequence[LedgerRow]) -> Rows:
             for name, cell in zip("ab", row["after"][1:], strict=True)
             if name not in (row["after_unknown_columns"] or {})
         }
-        alive[key] = {"a": UNKNOWN, "b": UNKNOWN, **alive.get(key, {}), **known}
+        # A row that comes from another key is not the one that it finds there.
+        same = {} if old is not None else alive.get(key, {})
+        alive[key] = {"a": UNKNOWN, "b": UNKNOWN, **same, **known}
     return alive
 
 

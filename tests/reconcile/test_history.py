@@ -235,6 +235,25 @@ def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one() -> None:
     ]
 
 
+def test_a_row_that_is_moved_onto_another_one_has_none_of_its_cells() -> None:
+    """The end of the other one was lost. An insert there may be the same row, sent again."""
+    common = {"committed_at": AT, "source_position": ("t", 0, 1, None)}
+    unknown = {"after_unknown_columns": {"b": change.UNAVAILABLE}}
+    there, other = (
+        {"change_id": f"i{key}", "operation": "insert", "key": (key,), "after": (key, key, text),
+         "sort_key": bytes([key]), **common}
+        for key, text in ((1, "of the other one"), (2, "x"))
+    )  # fmt: skip
+    comes = {"change_id": "c", "key": (1,), "after": (1, 2, None), "sort_key": b"\3", **unknown, **common}
+    for change_of, published in (
+        ({"operation": "update", "previous_key": (2,), "before": (2, 2, "x")}, (None, {"b": "unavailable"})),
+        ({"operation": "insert"}, ("of the other one", None)),
+    ):
+        rows = intervals([there, other, {**comes, **change_of}], CONTRACT)
+        (row,) = (r for r in rows if (r["id"], r["_valid_to"]) == (1, None))
+        assert (row["b"], row["_unknown_columns"] or None) == published
+
+
 def test_an_interval_that_ends_later_keeps_its_commit_time() -> None:
     """Its commit time precedes that of the change before it, so its interval begins later."""
     changes = [

@@ -82,8 +82,11 @@ def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(contr
     assert names == {"1": ["ann", "bob", "bob"], "2": ["bob", "ann", "ann"]}
 
 
-def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(control: ControlStore) -> None:
-    """As in history, where the covered one has left before."""
+@pytest.mark.parametrize("leaves", [True, False], ids=["left", "lost"])
+def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(
+    control: ControlStore, *, leaves: bool
+) -> None:
+    """As in history, where the covered one has left before; also where its end was lost."""
     ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
     swap = {
         "transaction_id": "T",
@@ -99,7 +102,7 @@ def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(control: Con
             4, "update", 1, previous_key={"id": 2}, before=bob, after={**bob, "id": 1, "photo": None}, **swap
         ),
     ]
-    publish(control, FEED, rows)
+    publish(control, FEED, rows if leaves else rows[:2])
     cells = life(placed(control, FEED, TABLE), {"id": "2"}).at().cells
     assert (cells["name"].text, cells["photo"].kind) == ("ann", "unavailable")
 

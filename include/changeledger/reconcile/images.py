@@ -52,8 +52,10 @@ def filled(ordered: OrderedEffects, contract: Contract) -> Images:
     image, states = ordered.effects.image[ordered.at], ordered.states()
     if states is None or not states.any():
         return Images(ordered, image, {}, None)
-    # A row that appears again owes nothing to one of the same key that was deleted.
-    begins = order.begun_at(ordered.is_first | ordered.before(ordered.is_deleted))
+    # A row that appears again owes nothing to one of the same key that was deleted, nor does a row that comes
+    # from another key to the one that it finds there, whose end is not known.
+    appears = ordered.before(ordered.is_deleted) | ordered.effects.moved_here[ordered.at]
+    begins = order.begun_at(ordered.is_first | appears)
     places, carried = np.arange(len(ordered)), {}
     remaining = np.zeros_like(states)
     for number, described in enumerate(contract.columns):

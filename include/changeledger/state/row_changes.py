@@ -105,7 +105,7 @@ def state_after(changes: Iterable[RowChange]) -> RowState:
         covers, covered = row_change if is_alive and row_change.puts_a_row else None, cells
         if row_change.ends_the_row:
             cells = {}
-        elif not is_alive:
+        elif not is_alive or row_change.moved_from is not None:
             cells = {cell.column: cell.after for cell in row_change.cells}
         else:
             known = {cell.column: cell.after for cell in row_change.cells if cell.after.is_known}
