@@ -13,10 +13,12 @@ _LINE, _BY_HAND = "line", "Spark by hand with SCD 2"
 _TEN, _FIVE = "line, ten windows", "line, five times the messages"
 _FIVE_BY_HAND = "Spark by hand with SCD 2, five times the messages"
 _NULLS, _NULLS_BY_HAND = "line, NULLs", "Spark by hand with SCD 2, NULLs"
+_TEN_BY_HAND = "Spark by hand with SCD 2, ten windows"
 _COMMANDS = "commands and idle windows"
 _PROVED = "five feeds, compare and verify"
 _SMALL = "line, 4 tables x 50 changes, three windows"
 _MANY = "line, 40 tables x 50 changes, three windows"
+_MANY_BY_HAND = "Spark by hand with SCD 2, 40 tables x 50 changes, three windows"
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 
 
@@ -79,7 +81,7 @@ def _hour(of: Figures) -> float:
     return of.cpu(*(span for span in of.spans if span.startswith("hour: ")))
 
 
-_LARGE = "10,000 updates into 10 M rows"
+_LARGE, _LARGE_BY_HAND = "10,000 updates into 10 M rows", "10,000 updates into 10 M rows, by hand"
 _AUDITED = "the line also writes a ledger with both images, audits it, and reads back what it has written"
 _IMPORTS = "nearly all of it is Python's imports"
 
@@ -102,6 +104,7 @@ TARGETS = (
         "ten windows / one", 1.8, "x", (_TEN, _LINE), _times,
         "each window reads and writes the files of the open intervals and of the current rows again",
     ),
+    Target("ten windows: line / by hand", 1.0, "x", (_TEN, _TEN_BY_HAND), _times),
     Target("ten windows: wrong rows and versions", 0, "", (_TEN,), _wrong),
     Target(
         "10,000 changes into 10 M rows, keys spread", 8, "s", (_LARGE,), _window("spread"),
@@ -111,6 +114,14 @@ TARGETS = (
         "10,000 changes into 10 M rows, recent keys", 2, "s", (_LARGE,), _window("recent"),
         "bounds leave one file of a million rows, which is read and written again",
     ),
+    Target(
+        "10,000 changes into 10 M rows, keys spread: line / by hand", 1.0, "x", (_LARGE, _LARGE_BY_HAND),
+        lambda line, by_hand: _window("spread")(line) / by_hand.wall("spread"),
+    ),
+    Target(
+        "the same, recent keys", 1.0, "x", (_LARGE, _LARGE_BY_HAND),
+        lambda line, by_hand: _window("recent")(line) / by_hand.wall("recent"),
+    ),
     Target("4 tables x 50 changes, warm: all stages", 12, "s", (_SMALL,), _last_window("s")),
     Target("the same, CPU", 15, "CPU s", (_SMALL,), _last_window("CPU s")),
     Target(
@@ -118,6 +129,7 @@ TARGETS = (
         lambda many, few: _last_window("s")(many) / _last_window("s")(few),
         "a commit for each of 120 tables in two stages",
     ),
+    Target("40 tables x 50 changes, three windows: line / by hand", 1.0, "x", (_MANY, _MANY_BY_HAND), _times),
     # By four starts of Spark and five CPU seconds of work it took some 45 CPU s before ADR 0036.
     Target("an ordinary hour, five jobs by spark-submit, cold", 31.5, "CPU s", (_COMMANDS,), _hour),
     Target(
