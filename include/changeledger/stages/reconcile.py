@@ -26,10 +26,11 @@ def run(ctx: StageContext) -> None:
     untouched = {name: at for name, at in normalized.items() if published.get(name) == at}
     written = {name: normalized[name] for name in ledgers.values() if name not in untouched}
     new = scans.of_run(written, ctx.id)
+    run_tables = _Tables(ctx, published, ctx.control.contracts.of_feed(ctx.feed.feed))
 
     def build(contract: Contract) -> _Built:
         ledger = ledgers[contract.table]
-        return _table(ctx, contract, published, normalized[ledger], new.get(ledger, 0))
+        return run_tables.build(contract, normalized[ledger], new.get(ledger, 0))
 
     built = ctx.workers.each(build, contracts)
     write_breaks(ctx, [of.breaks for of in built if of.breaks is not None])
@@ -47,20 +48,24 @@ class _Built(NamedTuple):
     untouched: Mapping[str, int]
 
 
-def _table(
-    ctx: StageContext, contract: Contract, published: Mapping[str, int], ledger: int, changes: int
-) -> _Built:
-    """Build one table from that many new changes.
+class _Tables(NamedTuple):
+    """What history and current rows of a run's tables continue from."""
 
-    `published`: the snapshots of main, by lake table; `ledger`: the one with the new changes.
-    """
-    names = ctx.names[contract.table]
-    of_table = {name: published.get(name) for name in (names.history, names.current)}
-    untouched = {} if changes else branches.untouched(of_table)
-    begun = {
-        name: branches.begin(ctx, name, contract, at)
-        for name, at in of_table.items()
-        if name not in untouched
-    }
-    breaks = Building(ctx, contract, ledger, begun[names.history]).build() if changes else None
-    return _Built(breaks, untouched)
+    ctx: StageContext
+    # The snapshots of main, by lake table.
+    published: Mapping[str, int]
+    # The contracts of the newest release.
+    released: Mapping[str, Contract]
+
+    def build(self, contract: Contract, ledger: int, changes: int) -> _Built:
+        """Build those of one table from that many new changes; `ledger`: the snapshot that has them."""
+        names = self.ctx.names[contract.table]
+        mains = {name: self.published.get(name) for name in (names.history, names.current)}
+        untouched = {} if changes else branches.untouched(mains)
+        begun = {
+            name: branches.begin(self.ctx, name, contract, main, self.released.get(contract.table))
+            for name, main in mains.items()
+            if name not in untouched
+        }
+        building = Building(self.ctx, contract, ledger, begun.get(names.history))
+        return _Built(building.build() if changes else None, untouched)

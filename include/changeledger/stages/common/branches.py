@@ -16,11 +16,14 @@ from changeledger.model.contract import Contract
 from changeledger.stages.common.context import StageContext, log
 
 
-def begin(ctx: StageContext, table: str, contract: Contract, published: int | None) -> int | None:
+def begin(
+    ctx: StageContext, table: str, contract: Contract, published: int | None, released: Contract | None
+) -> int | None:
     """A fresh branch of the ledger, the history or the current rows of the contract's table.
 
     `published`: the snapshot that main is at; None if nothing is published, or all is built anew: then the
-    branch is empty, and still stands on main.
+    branch is empty, and still stands on main. `released`: the contract of the newest release. That main has a
+    column does not say that a release has it: what writes main again does so with all columns of the table.
 
     Returns the snapshot of the rows that are published, as the branch has them.
     """
@@ -29,8 +32,9 @@ def begin(ctx: StageContext, table: str, contract: Contract, published: int | No
         iceberg.empty(ctx.spark, table, ctx.branch)
     if published is None:
         return None
-    added = refs.added_since(loaded, published)
-    names = [name for name in contract.names if any(path[-1] == name for path in added)]
+    added = {path[-1] for path in refs.added_since(loaded, published)}
+    known = contract.names if released is None else released.published.names
+    names = [name for name in contract.names if name in added or name not in known]
     if not names:
         return published
     is_ledger = table == ctx.names[contract.table].changes

@@ -36,11 +36,7 @@ def prepare(ctx: StageContext, contracts: Mapping[str, Contract], with_records: 
     }
     known = catalog.look([*of_feed, *tables])
     for table, columns in of_feed.items():
-        if table not in known:
-            iceberg.create(ctx.spark, table, columns)
-        elif not iceberg.has_columns(known[table], columns):
-            iceberg.widen(ctx.spark, table, columns)
-        iceberg.fresh_branch(ctx.spark, table, ctx.branch)
+        _prepare_of_feed(ctx, table, columns, known)
     published = {} if ctx.starts_over else refs.heads_in(known, refs.MAIN)
     unchanged = {
         table: known[table]
@@ -51,6 +47,8 @@ def prepare(ctx: StageContext, contracts: Mapping[str, Contract], with_records: 
     untouched = branches.untouched({table: published.get(table) for table in quiet if table in unchanged})
     others = _narrowed(ctx, tables, [table for table in tables if table in known and table not in unchanged])
 
+    released = ctx.control.contracts.of_feed(ctx.feed.feed)
+
     def prepare_table(table: str) -> None:
         contract, columns = tables[table]
         if table in others:
@@ -59,10 +57,18 @@ def prepare(ctx: StageContext, contracts: Mapping[str, Contract], with_records: 
             is_history = table == ctx.names[contract.table].history
             iceberg.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
         if table == ctx.names[contract.table].changes and table not in untouched:
-            branches.begin(ctx, table, contract, published.get(table))
+            branches.begin(ctx, table, contract, published.get(table), released.get(contract.table))
 
     parallel_map(prepare_table, tables)
     return Prepared(unchanged, untouched)
+
+
+def _prepare_of_feed(ctx: StageContext, table: str, columns: iceberg.Columns, known: refs.Tables) -> None:
+    if table not in known:
+        iceberg.create(ctx.spark, table, columns)
+    elif not iceberg.has_columns(known[table], columns):
+        iceberg.widen(ctx.spark, table, columns)
+    iceberg.fresh_branch(ctx.spark, table, ctx.branch)
 
 
 def _wanted(ctx: StageContext, contracts: Mapping[str, Contract]) -> _Wanted:
