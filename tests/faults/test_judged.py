@@ -316,17 +316,17 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
     over = window()
     run(released, feed, over, (extract, normalize))
     woken: list[BaseException] = []
-    table = reconcile._table
+    build = reconcile._Tables.build
 
     def sleeps(*arguments: Any) -> Any:
         """Reconcile of the first process, stopped in its midst; meanwhile the retry does everything."""
-        monkeypatch.setattr(reconcile, "_table", table)
+        monkeypatch.setattr(reconcile._Tables, "build", build)
         with monkeypatch.context() as patch:
             patch.setattr(base, "_PROCESS", "the retry")
             run(released, feed, over, (normalize, reconcile, audit))
-        return table(*arguments)
+        return build(*arguments)
 
-    monkeypatch.setattr(reconcile, "_table", sleeps)
+    monkeypatch.setattr(reconcile._Tables, "build", sleeps)
     try:
         reconcile.run(released, feed, over)
     except LeaseLost as error:

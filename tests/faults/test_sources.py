@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
+from changeledger.config.connection import Connection
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
@@ -79,7 +80,17 @@ def send(
         assert producer.flush(_SECONDS) == 0
         end = producer.abort_transaction if aborted else producer.commit_transaction
         end(_SECONDS)
+        _await_marks(kafka, topic)
     assert producer.flush(_SECONDS) == 0
+
+
+def _await_marks(kafka: KafkaBroker, topic: str) -> None:
+    """The broker says that a transaction has ended before it has marked this in the topic."""
+    source = Kafka("sent", Connection(conn_type="kafka", extra={"bootstrap.servers": kafka.bootstrap}))
+    deadline = time.monotonic() + _SECONDS
+    while source.latest([topic]) != source.latest([topic], committed=False):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def recreate(kafka: KafkaBroker, topic: str) -> None:
