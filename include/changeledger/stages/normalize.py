@@ -177,10 +177,13 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     published: Rows = ctx.workers.nothing(ledger_schema(contract))
     main = None if ctx.starts_over else refs.snapshot_of(names.changes)
     if main is not None:
+        # On the branch, where a column that is new is marked in them.
+        at = refs.snapshot_of(names.changes, ctx.branch)
+        assert at is not None, "the run has records of the table"
         if not _of_pairs(decoded):
             # Else they would be decoded twice.
             decoded = kept({ledger_kernels.NEW: Part(decoded, ledger_kernels.key)})[ledger_kernels.NEW]
-        published = published_changes.published(ctx, contract, decoded, main)
+        published = published_changes.published(ctx, contract, decoded, at)
     key = ledger_kernels.key
     parts = {ledger_kernels.NEW: Part(decoded, key), ledger_kernels.NEAR: Part(published, key)}
     kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
