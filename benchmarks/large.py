@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
 from benchmarks.stream import event
 from benchmarks.topics import fill
+from changeledger.model.table_names import TableNames
 
 CHANGES = 10_000
 # One makes the tables, another warms the engine.
@@ -23,6 +27,35 @@ def filled(bootstrap: str, rows: int, home: Path, subject: str) -> str:
         out.writelines(_messages(rows))
     fill(bootstrap, topic, messages, len(WINDOWS))
     return topic
+
+
+def enlarge(
+    spark: SparkSession, table: str, key: str, rows: int, cells: Callable[[Column], Mapping[str, Column]]
+) -> None:
+    """Rows like that of the first key after the table's, in the order of their keys.
+
+    `key`: the column that has it; `cells`: what is another one in the row of a key.
+    """
+    keys = spark.range(0, rows, numPartitions=max(1, rows // 1_000_000)).select(
+        F.col("id").cast("int").alias("_at")
+    )
+    template = spark.table(table).where(f"{key} = {rows + 1}")
+    of_keys = template.crossJoin(keys).withColumns(dict(cells(F.col("_at")))).select(*template.columns)
+    of_keys.writeTo(table).append()
+
+
+def name_of(at: Column) -> Column:
+    return F.concat(F.lit("customer "), at)
+
+
+def judge(spark: SparkSession, tables: TableNames, rows: int) -> None:
+    """After all windows."""
+    current, expected = spark.table(tables.current), F.concat(F.lit("changed "), F.col("id"))
+    counts = (
+        current.count(), spark.table(tables.history).count(), current.where(F.col("name") == expected).count()
+    )  # fmt: skip
+    wanted = rows + CHANGES, rows + 4 * CHANGES, 3 * CHANGES
+    assert counts == wanted, f"rows, versions, changed rows: {counts}, not {wanted}"
 
 
 def _row(key: int, name: str | None = None) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import Column as SparkColumn
@@ -27,20 +26,9 @@ from benchmarks.marks import mark
 from benchmarks.shapes import SHAPES, Column, Shape, counts_ms
 from benchmarks.subjects.plain import plain_session
 from benchmarks.topics import windows
+from changeledger.model.table_names import TableNames
 
 POSITION = ("commit_lsn", "change_lsn", "event_serial_no")
-
-
-class Tables(NamedTuple):
-    """Of one topic."""
-
-    changes: str
-    current: str
-    history: str
-
-    @classmethod
-    def numbered(cls, number: int) -> Tables:
-        return cls(*(f"lake.plain.{name}_{number}" for name in cls._fields))
 
 
 def main() -> None:
@@ -50,8 +38,8 @@ def main() -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.plain")
     mark("start")
     for at, hours in enumerate(windows(int(number))):
-        for table, topic in enumerate(topics.split(",")):
-            tables = Tables.numbered(table)
+        for topic in topics.split(","):
+            tables = TableNames.of("plain", topic)
             append(tables, changes(messages(spark, bootstrap, topic, hours), shape), at)
             mark("append")
             new = appended(spark, tables, at)
@@ -60,7 +48,7 @@ def main() -> None:
             if has_history:
                 version(tables, new)
                 mark("history")
-    _publish(Tables.numbered(0), spark, Path(out), shape, has_history=has_history)
+    _publish(TableNames.of("plain", topics.split(",")[0]), spark, Path(out), shape, has_history=has_history)
 
 
 def messages(spark: SparkSession, bootstrap: str, topic: str, hours: tuple[datetime, datetime]) -> DataFrame:
@@ -100,7 +88,7 @@ def _typed(name: str, column: Column) -> SparkColumn:
     return cell
 
 
-def append(tables: Tables, rows: DataFrame, window: int) -> None:
+def append(tables: TableNames, rows: DataFrame, window: int) -> None:
     of_window = rows.withColumn("window", F.lit(window))
     if rows.sparkSession.catalog.tableExists(tables.changes):
         of_window.writeTo(tables.changes).append()
@@ -108,12 +96,12 @@ def append(tables: Tables, rows: DataFrame, window: int) -> None:
         of_window.writeTo(tables.changes).using("iceberg").create()
 
 
-def appended(spark: SparkSession, tables: Tables, window: int) -> DataFrame:
+def appended(spark: SparkSession, tables: TableNames, window: int) -> DataFrame:
     """From the table: parsed once, and as a failed run would be repeated."""
     return spark.table(tables.changes).where(F.col("window") == window).drop("window")
 
 
-def merge(tables: Tables, new: DataFrame) -> None:
+def merge(tables: TableNames, new: DataFrame) -> None:
     """The newest change of each key, where it is newer than the row."""
     spark, last = new.sparkSession, Over.partitionBy("id").orderBy(*(F.desc(name) for name in POSITION))
     newest = new.withColumn("n", F.row_number().over(last)).where("n = 1").drop("n")
@@ -125,7 +113,7 @@ def merge(tables: Tables, new: DataFrame) -> None:
     merging.whenMatched(is_newer).updateAll().whenNotMatched().insertAll().merge()
 
 
-def version(tables: Tables, new: DataFrame) -> None:
+def version(tables: TableNames, new: DataFrame) -> None:
     """Versions of the window's changes, linked by position; an open version that is followed gets its end."""
     spark, rows = new.sparkSession, new
     is_first = not spark.catalog.tableExists(tables.history)
@@ -155,7 +143,7 @@ def _named(table: str, names: Sequence[str]) -> list[SparkColumn]:
     return [F.col(f"{table}.{name}") for name in names]
 
 
-def _publish(tables: Tables, spark: SparkSession, out: Path, shape: Shape, *, has_history: bool) -> None:
+def _publish(tables: TableNames, spark: SparkSession, out: Path, shape: Shape, *, has_history: bool) -> None:
     """For the judge; not measured."""
     out.mkdir(parents=True, exist_ok=True)
     rows = spark.table(tables.current).where("op <> 'd'").select(*shape.columns)

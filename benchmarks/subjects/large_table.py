@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from benchmarks.feeds import feed_of
-from benchmarks.large import CHANGES, WINDOWS, filled
+from benchmarks.large import WINDOWS, enlarge, filled, judge, name_of
 from benchmarks.marks import mark
 from benchmarks.topics import windows
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
-
-    from changeledger.model.table_names import TableNames
+    from pyspark.sql import Column
 
 
 def main() -> None:
@@ -43,45 +41,25 @@ def main() -> None:
             if name in WINDOWS[2:]:
                 mark(f"{stage.__name__.rpartition('.')[2]} {name}")
         if name == "made":
-            _enlarge(spark, names, rows)
+            for table in (names.history, names.current):
+                enlarge(spark, table, "id", rows, _of_row)
+            enlarge(spark, names.changes, "key.id", rows, _of_change)
         if name in WINDOWS[:2]:
             mark(name)
-    _judge(spark, names, rows)
+    judge(spark, names, rows)
 
 
-def _enlarge(spark: SparkSession, names: TableNames, rows: int) -> None:
-    """Rows like that of the first key, in the order of their keys."""
-    keys = spark.range(0, rows, numPartitions=max(1, rows // 1_000_000)).select(
-        F.col("id").cast("int").alias("_at")
-    )
-    name = F.concat(F.lit("customer "), F.col("_at"))
-    for table, cells in (
-        (names.history, {"id": F.col("_at"), "name": name}),
-        (names.current, {"id": F.col("_at"), "name": name}),
-        (names.changes, _ledger_cells(name)),
-    ):
-        is_template = f"{'key.id' if table == names.changes else 'id'} = {rows + 1}"
-        template = spark.table(table).where(is_template)
-        rows_of_keys = template.crossJoin(keys).withColumns(cells).select(*template.columns)
-        rows_of_keys.writeTo(table).append()
+def _of_row(at: Column) -> dict[str, Column]:
+    return {"id": at, "name": name_of(at)}
 
 
-def _ledger_cells(name: Column) -> dict[str, Column]:
-    at = F.col("_at")
+def _of_change(at: Column) -> dict[str, Column]:
     return {
         "key": F.col("key").withField("id", at),
-        "after": F.col("after").withField("id", at).withField("name", name),
+        "after": F.col("after").withField("id", at).withField("name", name_of(at)),
         "change_id": F.sha2(at.cast("string"), 256),
         "source_position": F.col("source_position").withField("offset", -at.cast("bigint")),
     }
-
-
-def _judge(spark: SparkSession, names: TableNames, rows: int) -> None:
-    current, history = spark.table(names.current), spark.table(names.history)
-    expected = F.concat(F.lit("changed "), F.col("id"))
-    counts = current.count(), history.count(), current.where(F.col("name") == expected).count()
-    wanted = rows + CHANGES, rows + 4 * CHANGES, 3 * CHANGES
-    assert counts == wanted, f"rows, versions, changed rows: {counts}, not {wanted}"
 
 
 if __name__ == "__main__":
