@@ -51,7 +51,8 @@ def carry(
     assert ctx is not None
     ctx.control.windows.open(feed.feed, over, None, {})
     ctx.control.windows.begin_stage(feed.feed, over, "normalize")
-    preparing.prepare(ctx, {contract.table: contract}, {contract.table})
+    released = ctx.control.contracts.of_feed(feed.feed)
+    preparing.prepare(ctx, {contract.table: contract}, {contract.table}, released)
     delivered = [
         {**row, "window_id": over.id, "source_position": (contract.table, 0, number * 10_000 + at, None)}
         for at, row in enumerate(rows)

@@ -122,25 +122,17 @@ class _Reading:
 
     def __init__(self, scan: MessageScan, part: Part) -> None:
         self._scan = scan
+        ranges = {(offset_range.topic, offset_range.partition): offset_range for offset_range in part}
         # Of the ranges that are not over.
-        self._ends: dict[Place, int] = {
-            (offset_range.topic, offset_range.partition): offset_range.end for offset_range in part
-        }
+        self._ends: dict[Place, int] = {place: offset_range.end for place, offset_range in ranges.items()}
         # The next offset of each partition.
-        self._next: dict[Place, int] = {
-            (offset_range.topic, offset_range.partition): offset_range.start for offset_range in part
-        }
+        self._next: dict[Place, int] = {place: offset_range.start for place, offset_range in ranges.items()}
         # Where a partition ends before its range does.
         self._short: dict[Place, int] = {}
         self._complaints = Complaints()
         with scan.settings.given() as settings:
             self._consumer = consumer(self._complaints.heard(settings), "read_committed", _AHEAD)
-        self._consumer.assign(
-            [
-                TopicPartition(offset_range.topic, offset_range.partition, offset_range.start)
-                for offset_range in part
-            ]
-        )
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
 
     def close(self) -> None:
         self._consumer.close()

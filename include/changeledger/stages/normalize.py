@@ -46,20 +46,23 @@ from changeledger.stages.normalization.reading import Input, Records
 def run(ctx: StageContext) -> None:
     """Raises ContractError if a table's columns cannot be published."""
     ctx.require_ended("extract")
-    released = [*ctx.lake, *(name for names in ctx.names.values() for name in names)]
-    same_releases.require_release(ctx.control, ctx.feed.feed, released)
+    lake_tables = [*ctx.lake, *(name for names in ctx.names.values() for name in names)]
+    same_releases.require_release(ctx.control, ctx.feed.feed, lake_tables)
     ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
+    released = ctx.control.contracts.of_feed(ctx.feed.feed)
+    # The contracts that records are read by.
+    known = {table: contract.unpublished for table, contract in released.items()}
     if isinstance(dialect, MessageDialect):
-        inputs = _message_inputs(ctx, dialect)
+        inputs = _message_inputs(ctx, dialect, known)
     else:
-        inputs = _table_inputs(ctx, dialect)
+        inputs = _table_inputs(ctx, dialect, known)
     contracts = [i.contract.checked() for i in inputs if i.contract is not None]
     of_window = {contract.table: as_stated(ctx.feed, contract) for contract in contracts}
     published = {table: stated.published for table, stated in of_window.items()}
     repairs = repairing.inputs(ctx)
     with_records = {table_input.table for table_input in [*inputs, *repairs] if table_input.table is not None}
-    prepared = preparing.prepare(ctx, {**ctx.contracts(), **published}, with_records)
+    prepared = preparing.prepare(ctx, {**ctx.contracts(), **published}, with_records, released)
     preparing.describe(ctx, of_window.values(), prepared.unchanged)
     records = ctx.workers.each(lambda of: _normalized(ctx, _published(ctx, of, of_window)), inputs)
     records += ctx.workers.each(partial(_normalized, ctx), repairs)
@@ -71,13 +74,14 @@ def run(ctx: StageContext) -> None:
     ctx.finish("normalize", written, of_window.values(), untouched=prepared.untouched)
 
 
-def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:
-    writer_schemas, known = ctx.control.contracts.writer_schemas(ctx.feed.feed), _as_in_source(ctx)
+def _table_inputs(ctx: StageContext, dialect: TableDialect, known: Mapping[str, Contract]) -> list[Input]:
+    writer_schemas = ctx.control.contracts.writer_schemas(ctx.feed.feed)
+    reads_again = input_records.replayed(ctx) is not None
     records: list[Records] = []
     for table in ctx.names:
         name = ctx.names[table].raw
         of_table = {instance: schema for instance, schema in writer_schemas.items() if schema.table == table}
-        if _is_quiet(ctx, name, known.get(table), of_table.values()):
+        if not reads_again and _is_quiet(ctx, name, known.get(table), of_table.values()):
             continue
         # As they were read.
         columns = to_arrow_schema(iceberg.read(ctx.spark, name).schema)
@@ -89,16 +93,13 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:
         for instance, schema in of_table.items():
             rows = where(raw, "_instance", instance) if len(of_table) > 1 else raw
             records.append(reading.of_change_table(dialect.kernel, table, schema, rows, ctx.feed, ctx.id))
-    return _inputs(ctx, records)
+    return _inputs(ctx, records, known)
 
 
 def _is_quiet(ctx: StageContext, raw: str, contract: Contract | None, written: Iterable[Contract]) -> bool:
-    """Has the run no record of the table, and do its writers say nothing of its columns that is new?"""
+    """Has the window no record of the table, and do its writers say nothing of its columns that is new?"""
     return (
-        contract is not None
-        and all(map(contract.says_all_of, written))
-        and input_records.replayed(ctx) is None
-        and not scans.has_rows(raw, ctx.id)
+        contract is not None and all(map(contract.says_all_of, written)) and not scans.has_rows(raw, ctx.id)
     )
 
 
@@ -108,10 +109,12 @@ def _of_spark(ctx: StageContext, few: DataFrame, schema: pa.Schema) -> Rows:
     return ctx.workers.of_spark(few, few.count(), schema)
 
 
-def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:
+def _message_inputs(
+    ctx: StageContext, dialect: MessageDialect, contracts: Mapping[str, Contract]
+) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
     schemas = control.contracts.writer_schemas(name), control.contracts.avro_schemas(name)
-    known = kernels.EarlierWindows(_as_in_source(ctx), *schemas)
+    known = kernels.EarlierWindows(contracts, *schemas)
     discovered = reading.discovered(dialect.kernel, _raw_messages(ctx), ctx.feed, known, ctx.id)
     for warning in discovered.warnings:
         log.warning("%s: %s", name, warning)
@@ -120,7 +123,7 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:
     for schema_id, avro_schema in discovered.avro_schemas.items():
         control.contracts.save_avro_schema(name, schema_id, avro_schema, ctx.id)
     return [
-        *_inputs(ctx, discovered.records),
+        *_inputs(ctx, discovered.records, contracts),
         Input(None, None, other_records.not_chosen(ctx, together(discovered.others))),
     ]
 
@@ -133,19 +136,11 @@ def _raw_messages(ctx: StageContext) -> Rows:
     return together([new, *(_of_spark(ctx, rows, MESSAGE) for rows in again)])
 
 
-def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
+def _inputs(ctx: StageContext, records: Sequence[Records], known: Mapping[str, Contract]) -> list[Input]:
     """The records of the feed's tables decoded, each input with the contract that they agree on."""
     others, orders = other_feeds.OtherFeeds(ctx), mask_orders.MaskOrders(ctx)
-    known = reading.TableKnowledge(_as_in_source(ctx), orders.resolved, others.borrowed, others.computed)
-    return reading.inputs(records, known, ctx.workers.each)
-
-
-def _as_in_source(ctx: StageContext) -> dict[str, Contract]:
-    """The contracts that records are read by."""
-    return {
-        table: contract.unpublished
-        for table, contract in ctx.control.contracts.of_feed(ctx.feed.feed).items()
-    }
+    knowledge = reading.TableKnowledge(known, orders.resolved, others.borrowed, others.computed)
+    return reading.inputs(records, knowledge, ctx.workers.each)
 
 
 def _published(ctx: StageContext, table_input: Input, contracts: Mapping[str, Contract]) -> Input:
@@ -177,13 +172,10 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     published: Rows = ctx.workers.nothing(ledger_schema(contract))
     main = None if ctx.starts_over else refs.snapshot_of(names.changes)
     if main is not None:
-        # On the branch, where a column that is new is marked in them.
-        at = refs.snapshot_of(names.changes, ctx.branch)
-        assert at is not None, "the run has records of the table"
         if not _of_pairs(decoded):
             # Else they would be decoded twice.
             decoded = kept({ledger_kernels.NEW: Part(decoded, ledger_kernels.key)})[ledger_kernels.NEW]
-        published = published_changes.published(ctx, contract, decoded, at)
+        published = published_changes.published(ctx, contract, decoded)
     key = ledger_kernels.key
     parts = {ledger_kernels.NEW: Part(decoded, key), ledger_kernels.NEAR: Part(published, key)}
     kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from changeledger.lake import catalog, scans
+from changeledger.lake import catalog, refs, scans
 from changeledger.model.contract import Contract
 from changeledger.stages.common import branches
 from changeledger.stages.common.context import StageContext
@@ -16,17 +16,19 @@ from changeledger.stages.reconciliation.building import Building
 
 @stage
 def run(ctx: StageContext) -> None:
-    normalized = ctx.begin_from("normalize")
-    ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
+    normalized = ctx.require_done("normalize").tables
     contracts = list(ctx.contracts().values())
     ledgers = {c.table: ctx.names[c.table].changes for c in contracts}
     tables = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
-    published = ctx.published(tables)
+    loaded = catalog.look(tables)
+    published = {} if ctx.starts_over else refs.heads_in(loaded, refs.MAIN)
     # What stands where main stands has no change of the run.
     untouched = {name: at for name, at in normalized.items() if published.get(name) == at}
+    ctx.begin_from({name: at for name, at in normalized.items() if name not in untouched})
+    ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
     written = {name: normalized[name] for name in ledgers.values() if name not in untouched}
     new = scans.of_run(written, ctx.id)
-    run_tables = _Tables(ctx, published, ctx.control.contracts.of_feed(ctx.feed.feed))
+    run_tables = _Tables(ctx, loaded, published, ctx.control.contracts.of_feed(ctx.feed.feed))
 
     def build(contract: Contract) -> _Built:
         ledger = ledgers[contract.table]
@@ -34,10 +36,9 @@ def run(ctx: StageContext) -> None:
 
     built = ctx.workers.each(build, contracts)
     write_breaks(ctx, [of.breaks for of in built if of.breaks is not None])
-    if catalog.exists(ctx.lake.image_chain_breaks):
-        tables.add(ctx.lake.image_chain_breaks)
     for of in built:
         untouched |= of.untouched
+    tables.update(catalog.existing([ctx.lake.image_chain_breaks]))
     ctx.finish("reconcile", tables - untouched.keys(), untouched=untouched)
 
 
@@ -52,7 +53,8 @@ class _Tables(NamedTuple):
     """What history and current rows of a run's tables continue from."""
 
     ctx: StageContext
-    # The snapshots of main, by lake table.
+    loaded: refs.Tables
+    # The snapshots of main.
     published: Mapping[str, int]
     # The contracts of the newest release.
     released: Mapping[str, Contract]
@@ -60,11 +62,12 @@ class _Tables(NamedTuple):
     def build(self, contract: Contract, ledger: int, changes: int) -> _Built:
         """Build those of one table from that many new changes; `ledger`: the snapshot that has them."""
         names = self.ctx.names[contract.table]
-        mains = {name: self.published.get(name) for name in (names.history, names.current)}
-        untouched = {} if changes else branches.untouched(mains)
+        loaded = {name: self.loaded[name] for name in (names.history, names.current)}
+        untouched = {} if changes else branches.untouched(loaded, self.published)
+        released = self.released.get(contract.table)
         begun = {
-            name: branches.begin(self.ctx, name, contract, main, self.released.get(contract.table))
-            for name, main in mains.items()
+            name: branches.begin(self.ctx, name, contract, self.published.get(name), released)
+            for name in loaded
             if name not in untouched
         }
         building = Building(self.ctx, contract, ledger, begun.get(names.history))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import iceberg, refs
 from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.contract import Contract
@@ -49,14 +49,16 @@ def begin(
     return refs.snapshot_of(table, ctx.branch)
 
 
-def untouched(published: Mapping[str, int | None]) -> dict[str, int]:
-    """Those of the tables, for which the run has no rows, that it leaves as they are published.
+def untouched(tables: refs.Tables, published: Mapping[str, int]) -> dict[str, int]:
+    """Of tables for which the run has no rows: where main is of those that it leaves as they are published.
 
-    `published`: as in `begin`, by table.
+    `published`: the snapshots of main that it goes on from.
     """
-    known = {table: at for table, at in published.items() if at is not None}
-    loaded = catalog.look(known)
-    return {table: at for table, at in known.items() if not refs.added_since(loaded[table], at)}
+    return {
+        name: published[name]
+        for name, table in tables.items()
+        if name in published and not refs.added_since(table, published[name])
+    }
 
 
 def _with_gaps(gaps: str, names: Sequence[str], image: str | None) -> str:

@@ -252,16 +252,9 @@ class StageContext:
             self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, {**untouched, **heads}), contracts
         )
 
-    def begin_from(self, stage: str) -> Mapping[str, int]:
-        """Begin this process' branch where `stage` has left its own, of each table that is not as main is.
-
-        Returns what the stage has built; see `require_done`.
-        """
-        built = self.require_done(stage).tables
-        mains = self.published(built)
-        changed = [table for table in built if mains.get(table) != built[table]]
-        parallel_map(lambda table: refs.set_branch(table, self.branch, built[table]), changed)
-        return built
+    def begin_from(self, built: Mapping[str, int]) -> None:
+        """Begin this process' branch where a stage has left its own."""
+        parallel_map(lambda table: refs.set_branch(table, self.branch, built[table]), built)
 
     def require_done(self, stage: str) -> BuiltSnapshots:
         """What `stage` has built on main as it is. Raises StageOrderError; see `require_ended`."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 from changeledger.kernels.arrow import ledger_schema, row_type
 from changeledger.kernels.rows import Rows, count, where
 from changeledger.kernels.touched import COMMITS, HASHES, Among, HashesOf, Touched, commits, known
-from changeledger.lake import scans
+from changeledger.lake import refs, scans
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
@@ -28,8 +28,11 @@ def placed_schema(contract: Contract) -> pa.Schema:
     return pa.schema([("key", key), ("previous_key", key), *_OWN])
 
 
-def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -> Rows:
-    """The ledger rows of that snapshot that can be at the positions of the decoded changes."""
+def published(ctx: StageContext, contract: Contract, decoded: Rows) -> Rows:
+    """The published ledger rows that can be at the positions of the decoded changes.
+
+    As the run's branch has them, before it has changes of its own: a column that is new is marked there.
+    """
     table, nothing = ctx.names[contract.table].changes, ctx.workers.nothing(ledger_schema(contract))
     changes = where(decoded, "disposition", change.CHANGE)
     hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
@@ -38,8 +41,9 @@ def published(ctx: StageContext, contract: Contract, decoded: Rows, main: int) -
         return nothing
     near = scans.are_near(Touched.of(of_commits))
     among = Among(ledger_kernels.key, known(key_hashes))
+    branch = refs.snapshot_of(table, ctx.branch)
     narrow = ledger_schema(contract).field("source_position")
-    placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), main, among)
+    placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), branch, among)
     if not count(placed):
         return nothing
-    return scans.scanned(ctx.workers, table, near, ledger_schema(contract), main, among)
+    return scans.scanned(ctx.workers, table, near, ledger_schema(contract), branch, among)

@@ -6,7 +6,7 @@ that a raw row is from, and the control store has its writer schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -121,14 +121,16 @@ class _WindowTables:
             [asked_table for asked_table in asked if asked_table.of.table == table]
             for table in self.ctx.names
         ]
-        known = self.ctx.control.contracts.writer_schemas(self.ctx.feed.feed)
-        quiet = [of_table for of_table in by_table if self._is_quiet(of_table, known)]
-        others = [of_table for of_table in by_table if of_table not in quiet]
-        reads = self.ctx.workers.each(self._write, others)
-        reads += [[asked_table.read(0) for asked_table in of_table] for of_table in quiet]
-        return [read for of_table in reads for read in of_table]
+        known, raws = self.ctx.control.contracts.writer_schemas(self.ctx.feed.feed), set(self.ctx.raws)
 
-    def _is_quiet(self, asked: Sequence[_Asked], known: Mapping[str, Contract]) -> bool:
+        def read(of_table: Sequence[_Asked]) -> list[SourceRead]:
+            if self._is_quiet(of_table, known, raws):
+                return [asked_table.read(0) for asked_table in of_table]
+            return self._write(of_table)
+
+        return [table_read for reads in self.ctx.workers.each(read, by_table) for table_read in reads]
+
+    def _is_quiet(self, asked: Sequence[_Asked], known: Mapping[str, Contract], raws: Container[str]) -> bool:
         """Has a source table no row for the window, nor its raw table, whose columns are those of the source?
 
         Then nothing of it need be read: to ask for its columns takes two logins. An earlier try may have
@@ -138,7 +140,7 @@ class _WindowTables:
         return (
             not any(asked_table.expected for asked_table in asked)
             and all(known.get(each.of.instance) == each.of.writer_schema for each in asked)
-            and catalog.exists(raw)
+            and raw in raws
             and not scans.has_rows(raw, self.ctx.id)
         )
 

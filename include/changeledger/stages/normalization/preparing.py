@@ -24,10 +24,15 @@ class Prepared(NamedTuple):
     untouched: Mapping[str, int]
 
 
-def prepare(ctx: StageContext, contracts: Mapping[str, Contract], with_records: Collection[str]) -> Prepared:
+def prepare(
+    ctx: StageContext,
+    contracts: Mapping[str, Contract],
+    with_records: Collection[str],
+    released: Mapping[str, Contract],
+) -> Prepared:
     """Tables with the columns of these contracts; what normalize writes gets a branch as main is now.
 
-    `with_records`: the source tables of which the run has some.
+    `with_records`: the source tables of which the run has some; `released`: contracts of the newest release.
     """
     tables = _wanted(ctx, contracts)
     of_feed = {
@@ -43,11 +48,9 @@ def prepare(ctx: StageContext, contracts: Mapping[str, Contract], with_records: 
         for table, (_, columns) in tables.items()
         if table in known and iceberg.has_columns(known[table], columns)
     }
-    quiet = [ctx.names[table].changes for table in contracts if table not in with_records]
-    untouched = branches.untouched({table: published.get(table) for table in quiet if table in unchanged})
+    quiet = {ctx.names[table].changes for table in contracts if table not in with_records}
+    untouched = branches.untouched({name: unchanged[name] for name in quiet & unchanged.keys()}, published)
     others = _narrowed(ctx, tables, [table for table in tables if table in known and table not in unchanged])
-
-    released = ctx.control.contracts.of_feed(ctx.feed.feed)
 
     def prepare_table(table: str) -> None:
         contract, columns = tables[table]
