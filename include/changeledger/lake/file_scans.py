@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -59,10 +60,15 @@ class Scan:
 
     def rows(self, part: FileScanTask) -> Iterator[pa.RecordBatch]:
         """Of one file."""
-        for batch in ArrowScan(self.metadata, self.io, self.projection, self.where).to_record_batches([part]):
+        for batch in self._reader.to_record_batches([part]):
             # In one batch, or in several where Arrow cannot hold a column in one.
             table = pa.Table.from_batches([batch]).select(self.schema.names).cast(self.schema)
             yield from table.combine_chunks().to_batches()
+
+    @cached_property
+    def _reader(self) -> ArrowScan:
+        # For all files: of small ones it takes as long to make as to read one.
+        return ArrowScan(self.metadata, self.io, self.projection, self.where)
 
 
 def _scan(metadata: TableMetadata, io: FileIO, projection: str, *rest: Any) -> Scan:

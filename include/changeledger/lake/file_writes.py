@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow, write_file
+from pyiceberg.io.pyarrow import schema_to_pyarrow, write_file
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
 from pyiceberg.schema import Schema, sanitize_column_names
@@ -89,9 +89,8 @@ class Writing:
         ]
 
     def _task(self, key: PartitionKey | None, rows: pa.Table) -> WriteTask:
-        names = self.metadata.schema().name_mapping
-        schema = pyarrow_to_schema(rows.schema, name_mapping=names)
-        return WriteTask(uuid.uuid4(), 0, schema, rows.combine_chunks().to_batches(), partition_key=key)
+        batches = rows.combine_chunks().to_batches()
+        return WriteTask(uuid.uuid4(), 0, self.metadata.schema(), batches, partition_key=key)
 
     def _partitions(self, rows: pa.Table) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
         fields = self.metadata.spec().fields
