@@ -14,12 +14,14 @@ from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Rows, count, together
 from changeledger.lake import catalog, iceberg, writes
 from changeledger.model import change
+from changeledger.model.change import literal
 from changeledger.model.contract import Contract
 from changeledger.reconcile import image_chain
 from changeledger.reconcile.buckets import BREAKS
 from changeledger.stages.common.context import StageContext
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
+_LATE = pa.schema([("table", pa.string()), ("key", pa.string()), ("since", pa.binary())])
 
 
 class Rebuilt(NamedTuple):
@@ -51,30 +53,51 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if ctx.starts_over:
         iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
-    elif is_known:
-        rebuilt = [_in_place(ctx, of.contract, again) for of in tables for again in of.rebuilt]
+    elif is_known and rebuilt:
+        rebuilt = _in_place(ctx, tables)
     if continued or rebuilt:
         rows = together([*continued, *rebuilt])
         writes.append(rows, ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
 
 
-def _in_place(ctx: StageContext, contract: Contract, rebuilt: Rebuilt) -> Rows:
-    """The breaks of histories that were built again; those that were there are gone from the branch."""
-    cells = rebuilt.keys.column("key").combine_chunks().flatten()
-    texts = keys_as_json({c.name: cell for c, cell in zip(contract.key, cells, strict=True)})
-    keys = pa.table({"key": pa.array(texts, pa.string())})
-    breaks = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks)
-    published = breaks.where(F.col("table") == contract.table)
-    if rebuilt.since is not None:
-        published = published.where(F.col("sort_key") >= F.lit(rebuilt.since))
-    known = published.join(F.broadcast(ctx.workers.given(keys).frame), "key", "left_semi").select(
-        "key", "change_id", "window_id"
-    )
-    runs = {(row["key"], row["change_id"]): row["window_id"] for row in known.collect()}
+def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
+    """The breaks of histories that were built again; those that were there are gone from the branch.
+
+    Of all tables at once: late changes come to many of them together, such as after a reset.
+    """
+    late = ctx.workers.given(_late_keys(tables)).frame
+    published = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks).alias("t")
+    same = "t.`table` = s.`table` AND t.key = s.key AND t.sort_key >= s.since"
+    known = published.join(F.broadcast(late.alias("s")), F.expr(same), "left_semi")
+    runs: dict[str, dict[tuple[str, str], str]] = {}
+    for row in known.select("table", "key", "change_id", "window_id").collect():
+        runs.setdefault(row["table"], {})[row["key"], row["change_id"]] = row["window_id"]
     if runs:
-        rows = ctx.workers.given(keys).frame.withColumn("table", F.lit(contract.table))
-        same = "t.`table` = s.`table` AND t.key = s.key"
-        if rebuilt.since is not None:
-            same += f" AND t.sort_key >= X'{rebuilt.since.hex()}'"
-        iceberg.delete(rows, ctx.lake.image_chain_breaks, ctx.branch, same)
-    return rebuilt.outputs[BREAKS].through(partial(image_chain.first_found, runs), _SCHEMA)
+        near = ", ".join(map(literal, sorted(runs)))
+        iceberg.delete(late, ctx.lake.image_chain_breaks, ctx.branch, f"{same} AND t.`table` IN ({near})")
+    return [
+        again.outputs[BREAKS].through(
+            partial(image_chain.first_found, runs.get(of_table.contract.table, {})), _SCHEMA
+        )
+        for of_table in tables
+        for again in of_table.rebuilt
+    ]
+
+
+def _late_keys(tables: Sequence[Breaks]) -> pa.Table:
+    """Each key whose history was built again, and from where on; one that was built twice: all of it."""
+    since = {
+        (of_table.contract.table, key): again.since or b""
+        for of_table in tables
+        for again in of_table.rebuilt
+        for key in _as_json(of_table.contract, again)
+    }
+    columns = [*zip(*since, strict=True), since.values()]
+    return pa.table(
+        [pa.array([*cells], kind) for cells, kind in zip(columns, _LATE.types, strict=True)], _LATE
+    )
+
+
+def _as_json(contract: Contract, rebuilt: Rebuilt) -> list[str]:
+    cells = rebuilt.keys.column("key").combine_chunks().flatten()
+    return keys_as_json({c.name: cell for c, cell in zip(contract.key, cells, strict=True)})
