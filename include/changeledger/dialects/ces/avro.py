@@ -1,14 +1,14 @@
 """CES messages in Avro: the envelope, and inside it the event, each without a frame by a schema of the page.
 
 The page's schema of the event exists with and without `finalevent`, which stands between `sequencenumber` and
-`committime`. Avro writes no names, and nothing in a message says which schema it has: both are tried, and the
-one that uses up all bytes holds. The event becomes the JSON text that the other format has in its place.
+`committime`. Avro writes no names, and nothing in a message says which schema it has: the one that uses up
+all bytes holds. Both can, where the length of `committime` counts as a `finalevent` that is true; the
+producer writes false. The event becomes the JSON text that the other format has in its place.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +21,6 @@ _TEXTS = (
 )  # fmt: skip
 # No JSON begins with a byte below that of its white space; an Avro envelope with the length of a short text.
 _BELOW_JSON = 0x09
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,128}\Z")
-_TABLE = ("db", "schema", "tbl")
 
 
 def _record(name: str, /, **fields: Any) -> dict[str, Any]:
@@ -44,7 +42,7 @@ def _event(**final: str) -> Schema:
     )
     source = _record(
         "EventSource",
-        **dict.fromkeys(_TABLE, "string"),
+        **dict.fromkeys(("db", "schema", "tbl"), "string"),
         cols=_array(_record("Column", name="string", type="string", index="int")),
         pkkey=_array(_record("PkKey", columnname="string", value="string")),
         transaction=transaction,
@@ -55,7 +53,8 @@ def _event(**final: str) -> Schema:
 
 _SEGMENT = {"segmentindex": "int", "finalsegment": "boolean", "data": "bytes"}
 _ENVELOPE = Schema(json.dumps(_record("ChangeEvent", **dict.fromkeys(_TEXTS, "string"), **_SEGMENT)))
-_EVENTS = (_event(finalevent="boolean"), _event())
+_WITH_FINALEVENT, _WITHOUT = _event(finalevent="boolean"), _event()
+_TRUE = '"finalevent":true'
 
 
 def is_avro(value: bytes) -> bool:
@@ -74,11 +73,11 @@ def members(value: bytes) -> Mapping[str, Any] | None:
 def event_text(data: bytes) -> str | bytes:
     """A whole event as JSON text; the bytes as they are where they are none."""
     if not data.startswith(b"{"):
-        for schema in _EVENTS:
-            try:
-                return schema.json(data).decode()
-            except (BrokenRecord, NotUtf8):
-                continue
+        text = _text_by(_WITH_FINALEVENT, data)
+        if text is None or _TRUE in text:
+            text = _text_by(_WITHOUT, data) or text
+        if text is not None:
+            return text
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -91,27 +90,20 @@ def as_json(value: bytes) -> bytes:
     return value if envelope is None or isinstance(envelope["data"], bytes) else msgspec.json.encode(envelope)
 
 
-def begins(data: bytes) -> bool:
-    """Is it likely that an event begins with these bytes? It does with the names of database and table."""
-    for _ in _TABLE:
-        name, data = _text(data)
-        if name is None or not _NAME.match(name):
-            return False
-    return True
+def is_event(data: bytes) -> bool:
+    """Are these bytes a whole event in Avro, whatever its texts are?"""
+    for schema in (_WITH_FINALEVENT, _WITHOUT):
+        try:
+            schema.record(data, "replace")
+        except BrokenRecord:
+            continue
+        return True
+    return False
 
 
-def _text(data: bytes) -> tuple[str | None, bytes]:
-    """The text that bytes begin with, and what follows it."""
-    count = at = 0
-    for byte in data[:5]:
-        count |= (byte & 0x7F) << 7 * at
-        at += 1
-        if byte < 0x80:
-            break
-    length = count >> 1
-    if count & 1 or at + length > len(data):
-        return None, data
+def _text_by(schema: Schema, data: bytes) -> str | None:
+    """None if the bytes are no event of this schema."""
     try:
-        return data[at : at + length].decode(), data[at + length :]
-    except UnicodeDecodeError:
-        return None, data
+        return schema.json(data).decode()
+    except (BrokenRecord, NotUtf8):
+        return None

@@ -142,7 +142,7 @@ def _data(kept: Sequence[Segment]) -> str | bytes:
 
 def _begins(data: str | bytes, in_avro: bool) -> bool:
     """Are segments counted from 1? Then what is there of them is an event, once all are; a rest is none."""
-    if in_avro and avro.begins(_bytes(data)):
+    if in_avro and avro.is_event(_bytes(data)):
         return True
     try:
         return any(name.lower() == "eventsource" for name in json_text.members(_bytes(data)))
