@@ -112,4 +112,19 @@ def test_the_only_database_has_any_name_and_no_other_is_read_later(dialect: str)
     outcomes, known = window(dialect, "shop", ["sales", None], {})
     assert outcomes == ["sales", None]
     assert window(dialect, "shop", ["crm", "crm"], known)[0] == [MISMATCH] * 2
-    assert window(dialect, "crm", ["crm", "sales", "Sales"], known)[0] == [MISMATCH, "sales", "Sales"]
+    assert window(dialect, "crm", ["crm", "sales"], known)[0] == [MISMATCH, "sales"]
+
+
+@dialects
+def test_databases_whose_names_differ_in_case_only_are_two(dialect: str) -> None:
+    """A server with a case-sensitive collation can have both (Microsoft's page "Database identifiers",
+    identifier collation); the connector writes the name that `sys.databases` has (Debezium's DBZ-1051)."""
+    outcomes, known = window(dialect, "sales", ["Sales", "sales"], {})
+    assert outcomes == [MISMATCH, "sales"]
+    assert window(dialect, "sales", ["Sales"], known)[0] == [MISMATCH]
+    assert window(dialect, "sales", ["Sales", "SALES"], {})[0] == [MISMATCH] * 2
+    assert window(dialect, "shop", ["Sales", "sales"], {})[0] == [MISMATCH] * 2
+    # Stated in another case than the messages have: the one that was read so far, else the only one.
+    assert window(dialect, "shop", ["Sales", "sales"], {}, "Sales")[0] == ["Sales", MISMATCH]
+    assert window(dialect, "shop", ["Sales", "sales"], known, "SALES")[0] == [MISMATCH, "sales"]
+    assert window(dialect, "shop", ["Sales"], {}, "SALES")[0] == ["Sales"]

@@ -1,9 +1,9 @@
 """Which database and table of the source a feed means, by their names.
 
-Tables' names may differ in case only, as a case-sensitive database can have them.
+Names of tables may differ in case only in a case-sensitive database, names of databases on such a server.
 
-A feed names a table in any case. Of tables that differ in nothing else it means one: that which it has read
-so far, else that of the very name, else the only one. The others are never taken for it (ADR 0028).
+A feed names either in any case. Of those that differ in nothing else it means one: that which it has read so
+far, else that of the very name, else the only one. The others are never taken for it (ADR 0028, ADR 0051).
 """
 
 from __future__ import annotations
@@ -40,30 +40,28 @@ def database_meant(
     `stated`: what the feed says that they call it; `feeds`: the feed's own name of it; `known`: the one of
     which each of its tables has been read so far; `written`: how many messages name each.
     """
-    if stated is not None:
-        return stated
     so_far = {name for name in known if name is not None}
-    if len(so_far) == 1:
+    if stated is None and len(so_far) == 1:
         return so_far.pop()
-    candidates = {name: count for name, count in written.items() if same_database(name, feeds)} or written
-    counts: Counter[str] = Counter()
-    for name, count in candidates.items():
-        counts[name.lower()] += count
+    wanted = feeds if stated is None else stated
+    alike = {name: count for name, count in written.items() if name.lower() == wanted.lower()}
+    if wanted in alike:
+        return wanted
+    if stated is not None:
+        spelled = [name for name in so_far if name.lower() == wanted.lower()]
+        if spelled or not alike:
+            return spelled[0] if len(spelled) == 1 else stated
+    counts = Counter(alike or written)
     ((most, count),) = counts.most_common(1) or [("", 0)]
     # A few damaged messages say nothing of the others.
-    is_certain = count and count >= _NEARLY_ALL * counts.total()
-    return min(name for name in candidates if name.lower() == most) if is_certain else None
-
-
-def same_database(name: str, other: str | None) -> bool:
-    return other is not None and name.lower() == other.lower()
+    return most if count and count >= _NEARLY_ALL * counts.total() else None
 
 
 def not_of_database(name: str, meant: str | None) -> str:
     """Why records of the database `name` are refused, and what to do. `meant`: the feed's."""
     others = "the feed's tables have messages of others" if meant is None else f"the feed reads {meant}"
     return (
-        f"the database is {name}, and {others}: give each database a feed of its meant, and state in its "
+        f"the database is {name}, and {others}: give each database a feed of its own, and state in its "
         "`source:` the `database_name:` that messages have, or `topics:` of that database alone"
     )
 

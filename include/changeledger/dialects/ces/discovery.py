@@ -33,7 +33,6 @@ from changeledger.model.source_names import (
     meant,
     not_meant,
     not_of_database,
-    same_database,
 )
 
 # In the place of a table's number: the message is a part of a split event (`split.joined`).
@@ -202,7 +201,7 @@ def _database(
 
 def _elsewhere(way: Way, database: str | None) -> Outcome | None:
     """Why messages that name another database than the feed's are refused."""
-    if way.database is None or same_database(way.database, database):
+    if way.database is None or way.database == database:
         return None
     return Problem(DATABASE_MISMATCH, not_of_database(way.database, database)).outcome
 

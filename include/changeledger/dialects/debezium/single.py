@@ -24,7 +24,6 @@ from changeledger.model.source_names import (
     TABLES_ALIKE,
     not_meant,
     not_of_database,
-    same_database,
 )
 
 OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
@@ -167,10 +166,8 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
     _check_table(source.get("schema"), source.get("table"), plan)
     # Tables of two databases can share their names, and even positions.
     database = source.get("db")
-    if database is not None:
-        is_own = plan.database is None or same_database(database, plan.database)
-        if plan.is_of_several or not is_own:
-            raise Problem(DATABASE_MISMATCH, not_of_database(database, plan.database))
+    if database is not None and (plan.is_of_several or plan.database not in {None, database}):
+        raise Problem(DATABASE_MISMATCH, not_of_database(database, plan.database))
     if op != "d" and envelope.after is None:
         raise Problem("no_after_image", f"op is {op}")
     if op == "d" and envelope.before is None:
