@@ -7,7 +7,7 @@ only when all of its tables have its tag.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NoReturn, get_args
@@ -18,7 +18,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import DataScan
 
 from changeledger.config.settings import Settings
-from changeledger.lake import catalog
+from changeledger.lake import catalog, refs
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 from changeledger.model.table_names import FeedTables, TableNames
@@ -126,10 +126,22 @@ def _scan(feed: str, table: str, name: str, tag: str) -> DataScan:
     ref = iceberg_table.metadata.refs.get(tag)
     if ref is None:
         raise ConfigError(
-            f"{tag} of {feed} does not contain {table}",
-            f"read a later release: {table} joined the feed after this one",
+            f"{tag} of {feed} does not contain {table}", _nearest(tag, iceberg_table.metadata.refs, name)
         )
     return iceberg_table.scan(snapshot_id=ref.snapshot_id)
+
+
+def _nearest(tag: str, tags: Iterable[str], name: str) -> str:
+    """The remedy where a table lacks the tag of a release: it has these, of releases whose feed listed it."""
+    (asked,), known = refs.releases_of([tag]), sorted(refs.releases_of(tags))
+    later = [number for number in known if number > asked]
+    if later:
+        return f"read release={later[0]}, the next that contains it: a release has the tables of its feed"
+    if known:
+        return (
+            f"read release={known[-1]}, the last that contains it: the feed does not list the table any more"
+        )
+    return f"`maintain` has removed the releases that contain it: changeledger query 'FROM {name}'"
 
 
 def _refuse_table(feed: str, table: str) -> NoReturn:

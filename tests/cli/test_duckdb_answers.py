@@ -118,7 +118,9 @@ def test_the_answer_is_sparks(lake: SparkSession, sql: str) -> None:
 @pytest.mark.parametrize("name", sorted(METADATA))
 @pytest.mark.usefixtures("lake")
 def test_a_table_tells_of_itself(name: str) -> None:
-    assert rows(f"FROM {{t}}.{name}")
+    told = rows(f"FROM {{t}}.{name}")
+    assert told
+    assert all(cell.tzinfo is UTC for row in told for cell in row if isinstance(cell, datetime))
 
 
 @pytest.mark.usefixtures("lake")
@@ -132,11 +134,11 @@ def test_values_are_exact() -> None:
         {"2026-01-01": [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1)]},
     ]  # fmt: skip
     large = "12345678901234567890123456789012345.67"
-    ((exact, total, months, nanoseconds),) = rows(
+    ((exact, total, months, nanoseconds, named),) = rows(
         f"SELECT {large}::DECIMAL(38, 2), sum(9223372036854775807) + 1, INTERVAL 1 MONTH, "
-        "TIMESTAMP_NS '2026-01-01 00:00:00.123456789'"
+        "TIMESTAMP_NS '2026-01-01 00:00:00.123456789', struct_pack(\"INTERVAL\" := '\\x00'::BLOB)"
     )
-    assert (exact, total, months) == (Decimal(large), 2**63, "1 month")
+    assert (exact, total, months, named) == (Decimal(large), 2**63, "1 month", {"INTERVAL": b"\x00"})
     assert nanoseconds == "2026-01-01 00:00:00.123456789"
 
 

@@ -123,6 +123,10 @@ def test_chosen_tables_are_read_again(
     release = control().releases.latest(feed.feed)
     assert release is not None
     assert release.window_id == again.id
+    counts = release.counts["tables"]
+    assert {name: sum(of["changes"].values()) for name, of in counts.items()} == dict.fromkeys(counts, 0)
+    for table in (CUSTOMERS, ORDERS):
+        assert counts[table.full_name]["current"] == len(current(lake, feed, table)), "also if not chosen"
     for name in after:
         assert refs.snapshot_of(name, release_tag(release.id)) == after[name], "one tag for all tables"
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))

@@ -83,6 +83,14 @@ def test_one_unexplained_difference_is_a_no_go(
     assert (verdict.verdict, codes(verdict, NO_GO)) == (NO_GO, [code])
 
 
+def test_what_a_table_lacks_that_the_successor_does_not_read(control: ControlStore) -> None:
+    agree(control)
+    control.feed_tables.save(NEW, "dbo.removed", 7)
+    assert judged(control).verdict == GO
+    control.feed_tables.save(NEW, TABLE, 7)
+    assert codes(judged(control), NO_GO) == ["lacking"]
+
+
 def test_an_accepted_difference_is_for_whoever_signs(control: ControlStore) -> None:
     prove(control, NOW)
     compare(control, 1, 9, NOW - 10 * DAY, NOW, equal=5000, missing=3)

@@ -320,6 +320,17 @@ def test_who_needs_somebody_comes_first(store: ControlStore) -> None:
     ]
 
 
+def test_what_a_table_lacks_that_is_not_read_any_more(store: ControlStore) -> None:
+    released(store, 0)
+    store.releases.complete("shop", 1)
+    store.feed_tables.save("shop", "dbo.removed", 7)
+    assert line(store).level == GOOD
+    store.feed_tables.save("shop", "dbo.t", 7)
+    assert [reason.text for reason in line(store).reasons] == [
+        "dbo.t lacks 7 earlier changes: it joined the feed later."
+    ]
+
+
 def test_seconds_of_stages_until_one_that_is_not_known(store: ControlStore) -> None:
     released(store, 0)
     (window,) = line(store).windows

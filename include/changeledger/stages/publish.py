@@ -39,7 +39,7 @@ def run(ctx: StageContext) -> None:
     ctx = ctx.at(judged)
     tables = {**_untouched(ctx), **judged.tables}
     require_mains(feed, tables)
-    counts = _counts(ctx, judged.tables)
+    counts = _counts(ctx, tables)
     pointer_of(ctx.session, feed)
     # A window of the past that was run again does not take the feed back.
     reached: Position = furthest(ctx.released, ctx.opened("publish").to_position)
@@ -59,23 +59,22 @@ def _untouched(ctx: StageContext) -> dict[str, int]:
 
 
 def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
-    """Rows by table, for the report: changes by operation of this run, rows of current and history; and when
-    the changes were committed (`kernels.lateness`).
+    """Rows by table, for the report: changes by operation of this run, rows of current and history, also of
+    tables that it has not touched; and when the changes were committed (`kernels.lateness`).
 
-    `at`: the snapshots.
+    `at`: the snapshots of the release.
     """
     times: list[pa.ChunkedArray] = []
     rows = scans.counts(at)
+    touched = ctx.contracts()
 
-    def count(table: str) -> dict[str, Any]:
-        names = ctx.names[table]
-        changes = scans.rows_of_run(names.changes, at[names.changes], ctx.id, _OF_CHANGES)
-        times.append(lateness.timed(changes))
-        return {
-            "changes": dict(scans.grouped(changes, "operation")),
-            "current": rows[names.current],
-            "history": rows[names.history],
-        }
+    def count(table: str, names: TableNames) -> dict[str, Any]:
+        by_operation: dict[str, int] = {}
+        if table in touched:
+            changes = scans.rows_of_run(names.changes, at[names.changes], ctx.id, _OF_CHANGES)
+            times.append(lateness.timed(changes))
+            by_operation = dict(scans.grouped(changes, "operation"))
+        return {"changes": by_operation, "current": rows[names.current], "history": rows[names.history]}
 
     table = ctx.lake.dispositions
     dispositions = scans.rows_of_run(table, at[table], ctx.id, ("disposition", "reason"))
@@ -83,7 +82,9 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         a for a in ctx.control.audits.of_window(ctx.feed.feed, ctx.window.id) if a.detail["tolerated"]
     ]
     return {
-        "tables": {table: count(table) for table in ctx.contracts()},
+        "tables": {
+            table: count(table, names) for table, names in ctx.whole.names.items() if names.current in at
+        },
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [list(row) for row in scans.grouped(dispositions, "disposition", "reason")],
         "records": _records(ctx),

@@ -222,8 +222,9 @@ def _waiting(feed: Feed, rows: FeedRows, windows: Sequence[WindowState], now: da
     if reached is not None and now - reached > interval + feed.deadline:
         text = f"Stale: nothing newer than {reached:%Y-%m-%d %H:%M} UTC is released."
         yield Reason(STALE, text, FEED)
-    if rows.lacking:
-        first, more = rows.lacking[0], len(rows.lacking) - 1
+    lacking = [row for row in rows.lacking if feed.table(row.table) is not None]
+    if lacking:
+        first, more = lacking[0], len(lacking) - 1
         others = f", and {counted(more, 'other table')} lack some" if more else ""
         lacks = f"{first.table} lacks {counted(first.lacking, 'earlier change')}{others}"
         yield Reason(BAD, f"{lacks}: it joined the feed later.", TABLES)

@@ -54,11 +54,12 @@ def table_states(
     for name in shown:
         count, contract = counts.get(name, {}), contracts.get(name)
         mask, row = masks.get(name), rows.get(name)
-        lacks = row is not None and row.declined_reason is None and row.lacking > 0
+        is_read = feed.table(name) is not None
+        lacks = is_read and row is not None and row.declined_reason is None and row.lacking > 0
         states.append(
             TableState(
                 name,
-                feed.table(name) is not None,
+                is_read,
                 count.get("current"),
                 count.get("history"),
                 count.get("changes"),

@@ -69,12 +69,21 @@ def dataset(table: Table, address: Address, errors: list[Exception]) -> LakeData
     Raises ConfigError if the table has no such state.
     """
     if address.kind == "metadata":
-        return getattr(table.inspect, address.of)()
+        return _in_utc(getattr(table.inspect, address.of)())
     scan = table.scan(snapshot_id=_snapshot(table, address))
     # A branch has the table's newest columns, a tag and a snapshot those of their time.
     ref = table.metadata.refs.get(address.of)
     is_branch = ref is not None and ref.snapshot_ref_type == SnapshotRefType.BRANCH
     return LakeDataset(scan, table.schema() if is_branch else scan.projection(), errors)
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """The times of a table about a table with their zone, which pyiceberg leaves out."""
+    schema = rows.schema
+    for at, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type):
+            schema = schema.set(at, field.with_type(pa.timestamp(field.type.unit, "UTC")))
+    return rows.cast(schema)
 
 
 def _columns(condition: ds.Expression, schema: pa.Schema) -> Iterator[str]:

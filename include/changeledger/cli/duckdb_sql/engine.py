@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import duckdb
 import psutil  # type: ignore[import-untyped]
@@ -33,7 +34,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "default_null_order": "nulls_first_on_asc_last_on_desc",
 }
 # Python has no such value, or not all of it.
-_AS_TEXT = re.compile(r"INTERVAL|TIMESTAMP_NS")
+_AS_TEXT = {"interval", "timestamp_ns"}
+# Types that hold values of others.
+_NESTED = {"struct", "list", "array", "map", "union"}
 _ROWS_AT_ONCE = 1000
 _NAME = r'[`"]?(\w+)[`"]?'
 _SHOW = re.compile(
@@ -96,18 +99,24 @@ def _show(connection: DuckDBPyConnection, query: Query, errors: list[Exception])
         connection.execute(f"CREATE VIEW {full}.{quoted(name)} AS FROM temp.main.lake_{number}")
 
 
+def _is_text(kind: Any) -> bool:
+    """Is a value of the type, or one within it, given as DuckDB's text?"""
+    if kind.id not in _NESTED:
+        return kind.id in _AS_TEXT
+    # An array has its length beside its type.
+    return any(_is_text(member) for _, member in kind.children if not isinstance(member, int))
+
+
 def _rows(connection: DuckDBPyConnection, query: Query) -> Iterator[tuple[object, ...]]:
     """The names of the columns, then each row."""
     errors = list[Exception]()
     try:
         _show(connection, query, errors)
         result = connection.execute(query.text)
-        names, kinds = zip(*((column[0], str(column[1])) for column in result.description), strict=True)
-        if any(map(_AS_TEXT.search, kinds)):
+        names, as_text = zip(*((name, _is_text(kind)) for name, kind, *_ in result.description), strict=True)
+        if any(as_text):
             connection.abort()
-            cells = (
-                f"#{n}::VARCHAR" if _AS_TEXT.search(kind) else f"#{n}" for n, kind in enumerate(kinds, 1)
-            )
+            cells = (f"#{n}::VARCHAR" if is_text else f"#{n}" for n, is_text in enumerate(as_text, 1))
             text = f"SELECT {', '.join(cells)} FROM ({query.text}\n)"  # noqa: S608 - of the checked statement
             result = connection.execute(text)
         yield names
