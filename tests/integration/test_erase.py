@@ -22,11 +22,11 @@ from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError, LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.erasing import Erasing
-from sourcelab import debezium, sqlserver_cdc
+from sourcelab import ces, debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
-from tests.integration.line import cdc_feed, debezium_feed, lake_name, rows, run, window
+from tests.integration.line import cdc_feed, debezium_feed, lake_name, message_feed, rows, run, window
 from tests.released import release
 
 pytestmark = pytest.mark.integration
@@ -163,6 +163,37 @@ def test_a_person_of_a_topic(
     # And the line goes on.
     produce(kafka.bootstrap, [last], partitions=1)
     run(spark, feed, window(start=second.end))
+
+
+def test_a_person_of_split_events(
+    spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages' key is the table's name: nothing else leads to segments behind an event's first one."""
+    person, reported = deleted(log), {"tables": [{"table": TABLE}]}
+    feed = message_feed("erasing_segments", "ces", kafka, ["erased.changes"], monkeypatch, **reported)
+    sent = list(ces.messages(log, generation="captured", split_at=700, topic="erased.changes"))
+    produce(kafka.bootstrap, sent, partitions=1)
+    run(spark, feed, window())
+    envelopes = [json.loads(message.value or b"") for message in sent]
+    events: dict[tuple[str, str], str] = {}
+    for envelope in envelopes:
+        name = envelope["logicalid"], envelope["operation"]
+        events[name] = events.get(name, "") + envelope["data"]
+    sources = {name: json.loads(data)["eventsource"] for name, data in events.items()}
+    mine = {
+        name
+        for name, source in sources.items()
+        if source["tbl"] == "customers" and source["pkkey"][0]["value"] == str(person)
+    }
+    segments = [e for e in envelopes if (e["logicalid"], e["operation"]) in mine]
+    assert len(segments) > len(mine) > 0
+    raw, before = feed.lake.raw, others(spark, feed, Person(person))
+    assert Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")[raw] == len(segments)
+    require_gone(spark, feed, person, Person(person))
+    left = [json.loads(bytes(row["value"])) for row in rows(spark, raw)]
+    assert not mine & {(envelope["logicalid"], envelope["operation"]) for envelope in left}
+    assert len(left) == len(sent) - len(segments)
+    assert others(spark, feed, Person(person)) == before
 
 
 def test_a_person_of_a_change_table(

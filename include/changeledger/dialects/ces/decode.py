@@ -75,7 +75,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     firsts = split.first_messages(raw)
     others = foreign.named(firsts, others, DIALECT)
     decoded = message_rows.decoded(firsts, canonical, rows[good], others, plan.contract)
-    return split.with_segments(decoded, raw, lambda row: others.get(row, Outcome(change.PAIRED)))
+    return split.with_segments(decoded, raw, lambda row: others.get(row) or split.of_whole_event(firsts, row))
 
 
 def _read(events: Sequence[Event], plan: TablePlan) -> Read:

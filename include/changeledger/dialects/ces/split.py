@@ -171,6 +171,13 @@ def first_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(firsts.flatten(), schema=MESSAGE)
 
 
+def of_whole_event(firsts: pa.RecordBatch, row: int) -> Outcome:
+    """What became of the other segments of a change: their `detail` is the place of its first one, by which
+    they are found where the change is to be erased."""
+    topic, partition, offset = (firsts.column(name)[row] for name in ("topic", "partition", "offset"))
+    return Outcome(change.PAIRED, detail=f"{topic}[{partition}]@{offset}")
+
+
 def _starts(parts: pa.ListArray) -> Indices:
     lengths = parts.value_lengths().to_numpy(zero_copy_only=False)
     starts: Indices = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)[: len(lengths)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.audit.resetting import Replaced, reset_rules
@@ -28,17 +29,28 @@ def rules_of(ctx: StageContext) -> list[Rule]:
 def _replaced(ctx: StageContext, contract: Contract) -> Replaced:
     names = ctx.names[contract.table]
     key = F.struct(*(F.col(quoted(column.name)) for column in contract.key)).alias("key")
-    cells = [key, F.coalesce(F.map_keys("_unknown_columns"), F.array()).alias("unknown")]
-    published = iceberg.read(ctx.spark, names.current).select(cells)
-    rows, known = ctx.built(names.current).select(cells), ctx.built(names.history).select(key).distinct()
-    gone = published.join(known, "key", "left_anti").select("key")
-    both = published.join(rows.withColumnRenamed("unknown", "unknown_now"), "key")
-    less_known = both.where(F.size(F.array_except("unknown_now", "unknown")) > 0).select("key")
+    unknown = F.coalesce(F.map_keys("_unknown_columns"), F.array()).alias("unknown")
+    published = iceberg.read(ctx.spark, names.current).select(key, unknown, "_sort_key")
+    rows = ctx.built(names.current).select(key, unknown.alias("unknown_now"))
+    history = ctx.built(names.history).select(key, "_is_deleted", "_sort_key")
+    gone = published.join(history.select("key").distinct(), "key", "left_anti").select("key")
+    less_known = keys_less_known(published, rows, history)
     changes, unread, repairs = _changes(ctx, names.changes)
     counts = published.count(), gone.count(), less_known.count()
     keys = gone.union(less_known).select(F.to_json("key").alias("key")).limit(_EXAMPLES).collect()
     examples = [REDACTED if ctx.settings.redact_values else row["key"] for row in keys]
     return Replaced(contract.table, changes, unread, repairs, *counts, examples)
+
+
+def keys_less_known(published: DataFrame, rows: DataFrame, history: DataFrame) -> DataFrame:
+    """The keys of rows that have a column which was known and is not now.
+
+    A row that was deleted since, and came again, is another one: what it lacks is not lost.
+    """
+    less = published.join(rows, "key").where(F.size(F.array_except("unknown_now", "unknown")) > 0)
+    ended = history.where("_is_deleted").select("key", F.col("_sort_key").alias("ended"))
+    came_again = less.join(ended, "key").where("ended > _sort_key").select("key")
+    return less.select("key").join(came_again, "key", "left_anti")
 
 
 def _changes(ctx: StageContext, ledger: str) -> tuple[int, int, int]:

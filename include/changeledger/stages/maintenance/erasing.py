@@ -28,6 +28,7 @@ from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
 from changeledger.lake.refs import release_tag
+from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
@@ -165,7 +166,8 @@ class Erasing:
             F.col("paired_source_position").alias("source_position")
         )
         records = ledger.select("source_position").union(paired)
-        frames = [records, *self._repeated(ledger), *self._of_messages(records), *self._of_rows()]
+        events = iceberg.union([records, *self._repeated(ledger)])
+        frames = [events, *self._segments(events), *self._of_messages(records), *self._of_rows()]
         rows = iceberg.union(frames).distinct().collect()
         view = self.spark.createDataFrame(rows, changes.select("source_position").schema)
         view.createOrReplaceTempView(_RECORDS)
@@ -179,6 +181,18 @@ class Erasing:
         return [
             iceberg.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("source_position")
         ]
+
+    def _segments(self, events: DataFrame) -> list[DataFrame]:
+        """The other segments of split events name the first one's place."""
+        if not catalog.exists(self.feed.lake.dispositions):
+            return []
+        parts = ("source", F.lit("["), "partition", F.lit("]@"), "offset")
+        place = F.concat(*(F.col(f"source_position.{p}") if isinstance(p, str) else p for p in parts))
+        paired = iceberg.read(self.spark, self.feed.lake.dispositions).where(
+            F.col("disposition") == change.PAIRED
+        )
+        firsts = events.select(place.alias("detail"))
+        return [paired.join(firsts, "detail", "left_semi").select("source_position")]
 
     def _of_messages(self, records: DataFrame) -> list[DataFrame]:
         """Messages with the key of the row's own messages: tombstones, and what could not be read.
