@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from changeledger.airflow_ui import database_views
+from changeledger.airflow_ui import database_views, row_links, row_views
+from changeledger.airflow_ui.row_links import RowPage
 from changeledger.config.settings import PROJECT
 from changeledger.model.window import Window
 from tests.airflow_ui.pages import SAME_ORIGIN, Installation
@@ -92,6 +94,13 @@ def form(ledger: Installation, asked: dict[str, str]) -> str:
     answer = ledger.client.post(f"/feeds/{OLD}/rows", data=asked, headers=SAME_ORIGIN)
     assert answer.status_code == 200, answer.text
     return answer.text
+
+
+def test_a_part_of_a_key_may_be_an_empty_text() -> None:
+    key = {"region": "", "no": "7"}
+    address = row_links.by_key(RowPage("", OLD, "dbo.t"), key)
+    assert row_views._key(dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))) == key
+    assert row_views._key({"table": "dbo.t", "key.region": "", "key.no": ""}) == {}, "nothing is typed"
 
 
 def test_rows_that_changed_last_are_offered(pair: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,21 @@ def test_what_spark_cannot_read_is_reported_as_spark_does(table: SparkSession) -
 @pytest.mark.parametrize(
     ("sql", "error", "remedy"),
     [
+        (f"SELECT 1 / (id - 1) FROM {TABLE}", "Division by zero", "correct the statement"),
+        (f"SELECT CAST(concat('a', id) AS INT) FROM {TABLE}", "cannot be cast", "correct the statement"),
+        ("SELECT INTERVAL '1-2' YEAR TO MONTH", "cannot be shown", "AS STRING"),
+    ],
+)
+def test_what_the_rows_do_not_allow_is_said(table: SparkSession, sql: str, error: str, remedy: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        list(answer(table, checked(sql)).rows)
+    assert error in raised.value.message
+    assert remedy in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "remedy"),
+    [
         (
             "SELECT * FROM lake.querying.row",
             "no table lake.querying.row",

@@ -27,7 +27,9 @@ class RowPage(NamedTuple):
     table: str
 
     def address(self, asked: Mapping[str, str]) -> str:
-        given = {"table": self.table, **{name: text for name, text in asked.items() if text}}
+        # An empty text is a value of a key.
+        given = {name: text for name, text in asked.items() if text or name.startswith(KEY)}
+        given = {"table": self.table, **given}
         query = urlencode(given, quote_via=quote)
         return f"{self.root}/feeds/{quote(self.feed, safe='')}/rows?{query}"
 

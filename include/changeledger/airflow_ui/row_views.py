@@ -106,7 +106,9 @@ def row_of_form(
 
 
 def _key(asked: Mapping[str, str]) -> dict[str, str]:
-    return {name.removeprefix(KEY): text for name, text in asked.items() if name.startswith(KEY) and text}
+    """The key that is named: a part of it may be an empty text. A form with nothing typed names none."""
+    key = {name.removeprefix(KEY): text for name, text in asked.items() if name.startswith(KEY)}
+    return key if any(key.values()) else {}
 
 
 def _page(

@@ -8,17 +8,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkNotImplementedError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from changeledger.cli.answers import Answer, plain
 from changeledger.model.errors import ConfigError
 from changeledger.read_only_sql.check import Statement
+from changeledger.spark import failures
+
+# Of values that Python does not have: an interval of months, the first day of its calendar in a zone.
+_OF_PYTHON = (PySparkNotImplementedError, ValueError, OverflowError)
 
 
 def answer(spark: SparkSession, statement: Statement, most: int | None = None) -> Answer:
-    """Its first `most` rows; None: all. Raises ConfigError if Spark cannot read the statement."""
+    """Its first `most` rows; None: all. Raises ConfigError if Spark cannot read or run the statement."""
     try:
         frame = spark.sql(statement.text)
         # Over Spark Connect nothing is analysed before it is asked for.
@@ -35,8 +39,18 @@ def use_utc() -> None:
 
 
 def _rows(frame: DataFrame, kinds: list[DataType]) -> Iterator[tuple[object, ...]]:
-    for row in frame.toLocalIterator():
-        yield tuple(plain(_zoned(cell, kind)) for cell, kind in zip(row, kinds, strict=True))
+    try:
+        for row in frame.toLocalIterator():
+            yield tuple(plain(_zoned(cell, kind)) for cell, kind in zip(row, kinds, strict=True))
+    except _OF_PYTHON as error:
+        raise ConfigError(
+            f"a value of the answer cannot be shown: {error}", "cast its column: CAST(... AS STRING)"
+        ) from None
+    except Exception as error:
+        said = failures.of_data(error)
+        if said is None:
+            raise
+        raise ConfigError(said, "correct the statement") from None
 
 
 def _zoned(cell: Any, kind: DataType) -> Any:

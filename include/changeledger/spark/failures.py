@@ -28,6 +28,8 @@ _CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b[:)]?
 # Errors of ours that workers raise, at the end of Python's traceback.
 _OF_WORKERS = {kind.__name__: kind for kind in (ConfigError, SourceDataLostError, SourceUnavailable)}
 _OF_WORKER = re.compile(rf"changeledger\.model\.errors\.({'|'.join(_OF_WORKERS)}): (.*)\n  Remedy: (.*)")
+# Data exceptions of SQL: a division by zero, a text that is no number.
+_OF_DATA = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 22\w{3}")
 
 
 class _Cause(NamedTuple):
@@ -177,6 +179,12 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
             # The last: Java names the cause of an error after it.
             return _explained(cause, fitting[-1], connection)
     return None
+
+
+def of_data(error: BaseException) -> str | None:
+    """What rows did not allow a statement to compute, as Spark says it; None if the error is another one."""
+    said = _OF_DATA.search(_text(error))
+    return None if said is None else said[0]
 
 
 @contextmanager
