@@ -67,7 +67,9 @@ def members(value: bytes) -> Mapping[str, Any] | None:
         envelope = _ENVELOPE.record(value, "replace")
     except BrokenRecord:
         return None
-    return {**envelope, "data": event_text(envelope["data"])}
+    data = envelope["data"]
+    # A segment may end where an event could.
+    return {**envelope, "data": event_text(data) if envelope["finalsegment"] else text_or_bytes(data)}
 
 
 def event_text(data: bytes) -> str | bytes:
@@ -78,10 +80,15 @@ def event_text(data: bytes) -> str | bytes:
             text = _text_by(_WITHOUT, data) or text
         if text is not None:
             return text
+    return text_or_bytes(data)
+
+
+def text_or_bytes(raw: bytes) -> str | bytes:
+    """The text that bytes are; the bytes where they are none, as in a segment that is cut in a character."""
     try:
-        return data.decode()
+        return raw.decode()
     except UnicodeDecodeError:
-        return data
+        return raw
 
 
 def as_json(value: bytes) -> bytes:

@@ -137,16 +137,8 @@ def _in_json(value: bytes) -> tuple[Texts, str | bytes | None]:
     data = members.get("data")
     if data is None and members.get("data_base64") is not None:
         raw = binary_text.from_base64(members["data_base64"] or "")
-        return members, None if raw is None else text_or_bytes(raw)
+        return members, None if raw is None else avro.text_or_bytes(raw)
     return members, data
-
-
-def text_or_bytes(raw: bytes) -> str | bytes:
-    """The text that bytes are; the bytes where they are none, as in a segment that is cut in a character."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw
 
 
 def _members(value: bytes) -> Texts:

@@ -137,7 +137,7 @@ def _data(kept: Sequence[Segment]) -> str | bytes:
         return b"".join(map(_bytes, pieces))
     raw = [binary_text.from_base64(text) if len(text) % 4 == 0 else None for text in texts]
     decoded = [segment_bytes for segment_bytes in raw if segment_bytes is not None]
-    return "".join(texts) if len(decoded) < len(texts) else envelope.text_or_bytes(b"".join(decoded))
+    return "".join(texts) if len(decoded) < len(texts) else avro.text_or_bytes(b"".join(decoded))
 
 
 def _begins(data: str | bytes, in_avro: bool) -> bool:
