@@ -7,7 +7,7 @@ what routes and decodes the window's messages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -178,16 +178,16 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     for topic, table, name, facts_of in tables_of_topics:
         columns = facts_of.read_by(contracts.get(table))
         of_table = (s for s in chosen if s.topic == topic and name in table_facts([s], feed).get(topic, ()))
-        fault = keys.fault(columns, of_table, schemas)
+        fault = _key_fault(table, columns, of_table, feed, known)
         if fault is None:
             tables.append(TableRecords(topic, table, name, columns, with_table[topic] == 1, topic in unions))
         else:
             faults[topic, name] = fault
     for (topic, schema_id, shared_by), schema in read.items():
-        name = schema.source_table
-        own_table = table_called(name, names, feed)
+        name, own_table = schema.source_table, table_called(schema.source_table, names, feed)
         columns = TableFacts(schema.columns).read_by(contracts.get(own_table or ""))
-        fault = schema.fault or keys.fault(columns, in_avro[topic, schema_id, shared_by], schemas)
+        some = in_avro[topic, schema_id, shared_by]
+        fault = schema.fault or _key_fault(own_table or "", columns, some, feed, known)
         if fault is not None:
             faults[topic, shared_by or schema_id] = fault
         elif own_table is not None:
@@ -201,6 +201,15 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     tables = [replace(records, source_database=database) for records in tables]
     warnings = _warnings(of_feeds_tables, in_avro, read, schemas)
     return Discovery(tables, database, is_of_several, schemas, faults, {}, names, warnings)
+
+
+def _key_fault(
+    table: str, columns: Contract | None, samples: Iterable[Sample], feed: Feed, known: EarlierWindows
+) -> Outcome | None:
+    """`columns`: None if they are those of the table's contract."""
+    config = feed.table(table)
+    stated = () if config is None else config.key
+    return keys.fault(columns or known.contracts.get(table), samples, known.avro_schemas, stated)
 
 
 def _warnings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 
@@ -36,12 +36,29 @@ def _in_json(key: bytes, schemas: Mapping[str, str]) -> bytes:
         return key
 
 
-def fault(columns: Contract | None, samples: Iterable[Sample], schemas: Mapping[str, str]) -> Outcome | None:
-    """Why a table's messages are not read: nothing says its key, and their own keys cannot be read."""
-    if columns is None or columns.key:
+def fault(
+    columns: Contract | None, samples: Iterable[Sample], schemas: Mapping[str, str], stated: Collection[str]
+) -> Outcome | None:
+    """Why a table's messages are not read: nothing says its key, and their own keys cannot be read; or some
+    of them have a longer key, unless the feed's `stated` one counts."""
+    if columns is None:
         return None
-    reasons = (_unread(sample.key, schemas) or _not_in_images(sample.key, columns) for sample in samples)
+    if columns.key:
+        reasons = (None if stated else _of_longer_key(sample.key, columns) for sample in samples)
+    else:
+        reasons = (_unread(sample.key, schemas) or _not_in_images(sample.key, columns) for sample in samples)
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def _of_longer_key(key: bytes | None, columns: Contract) -> Outcome | None:
+    """Rows that a part of their key identifies overwrite each other."""
+    names, in_key = names_in(json_object(key)), [column.name for column in columns.key]
+    beyond = lacking(names, in_key)
+    # What no image has is no column that identifies a row of the lake.
+    if not beyond or lacking(beyond, columns.names):
+        return None
+    what = f"the key of {columns.table} is {shown(names)} in some messages, {shown(in_key)} in others"
+    return Problem("no_key", f"{what}, which mixes rows up: state `key:` of the table").outcome
 
 
 def _not_in_images(key: bytes | None, columns: Contract) -> Outcome | None:
