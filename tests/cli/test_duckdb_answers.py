@@ -240,7 +240,7 @@ def test_the_lake_is_shown() -> None:
         ("FROM {t}.branch_early", "has no branch early", "FROM lake.duckdb.rows.refs"),
         ("FROM {t} VERSION AS OF 7", "has no version 7", "rows.refs"),
         ("FROM {t} TIMESTAMP AS OF 'yesterday'", "'yesterday' is no time", "write it as '2026-01-31"),
-        ("FROM {t} TIMESTAMP AS OF '2001-01-01'", "had no rows yet", "ask for a later time"),
+        ("FROM {t} TIMESTAMP AS OF '2001-01-01'", "or they are kept no more", "rows.history' lists"),
         ("SELECT missing FROM {t}", 'Referenced column "missing" not found', "run it with --spark if"),
         ("SELECT CAST(name AS INT) FROM {t} WHERE id = 1", "Could not convert", "correct the statement"),
     ],

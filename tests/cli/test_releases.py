@@ -54,6 +54,17 @@ def test_who_took_a_release_back_and_why(store: ControlStore) -> None:
     assert "4: wrong rows (ann" in str(in_words(rows[3])[-2])
 
 
+def test_a_rollback_has_no_changes_of_its_own(store: ControlStore) -> None:
+    released(store, hour(0), 5)
+    both = {name: {"changes": {"insert": 9}, "current": 9, "history": 9} for name in (TABLE, "dbo.later")}
+    release(store, FEED, [], hour(1), counts={"tables": both}, position=lsn(6))
+    store.rollbacks.commit(FEED, 1, {}, Asked("wrong rows", "ann"))
+    release(store, FEED, [], hour(2), counts={"tables": both}, position=lsn(7))
+    again, rollback, *_ = listed(store.releases.of_feed(FEED))
+    assert "dbo.parts: 0 changes, current 5 (-4), history 10 (+1)" in in_words(rollback)
+    assert {name: of["current_more"] for name, of in again["tables"].items()} == {TABLE: 4, "dbo.later": 9}
+
+
 def test_forward_again(store: ControlStore) -> None:
     for number in range(3):
         released(store, hour(number), number)

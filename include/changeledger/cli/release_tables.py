@@ -35,7 +35,7 @@ def listed(releases: Sequence[ReleaseRow], resets: Sequence[ResetRow] = ()) -> l
     by_release = {reset.release: reset for reset in resets}
     before: Mapping[str, Any] = {}
     for release in releases:
-        counts = release.counts.get("tables", {})
+        counts = _counts(release)
         tolerated = release.counts.get("tolerated", ())
         taker, reset = takers.get(release.id), by_release.get(release.id)
         cells = (
@@ -50,7 +50,8 @@ def listed(releases: Sequence[ReleaseRow], resets: Sequence[ResetRow] = ()) -> l
             None if reset is None else _of_reset(reset),
         )
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
-        before = {**before, **counts}
+        # A table that came after the release that a rollback goes back to has no rows.
+        before = counts if release.is_rollback else {**before, **counts}
     return rows[::-1]
 
 
@@ -81,6 +82,14 @@ def _table(table: str, counts: Mapping[str, Any]) -> str:
 
 def _in_words(what: str, done: Mapping[str, Any] | None) -> str:
     return "" if done is None else f"{done[what]}: {done['why']} ({done['by']}, {done['at']})"
+
+
+def _counts(release: ReleaseRow) -> dict[str, Any]:
+    """By table. A rollback has the counts of the release that it goes back to: it changed nothing itself."""
+    counts = release.counts.get("tables", {})
+    if not release.is_rollback:
+        return dict(counts)
+    return {table: {**of_table, "changes": {}} for table, of_table in counts.items()}
 
 
 def _compared(count: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

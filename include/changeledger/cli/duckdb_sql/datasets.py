@@ -21,6 +21,8 @@ from changeledger.model.misspelt import meant
 
 # pyiceberg reads the files that it is given side by side, each into memory.
 _FILES_AT_ONCE = os.cpu_count() or 2
+# Tables about main: pyiceberg has none without a snapshot of it.
+_OF_MAIN = {"entries", "partitions"}
 
 
 class LakeDataset(ds.Dataset):  # type: ignore[misc]
@@ -69,6 +71,11 @@ def dataset(table: Table, address: Address, errors: list[Exception]) -> LakeData
     Raises ConfigError if the table has no such state.
     """
     if address.kind == "metadata":
+        if address.of in _OF_MAIN and table.current_snapshot() is None:
+            raise ConfigError(
+                f"{address.full_name} has published nothing yet, and so has no {address.of}",
+                f"see its branches: changeledger query 'FROM {address.full_name}.refs'",
+            )
         return _in_utc(getattr(table.inspect, address.of)())
     scan = table.scan(snapshot_id=_snapshot(table, address))
     # A branch has the table's newest columns, a tag and a snapshot those of their time.
@@ -102,7 +109,10 @@ def _snapshot(table: Table, address: Address) -> int | None:
     if address.kind == "timestamp":
         snapshot = table.snapshot_as_of_timestamp(_milliseconds(address.of))
         if snapshot is None:
-            raise ConfigError(f"{address.full_name} had no rows yet at {address.of}", "ask for a later time")
+            raise ConfigError(
+                f"{address.full_name} had no rows yet at {address.of}, or they are kept no more",
+                f"ask for a later time: changeledger query 'FROM {address.full_name}.history' lists them",
+            )
         return snapshot.snapshot_id
     refs = {
         name: ref.snapshot_id
