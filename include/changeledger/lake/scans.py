@@ -100,12 +100,12 @@ def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
     }
 
 
-def has_rows(table: str, run: str | None = None, snapshot: int | None = None) -> bool:
-    """Has the table rows, or those of a run; on main or in a snapshot."""
-    iceberg_table = catalog.load(table)
-    column = next(iter(iceberg_table.schema().fields)).name if run is None else _RUN
-    asked = AlwaysTrue() if run is None else of_window(run)
-    return iceberg_table.scan(asked, (column,), snapshot_id=snapshot).count() > 0
+def has_rows(table: str, run: str | None = None, snapshot: int | None = None, column: str = _RUN) -> bool:
+    """Has the table rows, or those that name a run in the column; on main or in a snapshot."""
+    iceberg_table = catalog.load(table) if snapshot is None else catalog.with_snapshot(table, snapshot)
+    read = next(iter(iceberg_table.schema().fields)).name if run is None else column
+    asked = AlwaysTrue() if run is None else of_window(run, column)
+    return iceberg_table.scan(asked, (read,), snapshot_id=snapshot).count() > 0
 
 
 def rows_of_run(table: str, snapshot: int, run: str, columns: Sequence[str]) -> pa.Table:

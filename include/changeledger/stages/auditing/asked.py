@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from changeledger.audit.user_expectations import ROW, Asked
 from changeledger.config.expectations import ExpectationConfig, with_tables
 from changeledger.config.tables import TableConfig
+from changeledger.lake import scans
 from changeledger.lake.summaries import BuiltTable
 from changeledger.model.contract import Contract
 from changeledger.spark.session import for_small_data
@@ -47,17 +48,20 @@ class AskedTables:
         key = tuple(column.name for column in contract.key)
         for (on, scope), expectations in shared.items():
             shown = ("change_id",) if on == "changes" else (*key, "_change_id")
-            frame = partial(self._frame, contract, on, scope)
             # A run that only deletes has written the table, and none of its rows.
-            if scope == "touched" and frame().isEmpty():
+            if scope == "touched" and not self._has_rows_of_run(contract, on):
                 continue
-            name = f"{contract.table} {on} {scope}"
+            name, frame = f"{contract.table} {on} {scope}", partial(self._frame, contract, on, scope)
             asked.append(Asked(contract.table, name, frame, tuple(expectations), shown))
         return asked
 
     def _is_written(self, contract: Contract, kind: str) -> bool:
         built = self.tables.get(self._name(contract, kind))
         return built is not None and built.is_new
+
+    def _has_rows_of_run(self, contract: Contract, kind: str) -> bool:
+        name = self._name(contract, kind)
+        return scans.has_rows(name, self.ctx.id, self._snapshot(name), _WINDOW[kind])
 
     def _name(self, contract: Contract, kind: str) -> str:
         name: str = getattr(self.ctx.names[contract.table], kind)
@@ -66,9 +70,12 @@ class AskedTables:
     def _query(self, contract: Contract, kind: str, scope: str) -> str:
         """The table as the run has built it."""
         name = self._name(contract, kind)
-        assert self.ctx.snapshots is not None, "the audit judges snapshots"
         touched = f" WHERE {_WINDOW[kind]} = '{self.ctx.id}'" if scope == "touched" else ""
-        return f"SELECT * FROM {name} VERSION AS OF {self.ctx.snapshots[name]}{touched}"  # noqa: S608 - our names
+        return f"SELECT * FROM {name} VERSION AS OF {self._snapshot(name)}{touched}"  # noqa: S608 - our names
+
+    def _snapshot(self, name: str) -> int:
+        assert self.ctx.snapshots is not None, "the audit judges snapshots"
+        return self.ctx.snapshots[name]
 
     def _frame(self, contract: Contract, kind: str, scope: str) -> DataFrame:
         self._prepare(contract, [kind])
