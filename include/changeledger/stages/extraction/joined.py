@@ -6,7 +6,8 @@ That is of messages alone: of a change table that joins all is read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,7 @@ _READ = table_schema(
 )
 # Of a message, once the column is flattened.
 _PLACE = [f"{_RECORD}.{part}" for part in ("source", "partition", "offset")]
+_Records = TypeVar("_Records", pa.RecordBatch, pa.Table)
 
 
 def note(ctx: StageContext) -> None:
@@ -33,7 +35,7 @@ def note(ctx: StageContext) -> None:
     new = [config.table for config in ctx.whole.tables if config.table not in known]
     joins = [table for table in new if table not in contracts]
     joins += _left_out(ctx, known.keys() & contracts.keys())
-    passed_over = _passed_over(ctx) if joins and ctx.released else _READ.empty_table()
+    passed_over = _passed_over(ctx, joins) if joins and ctx.released else _READ.empty_table()
     lacking = {table: _lacking(ctx, passed_over, table) for table in joins}
     for table in dict.fromkeys([*new, *joins]):
         windows = lacking.get(table, Counter())
@@ -58,18 +60,27 @@ def _left_out(ctx: StageContext, known: Container[str]) -> list[str]:
     return [table for table in names if table in known and names[table].changes not in released]
 
 
-def _passed_over(ctx: StageContext) -> pa.Table:
-    """`_READ` of records that were of no table of the feed; `detail` is the table, as they name it."""
+def _passed_over(ctx: StageContext, tables: Sequence[str]) -> pa.Table:
+    """`_READ` of these tables' records that were of no table of the feed; `detail` is how they name it.
+
+    Of tables that nobody lists there may be any number: not all are here at once.
+    """
     if not catalog.exists(ctx.lake.dispositions):
         return _READ.empty_table()
-    return scans.read(ctx.lake.dispositions, conditions.is_equal("reason", change.TABLE_NOT_IN_FEED), _READ)
+    of_no_table = conditions.is_equal("reason", change.TABLE_NOT_IN_FEED)
+    batches = scans.batches(ctx.lake.dispositions, of_no_table, _READ)
+    return pa.Table.from_batches([_of_tables(batch, tables) for batch in batches], _READ)
+
+
+def _of_tables(records: _Records, tables: Sequence[str]) -> _Records:
+    details = records.column("detail")
+    names = [n for n in pc.unique(details).to_pylist() if any(_names(n or "", table) for table in tables)]
+    return records.filter(pc.is_in(details, pa.array(names, pa.string())))
 
 
 def _lacking(ctx: StageContext, passed_over: pa.Table, table: str) -> Counter[str]:
     """How many records of the table each window has passed over that none has read."""
-    details = passed_over.column("detail")
-    names = [name for name in pc.unique(details).to_pylist() if _names(name or "", table)]
-    unread = passed_over.filter(pc.is_in(details, pa.array(names, pa.string()))).flatten()
+    unread = _of_tables(passed_over, [table]).flatten()
     for read in _read(ctx, table) if len(unread) else ():
         unread = unread.join(read.flatten().select(_PLACE), _PLACE, join_type="left anti")
     return Counter(unread.column("window_id").to_pylist())
