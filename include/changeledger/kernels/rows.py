@@ -6,9 +6,10 @@ process itself does (`kernels.in_memory`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -109,6 +110,18 @@ def summed(counts: pa.Table) -> dict[str, int]:
     """By value, the sums of `VALUES`."""
     sums = counts.group_by("value").aggregate([("n", "sum")])
     return dict(zip(*(sums.column(name).to_pylist() for name in ("value", "n_sum")), strict=True))
+
+
+def tallied(batches: Iterable[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
+    """How many rows there are of each combination of values."""
+    numbers: Counter[tuple[Any, ...]] = Counter()
+    for batch in batches:
+        names = batch.schema.names
+        counts = pa.Table.from_batches([batch]).group_by(names).aggregate([([], "count_all")])
+        for row in counts.select([*names, "count_all"]).to_pylist():
+            *values, number = row.values()
+            numbers[*values] += number
+    return numbers
 
 
 def chosen(rows: Rows, names: Sequence[str]) -> Rows:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,8 +31,7 @@ def weight(table: str, run: str | None = None) -> Weight:
 
 def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
     """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
-    scan = _scan(table, where, schema, snapshot)
-    return pa.Table.from_batches([rows for part in scan.parts for rows in scan.rows(part)], schema)
+    return pa.Table.from_batches([*batches(table, where, schema, snapshot)], schema)
 
 
 def scanned(  # noqa: PLR0913, PLR0917 - what is read, and of what
@@ -54,9 +52,11 @@ def _scan(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int
     return Scan.of(loaded, where, schema, snapshot)
 
 
-def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """`read` of main, file by file: not all rows are here at once."""
-    scan = Scan.of(catalog.load(table), where, schema)
+def batches(
+    table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """`read`, file by file: not all rows are here at once."""
+    scan = _scan(table, where, schema, snapshot)
     for part in scan.parts:
         yield from scan.rows(part)
 
@@ -106,18 +106,6 @@ def has_rows(table: str, run: str | None = None, snapshot: int | None = None, co
     read = next(iter(iceberg_table.schema().fields)).name if run is None else column
     asked = AlwaysTrue() if run is None else of_window(run, column)
     return iceberg_table.scan(asked, (read,), snapshot_id=snapshot).count() > 0
-
-
-def rows_of_run(table: str, snapshot: int, run: str, columns: Sequence[str]) -> pa.Table:
-    """Columns of the rows that the run has in that snapshot."""
-    scan = catalog.with_snapshot(table, snapshot).scan(of_window(run), (*columns, _RUN), snapshot_id=snapshot)
-    return scan.to_arrow().select(list(columns))
-
-
-def grouped(rows: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
-    """How many rows there are by the values of these columns: each with their number."""
-    counted = rows.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
-    return [(*(row[name] for name in columns), row["count_all"]) for row in counted]
 
 
 def counts(snapshots: Mapping[str, int]) -> dict[str, int]:

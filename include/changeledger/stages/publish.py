@@ -6,13 +6,15 @@ can be done again at any time; after a crash in between, the next run completes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from changeledger.control import Position, furthest
 from changeledger.kernels import lateness
+from changeledger.kernels.arrow import table_schema
+from changeledger.kernels.rows import tallied
 from changeledger.lake import refs, scans
 from changeledger.lake.publishing import complete, pointer_of, require_mains
 from changeledger.lake.refs import release_tag
@@ -22,7 +24,10 @@ from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 
-_OF_CHANGES: Final = ("operation", "committed_at", "flags")
+_OF_CHANGES: Final = table_schema(
+    [("operation", "string"), ("committed_at", "timestamp"), ("flags", "array<string>")]
+)
+_OF_DISPOSITIONS: Final = table_schema([("disposition", "string"), ("reason", "string")])
 
 
 @stage
@@ -68,16 +73,23 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     rows = scans.counts(at)
     touched = ctx.contracts()
 
-    def count(table: str, names: TableNames) -> dict[str, Any]:
-        by_operation: dict[str, int] = {}
-        if table in touched:
-            changes = scans.rows_of_run(names.changes, at[names.changes], ctx.id, _OF_CHANGES)
-            times.append(lateness.timed(changes))
-            by_operation = dict(scans.grouped(changes, "operation"))
-        return {"changes": by_operation, "current": rows[names.current], "history": rows[names.history]}
+    def of_run(name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return scans.batches(name, scans.of_window(ctx.id), schema, at[name])
 
-    table = ctx.lake.dispositions
-    dispositions = scans.rows_of_run(table, at[table], ctx.id, ("disposition", "reason"))
+    def operations(name: str) -> Iterator[pa.RecordBatch]:
+        for changes in of_run(name, _OF_CHANGES):
+            times.append(lateness.timed(pa.Table.from_batches([changes])))
+            yield changes.select(["operation"])
+
+    def count(table: str, names: TableNames) -> dict[str, Any]:
+        changes = tallied(operations(names.changes)) if table in touched else {}
+        return {
+            "changes": {operation: n for (operation,), n in changes.items()},
+            "current": rows[names.current],
+            "history": rows[names.history],
+        }
+
+    dispositions = tallied(of_run(ctx.lake.dispositions, _OF_DISPOSITIONS))
     tolerated = [
         a for a in ctx.control.audits.of_window(ctx.feed.feed, ctx.window.id) if a.detail["tolerated"]
     ]
@@ -86,7 +98,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
             table: count(table, names) for table, names in ctx.whole.names.items() if names.current in at
         },
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
-        "dispositions": [list(row) for row in scans.grouped(dispositions, "disposition", "reason")],
+        "dispositions": [[*kind, n] for kind, n in dispositions.items()],
         "records": _records(ctx),
         "in_quarantine": rows[ctx.lake.quarantine],
         "committed": lateness.committed(times),
