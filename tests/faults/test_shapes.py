@@ -110,6 +110,28 @@ def write_again(spark: SparkSession, feed: Feed) -> None:
             spark.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => {options})")
 
 
+def test_a_column_that_is_stated_while_the_table_is_quiet(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Published rows say that nobody knows it, though the window has no message of the table."""
+    table = LOG.table(TABLE)
+    stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
+    messages = list(debezium.messages(LOG, schemas=False, snapshot=True, prefix="quietly"))
+    own = [message for message in messages if message.topic.endswith(TABLE)]
+    others = [message for message in messages if message not in own]
+
+    def of(*added: dict[str, Any]) -> Feed:
+        tables = [{"table": TABLE, "key": list(table.key), "columns": [*stated, *added]}]
+        return message_feed("states", "debezium", kafka, ["quietly.*"], monkeypatch, tables=tables)
+
+    for feed, part in ((of(), own), (of({"name": "note", "type": "int"}), others)):
+        produce(kafka.bootstrap, part, partitions=1)
+        run(spark, feed, window())
+    rows = [row for kind in ("", "_history") for row in stored_rows(lake_name(feed, TABLE, kind))]
+    assert rows
+    assert {repr(row["_unknown_columns"]) for row in rows} == {"{'note': 'not_captured'}"}
+
+
 def test_a_column_of_a_run_that_is_never_released(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
