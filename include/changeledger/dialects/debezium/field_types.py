@@ -28,6 +28,8 @@ _LONGEST_CUT = 2**31 - 1
 # Of what a moment is, the SQL Server type that keeps it.
 _MOMENTS = {DATE: "date", TIME: "time", TIMESTAMP: "datetime2", ZONED: "datetimeoffset"}
 _MOST_DIGITS = 7
+# Of a decimal in SQL Server.
+_MOST_PRECISE = 38
 # Objects of a time's parts, of which a parameter can say how many digits of a second the column has.
 _STRUCTURED, _DIGITS = "io.debezium.time.Structured", "io.debezium.time.precision"
 # Other semantic types of the schema block (`name`).
@@ -113,8 +115,9 @@ def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:
 
 def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
     if name == DECIMAL:
-        precision = parameters.get("connect.decimal.precision", 38)
-        return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
+        # Where nobody states it, Confluent's Avro converter writes 64.
+        precision = min(int(parameters.get("connect.decimal.precision", _MOST_PRECISE)), _MOST_PRECISE)
+        return f"decimal({precision},{int(parameters.get('scale', 0))})"
     of_name = _moment_type(str(name), parameters) or _SEMANTIC.get(str(name))
     return of_name or _PLAIN.get(kind, "nvarchar(max)")
 
