@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Select
@@ -30,9 +31,11 @@ from changeledger.state import status
 from sourcelab import ces, debezium, qlik_messages, sqlserver_cdc
 from sourcelab.log import Log, Transaction, simulate
 from sourcelab.messages import Message, milliseconds, produce
+from sourcelab.postgres import plain_url
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import Table
 from tests.integration.line import (
+    STAGES,
     carry,
     cdc_feed,
     lake_name,
@@ -137,6 +140,21 @@ def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pyt
     )
     for table in (CUSTOMERS, PARTS):
         assert published(spark, feed, log.table(table)) == log.final_rows(log.table(table)), table
+
+
+def test_a_change_table_that_is_quiet_at_the_second_try(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first try has read of it is no longer there, and not in the raw table either."""
+    feed = cdc_feed("quiet_later", postgres, monkeypatch, tables=[{"table": CUSTOMERS}, {"table": PARTS}])
+    sqlserver_cdc.load(postgres.url, simulate(5, 12))
+    raw, over = feed.names[PARTS].raw, window()
+    run(spark, feed, over, STAGES[:1])
+    assert rows(spark, raw)
+    with psycopg.connect(plain_url(postgres.url)) as source:
+        source.execute('DELETE FROM cdc."dbo_parts_CT"')
+    run(spark, feed, over, STAGES[:1])
+    assert not rows(spark, raw)
 
 
 def _of(table: str, transaction: Transaction) -> Transaction:
