@@ -126,14 +126,16 @@ def _scan(feed: str, table: str, name: str, tag: str) -> DataScan:
     ref = iceberg_table.metadata.refs.get(tag)
     if ref is None:
         raise ConfigError(
-            f"{tag} of {feed} does not contain {table}", _nearest(tag, iceberg_table.metadata.refs, name)
+            f"{tag} of {feed} does not contain {table}",
+            _nearest(feed, tag, iceberg_table.metadata.refs, name),
         )
     return iceberg_table.scan(snapshot_id=ref.snapshot_id)
 
 
-def _nearest(tag: str, tags: Iterable[str], name: str) -> str:
+def _nearest(feed: str, tag: str, tags: Iterable[str], name: str) -> str:
     """The remedy where a table lacks the tag of a release: it has these, of releases whose feed listed it."""
-    (asked,), known = refs.releases_of([tag]), sorted(refs.releases_of(tags))
+    (asked,) = refs.releases_of([tag])
+    known = sorted(_tags(feed).keys() & refs.releases_of(tags))
     later = [number for number in known if number > asked]
     if later:
         return f"read release={later[0]}, the next that contains it: a release has the tables of its feed"
@@ -141,7 +143,7 @@ def _nearest(tag: str, tags: Iterable[str], name: str) -> str:
         return (
             f"read release={known[-1]}, the last that contains it: the feed does not list the table any more"
         )
-    return f"`maintain` has removed the releases that contain it: changeledger query 'FROM {name}'"
+    return f"no release that contains it can be read any more: changeledger query 'FROM {name}'"
 
 
 def _refuse_table(feed: str, table: str) -> NoReturn:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
+from changeledger.console import terminal
 from changeledger.console.terminal import MOST_ROWS, print_table
 
 
@@ -22,3 +24,28 @@ def test_rows_and_their_number(
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == end
     assert lines[3] == {"1 row": "│ 1  │ NULL │", "2 rows": "│ 0x00FF │ [b]a │"}.get(end, "│ 1  │ 2 │")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        # Columns that do not fit beside each other, and a word that is longer than the terminal is wide.
+        {f"c{n}": 1_000_003 * n for n in range(40)},
+        {"id": 1, "name": "6F9619FF-8B86-D011-B42D-00C04FC964FF" * 2, "words": "one two three " * 5},
+    ],
+)
+def test_a_narrow_terminal_loses_no_cell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, row: dict[str, object]
+) -> None:
+    monkeypatch.setattr(terminal, "console", lambda: Console(width=60, highlight=False))
+    print_table(row, [row.values()])
+    last = ""
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    values: dict[str, str] = {}
+    for line in shown.splitlines():
+        if line.startswith("│"):
+            _, name, value, _ = (part.strip() for part in line.split("│"))
+            last = name or last
+            values[last] = values.get(last, "") + value.replace(" ", "")
+    assert values == {name: str(value).replace(" ", "") for name, value in row.items()}

@@ -155,6 +155,10 @@ def test_a_person_of_a_topic(
     require_gone(spark, feed, person, Person(person))
     assert in_files(spark, raw, f"key = unhex('{key.hex()}')") == 0
     assert others(spark, feed, Person(person)) == before
+    release = control.releases.latest(feed.feed)
+    assert release is not None
+    for kind, suffix in {"current": "", "history": "_history"}.items():
+        assert release.counts["tables"][TABLE][kind] == spark.table(lake_name(feed, TABLE, suffix)).count()
     with control.upkeep._transaction() as session:
         (note,) = session.scalars(select(ErasureRow).where(ErasureRow.feed == feed.feed))
     named = json.dumps([TABLE, [["id", str(person)]]])

@@ -112,11 +112,19 @@ def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
 
 
 def test_an_erased_release_and_its_note(control: ControlStore) -> None:
-    number = release(control, FEED.feed, (), snapshots={"lake.kept.dbo_t": 1})
-    control.upkeep.move_release(FEED.feed, number, {"lake.kept.dbo_t": 2})
+    of_t = {"changes": {"insert": 3}, "current": 3, "history": 4}
+    published = {"tables": {"dbo.t": of_t, "dbo.u": of_t}, "records": 6}
+    release(control, FEED.feed, (), snapshots={"lake.kept.dbo_t": 1}, counts=published)
+    newest = control.releases.latest(FEED.feed)
+    assert newest is not None
+    left = {"current": 2, "history": 2, "changes": 2}
+    control.upkeep.move_release(newest, {"lake.kept.dbo_t": 2}, "dbo.t", left)
     newest = control.releases.latest(FEED.feed)
     assert newest is not None
     assert newest.tables == {"lake.kept.dbo_t": 2}
+    # What the run has published stays said.
+    of_tables = {"dbo.t": {"changes": {"insert": 3}, "current": 2, "history": 2}, "dbo.u": of_t}
+    assert newest.counts == {"tables": of_tables, "records": 6}
     note = {
         "feed": FEED.feed,
         "table": "dbo.t",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +22,8 @@ from changeledger.pages.escaping import escaped, json_line
 
 # More than this is for a file, not for a terminal.
 MOST_ROWS = 100
+# Columns of a terminal that has room for every line.
+_WIDEST = 100_000
 
 
 def text(raw: bytes | None) -> str | None:
@@ -37,22 +40,42 @@ def console() -> Console:
     out = Console(highlight=False)
     if not out.is_terminal:
         # Piped: lines as wide as they are, instead of cut to a terminal's 80 columns.
-        out.width = 100_000
+        out.width = _WIDEST
     return out
 
 
 def print_table(columns: Iterable[str], answer: Iterable[Iterable[object]]) -> None:
-    """The first rows of the answer, whose cells are in the columns' order."""
+    """The first rows of the answer, whose cells are in the columns' order; each cell whole."""
     rows = list(islice(answer, MOST_ROWS + 1))
-    grid = Table()
-    for name in columns:
-        grid.add_column(plain(name))
-    for row in rows[:MOST_ROWS]:
-        grid.add_row(*(plain(shown(value)) for value in row))
-    out = console()
+    names, cells = (
+        list(map(plain, columns)),
+        [[plain(shown(value)) for value in row] for row in rows[:MOST_ROWS]],
+    )
+    out, grid = console(), _grid(names, cells)
+    if Measurement.get(out, out.options.update(max_width=_WIDEST), grid).minimum > out.width:
+        grid = _lists(names, cells)
     out.print(grid, markup=False)
-    count = counted(min(len(rows), MOST_ROWS), "row")
+    count = counted(len(cells), "row")
     out.print(f"more than {MOST_ROWS} rows; the first {count}" if len(rows) > MOST_ROWS else count)
+
+
+def _grid(names: Iterable[Text], rows: Iterable[Iterable[Text]]) -> Table:
+    grid = Table()
+    for name in names:
+        grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
+def _lists(names: Sequence[Text], rows: Iterable[Iterable[Text]]) -> Table:
+    """Each row as a list of its cells: a terminal that is too narrow for the columns would lose some."""
+    lists = _grid(map(Text, ("column", "value")), ())
+    for row in rows:
+        for name, cell in zip(names, row, strict=True):
+            lists.add_row(name, cell)
+        lists.add_section()
+    return lists
 
 
 def print_json(answer: Iterable[Mapping[str, Any]]) -> None:

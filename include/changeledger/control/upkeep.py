@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -55,10 +55,22 @@ class Upkeep(Part):
         query = select(AuditRow.window_id).where(AuditRow.feed == feed, AuditRow.success.is_(False))
         return sorted(set(self._all(query)))
 
-    def move_release(self, feed: str, release_id: int, tables: dict[str, int]) -> None:
-        """The release has these snapshots now: rows were erased from those that it had."""
+    def move_release(
+        self, release: ReleaseRow, tables: dict[str, int], table: str, rows: Mapping[str, int]
+    ) -> None:
+        """The release has these snapshots now: rows were erased from those that it had.
+
+        `rows`: of the `current` ones and the `history` of the table, how many are left.
+        """
         with self._transaction() as session:
-            session.get_one(ReleaseRow, (feed, release_id)).tables = tables
+            moved = session.get_one(ReleaseRow, (release.feed, release.id))
+            by_table = moved.counts.get("tables", {})
+            left = {name: rows[name] for name in ("current", "history") if name in rows}
+            moved.tables = tables
+            moved.counts = {
+                **moved.counts,
+                "tables": {**by_table, table: {**by_table.get(table, {}), **left}},
+            }
 
     def save_erasure(self, row: ErasureRow) -> None:
         with self._writing(row.feed) as session:

@@ -23,7 +23,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, SnapshotRow, lease_heartbeat
 from changeledger.kernels import display, publishing
 from changeledger.kernels.arrow import arrow_type
-from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake import catalog, iceberg, refs, scans, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
@@ -245,7 +245,9 @@ class Erasing:
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
         parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
-        self.control.upkeep.move_release(newest.feed, newest.id, {**newest.tables, **mains})
+        rows = scans.counts({table: mains[table] for table in self._names if table in mains})
+        counts = {kind: rows[table] for kind, table in self._names._asdict().items() if table in rows}
+        self.control.upkeep.move_release(newest, {**newest.tables, **mains}, self.key.contract.table, counts)
         tables = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
