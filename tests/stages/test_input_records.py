@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -42,6 +43,21 @@ def test_a_run_of_chosen_tables_leaves_what_waits(spark: SparkSession) -> None:
     assert stored_rows(ctx.lake.pending, ctx.branch) == stored_rows(ctx.lake.pending)
 
 
+def test_a_message_waits_from_the_end_of_the_window_that_read_it(spark: SparkSession) -> None:
+    """Of a long one, as after an outage, the start may be longer ago than messages may wait."""
+    ctx = _begun(spark, "begins", Request())
+    said = {"topic": "'t'", "partition": "0", "offset": "7", "window_id": f"'{ctx.id}'"}
+    iceberg.append(_row(spark, change.RAW_MESSAGE_COLUMNS, said), ctx.lake.raw)
+    iceberg.create(spark, ctx.lake.dispositions, change.DISPOSITION_COLUMNS)
+    iceberg.fresh_branch(spark, ctx.lake.dispositions, ctx.branch)
+    place = "named_struct('source', 't', 'partition', 0, 'offset', 7L, 'row', NULL)"
+    waits = {"window_id": f"'{ctx.id}'", "source_position": place, "disposition": f"'{change.PENDING}'"}
+    iceberg.append(_row(spark, change.DISPOSITION_COLUMNS, waits), ctx.lake.dispositions, ctx.branch)
+    waiting.write(ctx, some=True)
+    (row,) = stored_rows(ctx.lake.pending, ctx.branch)
+    assert row["since"].replace(tzinfo=UTC) == ctx.window.end
+
+
 def _begun(spark: SparkSession, name: str, request: Request) -> StageContext:
     """A run of a feed that has a table of raw messages."""
     feed = feed_of(name, CONTRACT)
@@ -57,6 +73,10 @@ def _begun(spark: SparkSession, name: str, request: Request) -> StageContext:
 
 def _pending(spark: SparkSession) -> DataFrame:
     """One message."""
-    known = {"topic": "'t'", "partition": "0", "offset": "7"}
-    cells = ((known.get(name, "NULL"), kind, name) for name, kind in change.PENDING_COLUMNS)
+    return _row(spark, change.PENDING_COLUMNS, {"topic": "'t'", "partition": "0", "offset": "7"})
+
+
+def _row(spark: SparkSession, columns: Sequence[tuple[str, str]], known: Mapping[str, str]) -> DataFrame:
+    """`known`: SQL of what is not NULL."""
+    cells = ((known.get(name, "NULL"), kind, name) for name, kind in columns)
     return spark.sql("SELECT " + ", ".join(f"CAST({text} AS {kind}) `{name}`" for text, kind, name in cells))

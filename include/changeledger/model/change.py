@@ -140,7 +140,7 @@ RAW_MESSAGE_COLUMNS: Final = (("window_id", "string"), *MESSAGE_COLUMNS)
 # columns. The table's state is that of the last run: a run takes all of them up again.
 PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     *MESSAGE_COLUMNS,
-    # The start of the window that read the record.
+    # The end of the window that read the record: what it waits for could be in that.
     ("since", "timestamp"),
     ("table", "string"),
     ("reason", "string"),

@@ -47,7 +47,7 @@ def write(ctx: StageContext, some: bool) -> None:
         messages = messages.unionByName(waiting.select(*messages.columns))
     rows = messages.join(now, "source_position").join(before, "source_position", "left")
     columns = [name for name, _ in change.PENDING_COLUMNS]
-    rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.start))).select(*columns)
+    rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.end))).select(*columns)
     if ctx.window.request.partial:
         others = earlier.join(now.select("source_position"), "source_position", "left_anti")
         rows = rows.unionByName(others.select(*columns))
