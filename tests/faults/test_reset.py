@@ -90,6 +90,8 @@ def test_the_same_tables_in_one_release(
     release = control().releases.latest(feed.feed)
     assert release is not None
     assert (release.id, release.completed, release.window_id) == (3, True, over.id)
+    assert mains.committed is not None
+    assert release.committed is None, "what is loaded again says nothing of how late changes can be read"
     assert {row["window_id"] for row in stored_rows(lake_name(feed, TABLES[0], "_changes"))} == {over.id}
     assert control().windows.position(feed.feed) == position
     (row,) = control().resets.of_feed(feed.feed)

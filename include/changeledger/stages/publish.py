@@ -101,7 +101,8 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         "dispositions": [[*kind, n] for kind, n in dispositions.items()],
         "records": _records(ctx),
         "in_quarantine": rows[ctx.lake.quarantine],
-        "committed": lateness.committed(times),
+        # What is loaded again could be read before.
+        "committed": None if ctx.starts_over else lateness.committed(times),
     }
 
 
