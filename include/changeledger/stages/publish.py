@@ -65,7 +65,7 @@ def _untouched(ctx: StageContext) -> dict[str, int]:
 
 def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     """Rows by table, for the report: changes by operation of this run, rows of current and history, also of
-    tables that it has not touched; and when the changes were committed (`kernels.lateness`).
+    tables that it has not touched; and when changes were committed, but for those that are loaded again.
 
     `at`: the snapshots of the release.
     """
@@ -101,7 +101,6 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         "dispositions": [[*kind, n] for kind, n in dispositions.items()],
         "records": _records(ctx),
         "in_quarantine": rows[ctx.lake.quarantine],
-        # What is loaded again could be read before.
         "committed": None if ctx.starts_over else lateness.committed(times),
     }
 
