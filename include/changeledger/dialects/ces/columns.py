@@ -70,9 +70,9 @@ def writer_schemas(
     """
     in_order = sorted(variants, key=lambda v: v.first)
     if table.stated:
-        stated = [_Written(c.name, c.type, at) for at, c in enumerate(table.stated)]
-        key = table.key or _first_key(in_order, {folded(c.name) for c in stated}) or _key_names(known)
-        return list(_by_stated(_contract(table.table, stated, key), in_order))
+        written = _with_stated(in_order, table)
+        key = table.key or _first_key(in_order, {folded(c.name) for c in written}) or _key_names(known)
+        return list(_by_stated(_contract(table.table, written, key), in_order))
     columns = {v: _columns(v.cols) for v in in_order}
     apart = _contradicting(columns.values())
     everywhere = _together(columns.values(), leave_out=apart)
@@ -86,6 +86,15 @@ def writer_schemas(
         key = table.key or of_group or _key_names(known)
         result.append(WriterSchema(_contract(table.table, group_columns.values(), key), group))
     return result
+
+
+def _with_stated(variants: Iterable[Variant], table: TableConfig) -> list[_Written]:
+    """The columns that the feed states, as it states them; behind them the others of which messages agree."""
+    stated = [(c.name, c.type) for c in table.stated]
+    said = [_columns(variant.cols) for variant in variants]
+    others = _together(said, leave_out=_contradicting(said) | {folded(name) for name, _ in stated})
+    columns = [*stated, *((c.name, c.type) for c in sorted(others.values(), key=lambda c: (c.place, c.name)))]
+    return [_Written(name, kind, at) for at, (name, kind) in enumerate(columns)]
 
 
 def _by_stated(contract: Contract, variants: Iterable[Variant]) -> Iterable[WriterSchema]:

@@ -66,7 +66,8 @@ def _not_in_images(key: bytes | None, columns: Contract) -> Outcome | None:
     if not lacks:
         return None
     what = f"the key of {columns.table} has {shown(lacks)}, which its images lack: the rest mixes rows up"
-    return Problem("no_key", f"{what}. Take it off column.exclude.list, or state `key:` of the table").outcome
+    remedy = "Take it off column.exclude.list, add it to `columns:` if the feed states them, or state `key:`"
+    return Problem("no_key", f"{what}. {remedy} of the table").outcome
 
 
 def _unread(key: bytes | None, schemas: Mapping[str, str]) -> Outcome | None:

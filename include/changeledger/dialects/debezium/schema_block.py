@@ -187,16 +187,18 @@ def _table_name(source: Mapping[str, Any], topic: str) -> str:
 
 def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
     """The columns by a message's schema block, the key by its key's, unless the feed states them."""
-    if config.stated:
-        columns = [
-            Column(name=c.name, type=c.type, nullable=c.nullable, ordinal=at)
-            for at, c in enumerate(config.stated, 1)
-        ]
-    else:
-        columns = _block_columns(message)
+    columns = _with_stated(_block_columns(message), config)
     if not columns:
         return None
     return _keyed(Contract(table=config.table, columns=tuple(columns)), config.key or names_in(key))
+
+
+def _with_stated(of_block: Sequence[Column], config: TableConfig) -> list[Column]:
+    """The columns that the feed states, as it states them, and behind them those that the block alone has."""
+    stated = [Column(name=c.name, type=c.type, nullable=c.nullable, ordinal=1) for c in config.stated]
+    names = {column.name.lower() for column in stated}
+    columns = [*stated, *(column for column in of_block if column.name.lower() not in names)]
+    return [column.model_copy(update={"ordinal": at}) for at, column in enumerate(columns, 1)]
 
 
 def _block_columns(message: Mapping[str, Any]) -> list[Column]:
