@@ -80,8 +80,8 @@ class SqlType(NamedTuple):
         if parsed is None:
             raise ContractError(
                 f"{text!r} is not a SQL Server type",
-                "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50); json or "
-                "a user-defined type, which the lake lacks, as nvarchar(max)",
+                "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50); "
+                "json and user-defined types as nvarchar(max)",
             )
         return parsed
 
