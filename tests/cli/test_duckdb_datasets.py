@@ -34,8 +34,11 @@ def test_a_table_of_which_nothing_is_published() -> None:
     for name in sorted(METADATA - {"entries", "partitions"}):
         assert rows(f".{name}") == []
     for name in ("entries", "partitions"):
-        with pytest.raises(ConfigError, match=rf"(?s)nothing yet, and so has no {name}.*orders\.refs'"):
+        with pytest.raises(ConfigError, match=rf"(?s)no rows yet, and so has no {name}.*orders\.refs'"):
             rows(f".{name}")
+    catalog.load("lake.shop.orders").append(ROWS.slice(0, 0))
+    with pytest.raises(ConfigError, match="no rows yet, and so has no files"):
+        rows(".files")
 
 
 def test_times_of_snapshots_have_their_zone() -> None:

@@ -21,8 +21,6 @@ from changeledger.model.misspelt import meant
 
 # pyiceberg reads the files that it is given side by side, each into memory.
 _FILES_AT_ONCE = os.cpu_count() or 2
-# Tables about main: pyiceberg has none without a snapshot of it.
-_OF_MAIN = {"entries", "partitions"}
 
 
 class LakeDataset(ds.Dataset):  # type: ignore[misc]
@@ -71,17 +69,25 @@ def dataset(table: Table, address: Address, errors: list[Exception]) -> LakeData
     Raises ConfigError if the table has no such state.
     """
     if address.kind == "metadata":
-        if address.of in _OF_MAIN and table.current_snapshot() is None:
-            raise ConfigError(
-                f"{address.full_name} has published nothing yet, and so has no {address.of}",
-                f"see its branches: changeledger query 'FROM {address.full_name}.refs'",
-            )
+        _require_told(table, address)
         return _in_utc(getattr(table.inspect, address.of)())
     scan = table.scan(snapshot_id=_snapshot(table, address))
     # A branch has the table's newest columns, a tag and a snapshot those of their time.
     ref = table.metadata.refs.get(address.of)
     is_branch = ref is not None and ref.snapshot_ref_type == SnapshotRefType.BRANCH
     return LakeDataset(scan, table.schema() if is_branch else scan.projection(), errors)
+
+
+def _require_told(table: Table, address: Address) -> None:
+    """Raises ConfigError for what pyiceberg cannot tell of a table without a snapshot, or without a file."""
+    main = table.current_snapshot()
+    if (main is None and address.of in {"entries", "partitions"}) or (
+        main is not None and address.of == "files" and not main.manifests(table.io)
+    ):
+        raise ConfigError(
+            f"{address.full_name} has published no rows yet, and so has no {address.of}",
+            f"see its branches: changeledger query 'FROM {address.full_name}.refs'",
+        )
 
 
 def _in_utc(rows: pa.Table) -> pa.Table:
