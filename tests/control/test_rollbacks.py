@@ -9,7 +9,7 @@ import pytest
 
 from changeledger.control import Asked, ControlStore, standing
 from changeledger.model.contract import Column, Contract
-from changeledger.model.window import Window
+from changeledger.model.window import Request, Window
 from tests.control.test_control import FEED, hour, lsn
 from tests.released import release
 
@@ -117,6 +117,18 @@ def test_a_table_lacks_what_windows_have_read_from_before_their_start(store: Con
     store.feed_tables.save(FEED, "dbo.parts", 7, [hour(0).id, hour(2).id])
     (row,) = store.feed_tables.lacking(FEED)
     assert row.since == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_what_other_runs_leave_to_a_window(store: ControlStore) -> None:
+    """Neither a replay before it nor an hour that was run after it has read what it has read."""
+    release(store, FEED, [], hour(0), position=lsn(1))
+    replay = Request(mode="replay", run="manual__1")
+    release(store, FEED, [], Window(start=hour(1).start, end=hour(1).end, request=replay), position=lsn(1))
+    release(store, FEED, [], hour(2), position=lsn(3))
+    release(store, FEED, [], hour(1), position=lsn(3))
+    store.feed_tables.save(FEED, "dbo.parts", 5, [hour(2).id])
+    (row,) = store.feed_tables.lacking(FEED)
+    assert row.since == hour(0).end
 
 
 def test_tables_lack_again_what_was_read_again(store: ControlStore) -> None:
