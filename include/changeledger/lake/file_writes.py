@@ -182,7 +182,7 @@ def require_distinct_names(schema: Schema) -> None:
     except ValueError as error:
         raise ContractError(
             f"two columns have one name in data files: {error}",
-            "leave one of them out: of the capture, or of `columns:` in the feed's YAML",
+            "leave one of them out of the capture",
         ) from error
 
 
