@@ -59,6 +59,26 @@ def test_whatever_comes_late(spark: SparkSession) -> None:
         assert rows_of(in_parts, name) == rows_of(at_once, name), name
 
 
+def test_breaks_of_the_image_chain(spark: SparkSession) -> None:
+    """The late update mends the break behind it. Others, before it and behind it, keep the run that has first
+    found them."""
+    updates = [Step(1, "update", at, "x", frozenset(), at) for at in range(2, 6)]
+    rows = test_history.rows_for([Step(1, "insert", 1, "x", frozenset(), 1), *updates])
+    for row, a in zip(rows[1:], (9, 2, 3, 8), strict=True):
+        row["before"] = (1, a, "x")
+    feed = feed_of("late_breaks", CONTRACT)
+    carry(spark, feed, CONTRACT, rows[:2] + rows[3:], 0)
+    before = breaks_of(feed)
+    assert before.keys() == {"c1", "c3", "c4"}
+    carry(spark, feed, CONTRACT, rows[2:3], 1)
+    assert breaks_of(feed) == {name: run for name, run in before.items() if name != "c3"}
+
+
+def breaks_of(feed: Feed) -> dict[str, str]:
+    """Changes, and the runs that have found them."""
+    return {row["change_id"]: row["window_id"] for row in stored_rows(feed.lake.image_chain_breaks)}
+
+
 def test_what_a_truncate_ends(spark: SparkSession) -> None:
     """Of five keys: gone before, alive, come back, first seen after the truncate, which comes late, and alive
     with a snapshot behind it. That one had shown what was known, so history has no trace of it: the key is
