@@ -128,3 +128,11 @@ def test_databases_whose_names_differ_in_case_only_are_two(dialect: str) -> None
     assert window(dialect, "shop", ["Sales", "sales"], {}, "Sales")[0] == ["Sales", MISMATCH]
     assert window(dialect, "shop", ["Sales", "sales"], known, "SALES")[0] == [MISMATCH, "sales"]
     assert window(dialect, "shop", ["Sales"], {}, "SALES")[0] == ["Sales"]
+
+
+@dialects
+def test_a_name_that_no_message_has_is_not_kept(dialect: str) -> None:
+    """Once it is no longer stated, the feed reads what its messages name."""
+    refused, known = window(dialect, "shop", ["shop"], {}, stated="other")
+    assert refused == [MISMATCH]
+    assert window(dialect, "shop", ["shop"], known)[0] == ["shop"]

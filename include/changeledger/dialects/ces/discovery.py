@@ -181,7 +181,8 @@ def discover(window_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) ->
             for schema in writer_schemas(config, variants, contract):
                 ways = frozenset(way for variant in schema.variants for way in variants[variant])
                 if schema.missing is None:
-                    tables.append(TableRecords(table, name, schema.contract, ways, database))
+                    named = next((way.database for way in ways if way.database is not None), None)
+                    tables.append(TableRecords(table, name, schema.contract, ways, named))
                 else:
                     missing |= dict.fromkeys(ways, schema.missing)
     return Discovery(tables, missing)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
@@ -54,17 +55,28 @@ def of_feed(
     ]
 
 
+class OwnDatabase(NamedTuple):
+    """Name of the database; None if several may be (`is_of_several`), or no message names one.
+
+    `is_named`: some of the messages are of it. If none is, what the feed states may be wrong.
+    """
+
+    name: str | None
+    is_of_several: bool
+    is_named: bool
+
+
 def own_database(
     messages: Iterable[TableMessage],
     in_avro: Iterable[AvroSchema],
     feed: Feed,
     contracts: Mapping[str, Contract],
-) -> tuple[str | None, bool]:
-    """The feed's database, and whether several may be; None and false: no message names one."""
+) -> OwnDatabase:
+    """The feed's database, by its messages, what it states, and what it has read so far."""
     assert isinstance(feed.source, DebeziumSource), "config binds a dialect to its source"
     written = (of_table.payload["source"].get("db") for of_table in messages)
     named = Counter(name for name in written if isinstance(name, str))
     named.update(writer.database for writer in in_avro if writer.database is not None)
     so_far = (contract.source_database for contract in contracts.values())
     database = database_meant(feed.source.database_name, feed.database, so_far, named)
-    return database, database is None and bool(named)
+    return OwnDatabase(database, database is None and bool(named), database in named)
