@@ -81,7 +81,7 @@ def test_of_columns_alike_a_schema_block_teaches_the_first(second: str) -> None:
 
 def test_the_databases_are_those_of_the_feeds_tables() -> None:
     samples = [sample("t", {}, db="two"), sample("others", {}, db="three"), sample("others", {}, db="three")]
-    assert own_database(of_tables(samples, FEED), [], FEED, {}) == ("two", False)
+    assert own_database(of_tables(samples, FEED), [], FEED, {}) == ("two", False, "two")
 
 
 def test_a_field_of_no_lake_type_is_refused() -> None:

@@ -198,8 +198,7 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
             with_table[topic] += 1
     of_feeds_tables = list(of_tables(chosen, feed))
     own = own_database(of_feeds_tables, read.values(), feed, contracts)
-    if own.is_named:
-        tables = [replace(records, source_database=own.name) for records in tables]
+    tables = [replace(records, source_database=own.named) for records in tables]
     warnings = _warnings(of_feeds_tables, in_avro, read, schemas)
     return Discovery(tables, own.name, own.is_of_several, schemas, faults, {}, names, warnings)
 

@@ -58,12 +58,12 @@ def of_feed(
 class OwnDatabase(NamedTuple):
     """Name of the database; None if several may be (`is_of_several`), or no message names one.
 
-    `is_named`: some of the messages are of it. If none is, what the feed states may be wrong.
+    `named`: the same, if a message has it. If none has, what the feed states may be wrong.
     """
 
     name: str | None
     is_of_several: bool
-    is_named: bool
+    named: str | None
 
 
 def own_database(
@@ -79,4 +79,4 @@ def own_database(
     named.update(writer.database for writer in in_avro if writer.database is not None)
     so_far = (contract.source_database for contract in contracts.values())
     database = database_meant(feed.source.database_name, feed.database, so_far, named)
-    return OwnDatabase(database, database is None and bool(named), database in named)
+    return OwnDatabase(database, database is None and bool(named), database if database in named else None)
