@@ -160,10 +160,6 @@ class StageContext:
         known = None if self.starts_over else self.control.windows.position(self.feed.feed)
         return known or {}
 
-    def published(self, tables: Iterable[str]) -> dict[str, int]:
-        """The snapshots of main that the run goes on from, of the tables that have one."""
-        return {} if self.starts_over else refs.heads(tables, refs.MAIN)
-
     @property
     def raws(self) -> list[str]:
         """The raw tables that are there."""
