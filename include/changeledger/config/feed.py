@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
@@ -22,6 +22,14 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 # A feed's name is its DAG's and its namespace's in the lake, where others of this program stand, too.
 _RESERVED = ("changeledger", "maintain", "default", "information_schema")
 _RESERVED_BEGINNINGS = ("compare_", "verify_")
+
+
+class _HasTable(Protocol):
+    @property
+    def table(self) -> str: ...
+
+
+_OfTable = TypeVar("_OfTable", bound=_HasTable)
 
 
 class Feed(Strict):
@@ -169,3 +177,7 @@ class Feed(Strict):
     def table(self, name: str) -> TableConfig | None:
         """The configured table of that `schema.table` name in whatever case; see `source_names.meant`."""
         return next((t for t in self.tables if t.table.lower() == name.lower()), None)
+
+    def listed(self, rows: Iterable[_OfTable]) -> list[_OfTable]:
+        """Those of tables that the feed lists; others stay stored, for they may be listed again."""
+        return [row for row in rows if self.table(row.table) is not None]

@@ -167,8 +167,8 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
     late = [state for state in states if state.is_late(state.at, feed.deadline)]
     balances, faults, _ = accounting
     is_replay = ctx.window.request.mode == "replay"
-    lacking = ctx.control.feed_tables.lacking(feed.feed, ctx.window)
-    joined = {row.table: row.lacking for row in lacking if ctx.whole.table(row.table) is not None}
+    lacking = ctx.whole.listed(ctx.control.feed_tables.lacking(feed.feed, ctx.window))
+    joined = {row.table: row.lacking for row in lacking}
     return (
         *conservation.source_rules(_reads(ctx, accounting), late),
         conservation.whole_tables(joined),

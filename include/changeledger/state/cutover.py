@@ -175,7 +175,7 @@ def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: dateti
         feed.quarantine_limit,
         masks,
         gaps,
-        {row.table: row.lacking for row in control.feed_tables.lacking(feed.feed) if feed.table(row.table)},
+        {row.table: row.lacking for row in feed.listed(control.feed_tables.lacking(feed.feed))},
         sum(row.changes for row in releases if compared is None or row.created_at > compared),
         control.failures.of_feed(feed.feed),
     )

@@ -222,7 +222,7 @@ def _waiting(feed: Feed, rows: FeedRows, windows: Sequence[WindowState], now: da
     if reached is not None and now - reached > interval + feed.deadline:
         text = f"Stale: nothing newer than {reached:%Y-%m-%d %H:%M} UTC is released."
         yield Reason(STALE, text, FEED)
-    lacking = [row for row in rows.lacking if feed.table(row.table) is not None]
+    lacking = feed.listed(rows.lacking)
     if lacking:
         first, more = lacking[0], len(lacking) - 1
         others = f", and {counted(more, 'other table')} lack some" if more else ""

@@ -164,10 +164,8 @@ def _failure(control: ControlStore, feed: Feed) -> tuple[str, str, str, datetime
 def _incomplete(
     control: ControlStore, feed: Feed
 ) -> tuple[tuple[str, int, datetime | None, datetime | None], ...]:
-    rows = control.feed_tables.lacking(feed.feed)
-    return tuple(
-        (row.table, row.lacking, row.since, row.until) for row in rows if feed.table(row.table) is not None
-    )
+    rows = feed.listed(control.feed_tables.lacking(feed.feed))
+    return tuple((row.table, row.lacking, row.since, row.until) for row in rows)
 
 
 def _removed(control: ControlStore, feed: Feed) -> tuple[str, ...]:
