@@ -135,6 +135,9 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (1.9, pa.float64(), "int", NONE),
     (-2.0, pa.float64(), "int", -2),
     (1e10, pa.float64(), "int", NONE),
+    # Python divides no number of more than 28 digits.
+    (1e30, pa.float64(), "int", NONE),
+    (Decimal(10**30), pa.decimal128(38, 0), "bigint", NONE),
     (float("nan"), pa.float64(), "int", NONE),
     (Decimal("2.5"), pa.decimal128(4, 1), "int", NONE),
     (Decimal("2.0"), pa.decimal128(4, 1), "int", 2),

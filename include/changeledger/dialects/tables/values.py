@@ -193,6 +193,6 @@ def _one_by_one_exactly(values: pa.Array, kind: pa.DataType) -> pa.Array:
         if pa.types.is_floating(kind):
             return float(number) if Decimal(float(number)) == number else None
         most = 2 ** (kind.bit_width - 1)
-        return int(number) if number % 1 == 0 and -most <= number < most else None
+        return int(number) if -most <= number < most and number % 1 == 0 else None
 
     return pa.array([None if value is None else exact(value) for value in values.to_pylist()], kind)
