@@ -150,6 +150,10 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (Decimal("214748.3648"), pa.decimal128(10, 4), "smallmoney", NONE),
     (Decimal("1.5"), pa.decimal128(5, 1), "decimal(10,2)", Decimal("1.50")),
     (Decimal("123.5"), pa.decimal128(5, 1), "decimal(3,1)", NONE),
+    # 128 bits are too few for it: Arrow has 0.0634... for it.
+    (Decimal(2**63), pa.decimal128(38, 0), "decimal(38,38)", NONE),
+    (Decimal("38620193900484863378234.97804"), pa.decimal128(28, 5), "decimal(38,34)", NONE),
+    (Decimal("12.5"), pa.decimal128(38, 1), "decimal(38,36)", Decimal("12.5")),
     (0.125, pa.float64(), "decimal(10,2)", NONE),
     (0.1, pa.float64(), "decimal(10,2)", Decimal("0.10")),
     # A double keeps 15 digits, a 32-bit number 6: what has more was rounded.

@@ -154,12 +154,21 @@ def _of_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """A number as one of another type; NULL if that type does not have it: it is never rounded or cut."""
     if pa.types.is_float32(kind):
         return _to_float32(values)
-    if pa.types.is_floating(values.type) and not pa.types.is_floating(kind):
+    is_rounded = pa.types.is_floating(values.type) and not pa.types.is_floating(kind)
+    if is_rounded or _may_overflow(values.type, kind):
         return _one_by_one_exactly(values, kind)
     try:
         return pc.cast(values, kind)
     except pa.ArrowInvalid:
         return _one_by_one_exactly(values, kind)
+
+
+def _may_overflow(read: pa.DataType, kind: pa.DataType) -> bool:
+    """Arrow adds places to a decimal and does not see when its 128 bits are too few."""
+    if not (pa.types.is_decimal(read) and pa.types.is_decimal(kind)):
+        return False
+    places: int = kind.scale - read.scale
+    return places > 0 and read.precision + places > kind.precision
 
 
 def _to_float32(values: pa.Array) -> pa.Array:
