@@ -177,6 +177,13 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (0.12345678901, pa.float64(), "real", NONE),
     (Decimal("0.1"), pa.decimal128(2, 1), "real", float(np.float32(0.1))),
     (Decimal("16777216.5"), pa.decimal128(9, 1), "real", NONE),
+    (Decimal("16777216.0000000001"), pa.decimal128(18, 10), "real", NONE),
+    # The next double, which Arrow misses by a step.
+    (Decimal("1.0050"), pa.decimal128(18, 4), "float", 1.005),
+    (Decimal("-214748.3649"), pa.decimal128(18, 4), "float", -214748.3649),
+    (Decimal("9007199254740993.00"), pa.decimal128(38, 2), "float", NONE),
+    (Decimal("99999999999999.9999"), pa.decimal128(18, 4), "float", NONE),
+    (Decimal(10**30), pa.decimal128(38, 0), "float", 1e30),
     # SQL Server's own types have no such numbers, whatever the target's column holds.
     (float("nan"), pa.float64(), "float", NONE),
     (float("-inf"), pa.float32(), "real", NONE),

@@ -23,7 +23,6 @@ from changeledger.model.change import UNFIT_COLUMNS
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 # The types whose texts have one canonical form: a raw text is never taken as it is.
 _IN_FORM = {
     "uniqueidentifier", "char", "nchar", "date", "time", "datetime", "smalldatetime", "datetime2",
@@ -83,7 +82,7 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
     if is_typed and not (pa.types.is_timestamp(values.type) and _are_finer(values, sql)):
         return _checked(values, _in_range(values, sql))
     kind = arrow_type(column.spark_type)
-    if not in_form and read.kind.startswith(_NUMBERS) and column.spark_type.startswith(_NUMBERS):
+    if not in_form and _are_numbers(values.type, kind):
         return _checked(values, _in_range(_of_number(values, kind), sql))
     if column.spark_type == "binary":
         return _checked(
@@ -97,6 +96,18 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
     # Bytes may be text, and nothing else: eight digits in a rowversion are no number.
     is_text = column.spark_type == "string" and sql.base not in _IN_FORM - _PADDED
     return _checked(values, of_texts(_of_utf8(values), sql) if is_text else pa.nulls(len(values), kind))
+
+
+def _are_numbers(read: pa.DataType, kind: pa.DataType) -> bool:
+    """Does a number become another one? Arrow rounds a decimal that becomes a floating point number:
+    its text is read."""
+    rounds = pa.types.is_decimal(read) and pa.types.is_floating(kind)
+    return _is_number(read) and _is_number(kind) and not rounds
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    is_number: bool = pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind)
+    return is_number
 
 
 def _are_finer(values: pa.TimestampArray, sql: SqlType) -> bool:
