@@ -119,6 +119,7 @@ def test_masks_in_bytes_begin_with_the_lowest_one(name: str, kind: pa.DataType, 
 
 
 HEADER = ["header__change_seq", "HEADER__OPERATION"]
+_SHORT = ["change_seq", "operation", "transaction_id"]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,8 @@ HEADER = ["header__change_seq", "HEADER__OPERATION"]
         (["change_seq", "id", "header__change_seq"], "", (), ["change_seq"]),
         # Without a prefix: Qlik need not store this column, so it may be a column of the source.
         (["change_seq", "change_oper", "id", "timestamp"], "", (), ["change_seq", "change_oper"]),
+        (["change_seq", "change_oper", "id", "transaction_id"], "", (), ["change_seq", "change_oper"]),
+        ([*_SHORT, "id"], "", (), _SHORT),
         (
             ["change_seq", "change_oper", "timestamp", "id", "partition_name"],
             "",

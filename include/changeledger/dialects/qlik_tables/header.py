@@ -33,7 +33,7 @@ _NAMES = frozenset({
     "partition_name",
 })  # fmt: skip
 # Names that a column of a source may have as well.
-_USUAL = frozenset({OPERATION, TIMESTAMP})
+_USUAL = frozenset({OPERATION, TIMESTAMP, TRANSACTION_ID})
 
 _WORDS = pa.array(["INSERT", "UPDATE", "DELETE", "BEFOREIMAGE", "TRUNCATE"])
 _LETTERS = pa.array(["I", "U", "D", "B", "T"])
