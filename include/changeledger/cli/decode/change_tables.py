@@ -108,7 +108,7 @@ def change_tables(
         config = config or TableConfig.model_construct(table=table)
         table = config.table if contract is None else contract.table
         stated = [column.name for column in (config.stated if contract is None else contract.columns)]
-        header = dialect.header_names(list(names.values()), feed, stated)
+        header = dialect.header_names(list(names.values()), feed, [*config.key, *stated])
         row_tables.append(ChangeTable(table, of_table, names, header, contract, config))
     return row_tables, others
 

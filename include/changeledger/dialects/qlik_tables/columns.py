@@ -56,7 +56,8 @@ def columns_of(schema: str, name: str) -> Select[Any]:
 
 def names_of_headers(config: TableConfig, prefix: str, rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Of `columns_of` in the table's order: which columns are Qlik's own, in lower case."""
-    return header_names([row["column_name"] for row in rows], prefix, [c.name for c in config.stated])
+    stated = [*config.key, *(c.name for c in config.stated)]
+    return header_names([row["column_name"] for row in rows], prefix, stated)
 
 
 def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
