@@ -19,6 +19,7 @@ _CDC_ABOUT = (
 _CDC_JOBS = "https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql"
 _DEBEZIUM = "https://debezium.io/documentation/reference/stable/connectors/sqlserver.html"
 _QLIK = "https://help.qlik.com/en-US/replicate/Content/Replicate/Main/Kafka/Data_Message_Structure.htm"
+_FORKS = "https://learn.microsoft.com/previous-versions/sql/sql-server-2008/ms175078(v=sql.100)"
 _KEYS = "https://learn.microsoft.com/sql/relational-databases/tables/create-primary-keys"
 _KAFKA = "https://kafka.apache.org/documentation/"
 
@@ -54,6 +55,12 @@ BOOK: Final[Mapping[str, Entry]] = {
         f"[a primary key has no NULL]({_KEYS})",
     ),
     "lsn_width": Entry("shorter or longer positions sort wrongly", _OWN_TABLES, f"[`binary(10)`]({_CDC})"),
+    "one_log": Entry(
+        "a restored database gives its positions again, and new changes would lose against lost ones; asked "
+        "of Debezium and CES",
+        "[a gap](when-a-run-stops.md#a-gap)",
+        f"[recovery paths]({_FORKS})",
+    ),
     "change_id_unique": Entry(
         "the same change twice in the ledger would be counted twice by every reader",
         _OWN_TABLES,

@@ -28,22 +28,29 @@ from changeledger.model import change
 
 _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
+# Which of some changes of a window come from another log than what was read before.
+Strangers = Callable[[pa.Table], Bools]
 
 
-def of_each(changes: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """The kernel of the rules for one change: the run's ledger rows in, `narrow_rows.ROWS` of each out."""
+def of_each(changes: pa.RecordBatch, table: str, strangers: Strangers | None = None) -> pa.RecordBatch:
+    """The kernel of the rules for one change: the run's ledger rows in, `narrow_rows.ROWS` of each out.
+
+    `strangers`: None where positions do not say it; then `one_log` is not asked.
+    """
     rows = pa.Table.from_batches([changes])
     judged = Judged(table, rows, "key", "source_position", "change_id", CHANGE)
-    return as_batch(narrow(judged, _rules(rows)))
+    return as_batch(narrow(judged, _rules(rows, strangers)))
 
 
-def _rules(changes: pa.Table) -> dict[str, Check]:
+def _rules(changes: pa.Table, strangers: Strangers | None) -> dict[str, Check]:
     """By name."""
 
     def those_that(violated: Callable[[pa.Table], Bools], why: str) -> Check:
         return lambda: rows_that(violated(changes), why)
 
+    of_log = {} if strangers is None else {"one_log": those_that(strangers, "it is of another log")}
     return {
+        **of_log,
         # Compared cell by cell where the change is made, which sets the flag.
         "mask_agrees_with_images": those_that(
             lambda rows: holding(column(rows, "flags"), change.MASK_DISAGREES),

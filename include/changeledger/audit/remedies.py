@@ -36,6 +36,12 @@ REMEDIES: Final[Mapping[str, str]] = {
         "the table out."
     ),
     "lsn_width": _OWN_TABLES,
+    "one_log": (
+        "The database was restored, or failed over with loss: what was published of the lost changes is not "
+        "so any more. Let the connector take a snapshot into new topics, and load the feed again "
+        "(`changeledger reset`). If only the clock of the server was set back, tolerate the rule, with the "
+        "reason."
+    ),
     "change_id_unique": _OWN_TABLES,
     "order_strict": (
         "Look whether the source has sent one position twice; the view Rows of another feed of the "

@@ -54,6 +54,7 @@ class _Of(NamedTuple):
 
 
 LEDGER_KEEPS: Final = "ledger_keeps_everything"
+ONE_LOG: Final = "one_log"
 # In the order of the page. A column that is empty here is the table's key.
 TABLE_RULES: Final[Mapping[str, _Of]] = {
     "mask_agrees_with_images": _Of(
@@ -71,6 +72,10 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
         "record that it came from.",
     ),
     "lsn_width": _Of("commit_lsn", "A log sequence number is 10 bytes wide."),
+    ONE_LOG: _Of(
+        "commit_lsn",
+        "No change stands in the log before those that were read earlier and was committed after them.",
+    ),
     "change_id_unique": _Of(
         "change_id",
         "No two changes have the same id, within the run and against everything published.",
@@ -104,15 +109,19 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
 }
 
 
-def table_rules(contract: Contract, keeps: Sum | None, image_chain: Severity) -> list[Rule]:
-    """Of one table. `keeps`: of `ledger_keeps_everything`, None where nothing was published before."""
+def table_rules(contract: Contract, keeps: Sum | None, image_chain: Severity, *, one_log: bool) -> list[Rule]:
+    """Of one table. `keeps`: of `ledger_keeps_everything`, None where nothing was published before.
+
+    `one_log`: is that rule asked?
+    """
+    left_out = {LEDGER_KEEPS: keeps is None, ONE_LOG: not one_log}
     key = ", ".join(change.quoted(c.name) for c in contract.key)
     severities = {"image_chain": image_chain}
     sums = {LEDGER_KEEPS: None if keeps is None else (keeps,)}
     return [
         Rule(name, of.column or key, of.says, severities.get(name, of.severity), sums.get(name))
         for name, of in TABLE_RULES.items()
-        if name != LEDGER_KEEPS or keeps is not None
+        if not left_out.get(name)
     ]
 
 

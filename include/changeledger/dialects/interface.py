@@ -26,6 +26,8 @@ class MessageDialect:
     kernel: MessageKernel
     # Does the source itself say which columns are computed?
     knows_computed: bool = False
+    # Are its LSNs those of commits, so that commit times rise with them?
+    has_commit_lsns: bool = False
     # A table's columns as text, from the names in messages that have no types (None: there are no names);
     # None if messages always have them.
     named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None

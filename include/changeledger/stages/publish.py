@@ -6,26 +6,27 @@ can be done again at any time; after a crash in between, the next run completes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from changeledger.control import Position, furthest
-from changeledger.kernels import lateness
+from changeledger.kernels import lateness, log_end
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.rows import tallied
 from changeledger.lake import refs, scans
 from changeledger.lake.publishing import complete, pointer_of, require_mains
 from changeledger.lake.refs import release_tag
+from changeledger.model import change
 from changeledger.model.errors import StageOrderError
 from changeledger.model.table_names import TableNames
-from changeledger.stages.common import input_records
+from changeledger.stages.common import input_records, log_ends
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 
 _OF_CHANGES: Final = table_schema(
-    [("operation", "string"), ("committed_at", "timestamp"), ("flags", "array<string>")]
+    [(name, kind) for name, kind in change.LEDGER_COLUMNS if name in log_end.READ]
 )
 _OF_DISPOSITIONS: Final = table_schema([("disposition", "string"), ("reason", "string")])
 
@@ -69,22 +70,17 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
 
     `at`: the snapshots of the release.
     """
-    times: list[pa.ChunkedArray] = []
+    of_changes = _OfChanges(ctx)
     rows = scans.counts(at)
     touched = ctx.contracts()
 
     def of_run(name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         return scans.batches(name, scans.of_window(ctx.id), schema, at[name])
 
-    def operations(name: str) -> Iterator[pa.RecordBatch]:
-        for changes in of_run(name, _OF_CHANGES):
-            times.append(lateness.timed(pa.Table.from_batches([changes])))
-            yield changes.select(["operation"])
-
     def count(table: str, names: TableNames) -> dict[str, Any]:
-        changes = tallied(operations(names.changes)) if table in touched else {}
+        changes = of_run(names.changes, _OF_CHANGES) if table in touched else ()
         return {
-            "changes": {operation: n for (operation,), n in changes.items()},
+            "changes": of_changes.by_operation(changes),
             "current": rows[names.current],
             "history": rows[names.history],
         }
@@ -93,16 +89,40 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     tolerated = [
         a for a in ctx.control.audits.of_window(ctx.feed.feed, ctx.window.id) if a.detail["tolerated"]
     ]
+    tables = {table: count(table, names) for table, names in ctx.whole.names.items() if names.current in at}
     return {
-        "tables": {
-            table: count(table, names) for table, names in ctx.whole.names.items() if names.current in at
-        },
+        "tables": tables,
+        log_ends.LOG_END: of_changes.log_end(),
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [[*kind, n] for kind, n in dispositions.items()],
         "records": _records(ctx),
         "in_quarantine": rows[ctx.lake.quarantine],
-        "committed": None if ctx.starts_over else lateness.committed(times),
+        "committed": None if ctx.starts_over else lateness.committed(of_changes.times),
     }
+
+
+class _OfChanges:
+    """What a release keeps of the run's changes, file by file."""
+
+    def __init__(self, ctx: StageContext) -> None:
+        self.times: list[pa.ChunkedArray] = []
+        self._has_log, self._ends = log_ends.are_judged(ctx), [log_ends.published(ctx)]
+
+    def by_operation(self, changes: Iterable[pa.RecordBatch]) -> dict[str, int]:
+        """How many there are; their times and positions are kept."""
+        counts = tallied(map(self._operations, changes))
+        return {operation: n for (operation,), n in counts.items()}
+
+    def _operations(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        rows = pa.Table.from_batches([changes])
+        self.times.append(lateness.timed(rows))
+        if self._has_log:
+            self._ends.append(log_end.of_changes(rows))
+        return changes.select(["operation"])
+
+    def log_end(self) -> dict[str, str] | None:
+        end = log_end.furthest(self._ends)
+        return None if end is None else end.as_json()
 
 
 def _records(ctx: StageContext) -> int:

@@ -21,5 +21,6 @@ CES = MessageDialect(
         segments=Segments(
             discovery.has_segments, split.keyed, split.KEYED, split.joined, split.JOINED, discovery.SEGMENT
         ),
-    )
+    ),
+    has_commit_lsns=True,
 )

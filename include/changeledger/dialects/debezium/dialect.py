@@ -91,5 +91,6 @@ DEBEZIUM = MessageDialect(
         table_plan,
         warnings=attrgetter("warnings"),
     ),
+    has_commit_lsns=True,
     named_columns=named_columns,
 )

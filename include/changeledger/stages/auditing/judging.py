@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple, cast
 
 import pyarrow as pa
@@ -25,12 +25,14 @@ from changeledger.audit.conservation import Balance
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.kernels.hashed import by
+from changeledger.kernels.log_end import of_another_log
 from changeledger.kernels.rows import Part, Rows, bucketed, chosen, count, kept
 from changeledger.kernels.rows import together as rows_together
 from changeledger.kernels.touched import HASHES, Among, Known, known
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.auditing.judged_rows import Around, JudgedRows
+from changeledger.stages.common import log_ends
 
 
 class Dispositions(NamedTuple):
@@ -107,7 +109,9 @@ class Judging:
         by_keys = self._judged_by_keys(contract, new, around, of_keys)
         by_ids = self._judged_by_ids(table, by_id, of_ids)
         rows = [
-            new.through(partial(changes.of_each, table=table), narrow_rows.ROWS),
+            new.through(
+                partial(changes.of_each, table=table, strangers=self._strangers), narrow_rows.ROWS
+            ),
             history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
             current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
             judged.breaks(table).through(partial(dispositions.of_breaks, table=table), narrow_rows.ROWS),
@@ -116,8 +120,14 @@ class Judging:
         if self.beside.has(table, named=False):
             rows.append(self._halves(contract))
         keeps = self._ledger_keeps(contract, sums, by_ids[ids.JOINED])
-        of_table = rules.table_rules(contract, keeps, self.image_chain)
+        one_log = self._strangers is not None
+        of_table = rules.table_rules(contract, keeps, self.image_chain, one_log=one_log)
         return OfTable(of_table, rows, of_records, sums, by_ids[ids.EARLIER])
+
+    @cached_property
+    def _strangers(self) -> changes.Strangers | None:
+        ctx = self.judged.ctx
+        return partial(of_another_log, end=log_ends.published(ctx)) if log_ends.are_judged(ctx) else None
 
     def _by_id(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
         """The inputs of `ids.of_ids`."""
