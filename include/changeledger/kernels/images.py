@@ -155,15 +155,14 @@ def may_hide(before: Bytes | None, after: Bytes | None, rows: int) -> Bools:
 def fitted(image: Image, written: Contract, contract: Contract) -> Image:
     """An image in the writer's columns as one in the contract's.
 
-    Columns that the writer lacks are gaps: not captured. So are computed ones, whatever is written for them.
-    Narrower types become the contract's.
+    Columns that the writer lacks are gaps: not captured. So are computed ones, whatever is written for them,
+    and those that were computed when it wrote. Narrower types become the contract's.
     """
     columns = [[(c.name, c.spark_type) for c in schema.columns] for schema in (written, contract)]
-    if columns[0] == columns[1] and not contract.computed:
+    computed = written.computed | contract.computed
+    if columns[0] == columns[1] and not computed:
         return image
-    indices = {
-        c.name.lower(): at for at, c in enumerate(written.columns) if c.name.lower() not in contract.computed
-    }
+    indices = {c.name.lower(): at for at, c in enumerate(written.columns) if c.name.lower() not in computed}
     rows = len(image.present)
     cells: list[pa.Array] = []
     states = np.zeros((rows, len(contract.columns)), np.uint8)

@@ -79,6 +79,15 @@ def test_rows_of_an_older_shape_are_fitted_to_the_contract() -> None:
     assert (came["Qty"], came["__$update_mask"], "id" in came) == (5, "Bw==", False)
 
 
+def test_a_column_that_is_computed_no_more_was_not_captured_before() -> None:
+    """A capture instance of a computed column has NULL in it; the table's next one captures a value."""
+    computed = NARROW.with_computed({"sum"})
+    batch = ROWS.set_column(ROWS.schema.get_field_index("sum"), "sum", pa.nulls(ROWS.num_rows, pa.int32()))
+    insert, _, update, _ = rows(batch, TablePlan(FEED, computed, NARROW, "window"))
+    for row in (insert, update):
+        assert (row["after"]["sum"], row["after_unknown_columns"]) == (None, [("sum", "not_captured")])
+
+
 def test_ids_do_not_depend_on_the_columns_types() -> None:
     """Widening a column or adding one keeps the change ids."""
     without = NARROW.model_copy(
