@@ -141,3 +141,6 @@ def test_tables_lack_again_what_was_read_again(store: ControlStore) -> None:
     assert [row.lacking for row in store.feed_tables.lacking(FEED)] == [5]
     store.rollbacks.commit(FEED, 2, {}, ASKED)
     assert store.feed_tables.lacking(FEED) == []
+    store.feed_tables.forget(FEED, ["dbo.parts"])
+    store.rollbacks.commit(FEED, 1, {}, ASKED)
+    assert store.feed_tables.of_feed(FEED) == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part
@@ -29,13 +29,29 @@ class FeedTables(Part):
         lacking = [row for row in rows if row.lacking and row.declined_reason is None]
         return [row for row in lacking if window is None or not reads_again(row, window)]
 
-    def save(self, feed: str, table: str, lacking: int = 0, windows: Collection[str] = ()) -> None:
-        """`windows`: ids of those that have read the lacking records. Nobody has declined these yet."""
+    def forget(self, feed: str, tables: Collection[str]) -> None:
+        """As if the feed had never listed them."""
+        if tables:
+            rows = FeedTableRow.feed == feed, FeedTableRow.table.in_(tables)
+            with self._writing(feed) as session:
+                session.execute(delete(FeedTableRow).where(*rows))
+
+    def save(
+        self,
+        feed: str,
+        table: str,
+        lacking: int = 0,
+        windows: Collection[str] = (),
+        first: datetime | None = None,
+    ) -> None:
+        """`windows`: ids of those that have read the lacking records; `first`: the earliest time of these.
+        Nobody has declined them yet."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status.in_(DONE))
         with self._writing(feed) as session:
             done = list(session.scalars(query)) if windows else []
             read = [row for row in done if row.window_id in windows]
-            since = min((_read_from(row, done) for row in read), default=None)
+            begins = [_read_from(row, done) for row in read]
+            since = min([*begins, *([first] if begins and first is not None else [])], default=None)
             until = max((row.end for row in read), default=None)
             row = FeedTableRow(feed=feed, table=table, lacking=lacking, since=since, until=until)
             row.declined_reason = row.declined_by = None
@@ -77,9 +93,11 @@ def note_read_again(
 
 
 def set_lacking(session: Session, feed: str, lacking: Mapping[str, int]) -> None:
-    """The tables lack so many changes, whatever was known before."""
+    """The tables lack so many changes, whatever was known before; those that are forgotten join anew."""
     for table, count in lacking.items():
-        session.get_one(FeedTableRow, (feed, table)).lacking = count
+        row = session.get(FeedTableRow, (feed, table))
+        if row is not None:
+            row.lacking = count
 
 
 def reads_again(row: FeedTableRow, window: Window) -> bool:

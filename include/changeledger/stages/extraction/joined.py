@@ -5,9 +5,9 @@ That is of messages alone: of a change table that joins all is read.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from typing import TypeVar
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,22 +25,40 @@ _READ = table_schema(
 )
 # Of a message, once the column is flattened.
 _PLACE = [f"{_RECORD}.{part}" for part in ("source", "partition", "offset")]
+_MESSAGE = table_schema(
+    [("topic", "string"), ("partition", "int"), ("offset", "bigint"), ("timestamp", "timestamp")]
+)
 _Records = TypeVar("_Records", pa.RecordBatch, pa.Table)
+
+
+class _Lacking(NamedTuple):
+    """Records that a table lacks: the windows that have passed them over, how many, and the earliest time."""
+
+    windows: frozenset[str]
+    records: int
+    first: datetime | None
+
+
+_NOTHING = _Lacking(frozenset(), 0, None)
 
 
 def note(ctx: StageContext) -> None:
     """Saves each table that the feed lists for the first time, or again, and what it lacks; warns of that."""
     feed, control = ctx.feed.feed, ctx.control
     known, contracts = control.feed_tables.of_feed(feed), control.contracts.of_feed(feed)
+    # What the run passes over of a table without a release, no later release shows to be missing.
+    unpublished = known.keys() - contracts.keys()
+    control.feed_tables.forget(feed, [table for table in unpublished if ctx.whole.table(table) is None])
     new = [config.table for config in ctx.whole.tables if config.table not in known]
     joins = [table for table in new if table not in contracts]
-    joins += _left_out(ctx, known.keys() & contracts.keys())
+    joins += [*known] if _is_taken_back(ctx) else _left_out(ctx, known.keys() & contracts.keys())
+    joins = [table for table in joins if ctx.whole.table(table) is not None]
     passed_over = _passed_over(ctx, joins) if joins and ctx.released else _READ.empty_table()
     lacking = {table: _lacking(ctx, passed_over, table) for table in joins}
     for table in dict.fromkeys([*new, *joins]):
-        windows = lacking.get(table, Counter())
-        if table in new or windows.total() != known[table].lacking:
-            control.feed_tables.save(feed, table, windows.total(), windows)
+        windows, count, first = lacking.get(table, _NOTHING)
+        if table in new or count != known[table].lacking:
+            control.feed_tables.save(feed, table, count, windows, first)
     for row in control.feed_tables.lacking(feed, ctx.window):
         if row.table in joins:
             log.warning(
@@ -50,6 +68,17 @@ def note(ctx: StageContext) -> None:
                 *(feed, row.table, counted(row.lacking, "earlier change"), _iso(row.since), _iso(row.until)),
                 *(feed, row.table),
             )
+
+
+def _is_taken_back(ctx: StageContext) -> bool:
+    """Does the run follow a rollback to an earlier position? Then dispositions are those of that time, and
+    what was passed over since is read again."""
+    releases = ctx.control.releases
+    newest = releases.latest(ctx.feed.feed)
+    if newest is None or not newest.is_rollback:
+        return False
+    rows = releases.of_feed(ctx.feed.feed)
+    return any(row.id == newest.rolled_back_to and row.positions == newest.positions for row in rows)
 
 
 def _left_out(ctx: StageContext, known: Container[str]) -> list[str]:
@@ -78,12 +107,33 @@ def _of_tables(records: _Records, tables: Sequence[str]) -> _Records:
     return records.filter(pc.is_in(details, pa.array(names, pa.string())))
 
 
-def _lacking(ctx: StageContext, passed_over: pa.Table, table: str) -> Counter[str]:
-    """How many records of the table each window has passed over that none has read."""
+def _lacking(ctx: StageContext, passed_over: pa.Table, table: str) -> _Lacking:
+    """The records of the table that some windows have passed over and none has read."""
     unread = _of_tables(passed_over, [table]).flatten()
     for read in _read(ctx, table) if len(unread) else ():
         unread = unread.join(read.flatten().select(_PLACE), _PLACE, join_type="left anti")
-    return Counter(unread.column("window_id").to_pylist())
+    places = unread.select(_PLACE).group_by(_PLACE).aggregate([])
+    windows = frozenset(unread.column("window_id").to_pylist())
+    return _Lacking(windows, len(places), _first_time(ctx, places) if len(places) else None)
+
+
+def _first_time(ctx: StageContext, places: pa.Table) -> datetime | None:
+    """The earliest time of these messages, as far as they are kept as received.
+
+    One that came late to its topic has a time before the window that has read it.
+    """
+    if not catalog.exists(ctx.lake.raw):
+        return None
+    topics = pc.unique(places.column(_PLACE[0])).to_pylist()
+    times = [
+        pc.min(
+            pa.Table.from_batches([batch])
+            .join(places, _MESSAGE.names[:3], _PLACE, join_type="left semi")
+            .column("timestamp")
+        ).as_py()
+        for batch in scans.batches(ctx.lake.raw, conditions.is_among("topic", topics), _MESSAGE)
+    ]
+    return min((time for time in times if time is not None), default=None)
 
 
 def _read(ctx: StageContext, table: str) -> Iterator[pa.Table]:

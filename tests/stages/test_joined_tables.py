@@ -1,0 +1,159 @@
+"""What a table lacks that the feed lists again: records that runs have passed over meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config.feed import Feed
+from changeledger.control import Asked, ControlStore
+from changeledger.control.tables.feeds import FeedTableRow
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+from changeledger.stages.extraction import joined
+from tests.control.test_control import hour
+from tests.released import release
+
+PARTS = "dbo.parts"
+CONTRACT = Contract(table=PARTS, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
+ASKED = Asked("wrong rows", "ann")
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> ControlStore:
+    return ControlStore(f"sqlite:///{tmp_path}/control.db")
+
+
+class Joining:
+    """A feed's runs, as far as they say which tables they list."""
+
+    def __init__(self, name: str, control: ControlStore) -> None:
+        self.name, self.control = name, control
+        catalog.create_namespace(name)
+
+    def feed(self, *tables: str) -> Feed:
+        return Feed.model_validate(
+            {
+                "feed": self.name, "dialect": "ces", "database": "shop", "connection": "none",
+                "source": {"topics": ["t"]}, "tables": [{"table": table} for table in ("dbo.all", *tables)],
+            }
+        )  # fmt: skip
+
+    def extracts(self, *tables: str) -> None:
+        feed, position = self.feed(*tables), self.control.windows.position(self.name)
+        ctx: Any = SimpleNamespace(
+            feed=feed,
+            whole=feed,
+            control=self.control,
+            lake=feed.lake,
+            released=position or {},
+            window=hour(9),
+        )
+        joined.note(ctx)
+
+    def publishes(self, number: int, *tables: str, to: int) -> None:
+        """A release of the window of that hour, which has these tables."""
+        snapshots = {self.feed(PARTS).names[table].changes: number for table in tables}
+        contracts = [CONTRACT] if tables else []
+        position = {"t": {"0": to}}
+        release(self.control, self.name, contracts, hour(number), snapshots, position=position)
+
+    def passes_over(self, number: int, offsets: Sequence[int], sent_at: datetime | None = None) -> None:
+        """The window of that hour has read these messages of the table, and the feed did not list it."""
+        of, lake = hour(number), self.feed().lake
+        places = [{"source": "t", "partition": 0, "offset": offset} for offset in offsets]
+        said = {"window_id": of.id, "disposition": change.CONTROL}
+        said |= {"reason": change.TABLE_NOT_IN_FEED, "detail": PARTS}
+        rows = [{**said, "source_position": place} for place in places]
+        replace(lake.dispositions, change.DISPOSITION_COLUMNS, rows)
+        sent = {"window_id": of.id, "topic": "t", "partition": 0, "timestamp": sent_at or of.start}
+        replace(lake.raw, change.RAW_MESSAGE_COLUMNS, [{**sent, "offset": offset} for offset in offsets])
+
+    def lacks(self) -> FeedTableRow | None:
+        rows = self.control.feed_tables.lacking(self.name)
+        return rows[0] if rows else None
+
+
+def replace(table: str, columns: Sequence[tuple[str, str]], rows: list[dict[str, Any]]) -> None:
+    cells = pa.Table.from_pylist(rows, table_schema(columns))
+    if not catalog.exists(table):
+        catalog._catalog().create_table(tuple(table.split(".")[1:]), cells.schema)
+    catalog.load(table).overwrite(cells)
+
+
+def test_a_table_that_was_left_out_before_it_had_a_record(control: ControlStore) -> None:
+    """No release has it, neither those from before it was left out nor those since."""
+    feed = Joining("joined_quiet", control)
+    feed.extracts(PARTS)
+    feed.publishes(0, to=1)
+    feed.extracts()
+    assert PARTS not in control.feed_tables.of_feed(feed.name)
+    feed.publishes(1, to=3)
+    feed.passes_over(1, [1, 2])
+    feed.extracts(PARTS)
+    row = feed.lacks()
+    assert row is not None
+    assert (row.lacking, row.since, row.until) == (2, hour(0).end, hour(1).end)
+
+
+def test_after_a_rollback_it_lacks_what_was_passed_over_before_that_release(control: ControlStore) -> None:
+    """The dispositions are those of that release, and the next run reads what follows it."""
+    feed = Joining("joined_rollback", control)
+    feed.extracts(PARTS)
+    feed.publishes(0, PARTS, to=1)
+    feed.extracts()
+    feed.publishes(1, to=3)
+    feed.passes_over(1, [1, 2])
+    feed.extracts(PARTS)
+    feed.publishes(2, PARTS, to=4)
+    assert feed.lacks() is not None
+    tables = {feed.feed(PARTS).names[PARTS].changes: 0}
+    control.rollbacks.commit(feed.name, 1, tables, ASKED._replace(keep_position=True))
+    feed.extracts(PARTS)
+    assert feed.lacks() is not None, "it is not read again"
+    control.rollbacks.commit(feed.name, 1, tables, ASKED)
+    feed.passes_over(1, [])
+    feed.extracts(PARTS)
+    assert feed.lacks() is None
+    control.rollbacks.commit(feed.name, 2, {}, ASKED)
+    feed.passes_over(1, [1, 2])
+    feed.extracts(PARTS)
+    row = feed.lacks()
+    assert row is not None
+    assert row.lacking == 2
+
+
+def test_its_time_begins_with_the_earliest_message(control: ControlStore) -> None:
+    """One that has come late has a time that an earlier window had read."""
+    feed, early = Joining("joined_late", control), hour(0).start + timedelta(minutes=1)
+    feed.publishes(0, to=1)
+    feed.publishes(1, to=2)
+    feed.passes_over(1, [1], early)
+    feed.extracts(PARTS)
+    row = feed.lacks()
+    assert row is not None
+    assert (row.since, row.until) == (early, hour(1).end)
+
+
+def test_a_record_that_two_windows_have_passed_over_counts_once(control: ControlStore) -> None:
+    feed = Joining("joined_twice", control)
+    feed.publishes(0, to=2)
+    feed.publishes(1, to=2)
+    feed.passes_over(0, [0, 1])
+    of_second = catalog.load(feed.feed().lake.dispositions).scan().to_arrow().to_pylist()
+    for row in of_second:
+        row["window_id"] = hour(1).id
+    cells = pa.Table.from_pylist(of_second, table_schema(change.DISPOSITION_COLUMNS))
+    catalog.load(feed.feed().lake.dispositions).append(cells)
+    feed.extracts(PARTS)
+    row = feed.lacks()
+    assert row is not None
+    assert (row.lacking, row.until) == (2, hour(1).end)
