@@ -143,6 +143,25 @@ def test_its_time_begins_with_the_earliest_message(control: ControlStore) -> Non
     assert (row.since, row.until) == (early, hour(1).end)
 
 
+def test_what_was_quarantined_is_there_or_was_passed_over_since(control: ControlStore) -> None:
+    """A run without the table has taken the first record out of quarantine; the second one is there still."""
+    feed = Joining("joined_quarantined", control)
+    feed.publishes(0, to=2)
+    feed.publishes(1, to=2)
+    feed.passes_over(1, [0, 1])
+    lake = feed.feed().lake
+    places = [{"source": "t", "partition": 0, "offset": offset} for offset in (0, 1)]
+    said = {"window_id": hour(0).id, "table": PARTS, "reason": "unparseable_json"}
+    of_first = [{**said, "disposition": change.QUARANTINED, "source_position": place} for place in places]
+    cells = pa.Table.from_pylist(of_first, table_schema(change.DISPOSITION_COLUMNS))
+    catalog.load(lake.dispositions).append(cells)
+    replace(lake.quarantine, change.QUARANTINE_COLUMNS, [{**said, "source_position": places[1]}])
+    feed.extracts(PARTS)
+    row = feed.lacks()
+    assert row is not None
+    assert row.lacking == 1
+
+
 def test_a_record_that_two_windows_have_passed_over_counts_once(control: ControlStore) -> None:
     feed = Joining("joined_twice", control)
     feed.publishes(0, to=2)

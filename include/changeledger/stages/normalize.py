@@ -35,6 +35,7 @@ from changeledger.stages.normalization import (
     other_feeds,
     other_records,
     preparing,
+    quarantined,
     reading,
     repairing,
     waiting,
@@ -69,7 +70,7 @@ def run(ctx: StageContext) -> None:
     _write(ctx, records)
     if isinstance(dialect, MessageDialect):
         waiting.write(ctx, any(of_input.others.counts.get(change.PENDING) for of_input in records))
-    _forget_replayed(ctx)
+    quarantined.forget_read_again(ctx)
     written = set(ctx.written) - prepared.untouched.keys()
     ctx.finish("normalize", written, of_window.values(), untouched=prepared.untouched)
 
@@ -210,18 +211,3 @@ def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:
 
 def _of_pairs(decoded: Rows) -> bool:
     return "pair_key" in decoded.schema.names
-
-
-def _forget_replayed(ctx: StageContext) -> None:
-    """Take what was asked for again, and is read again, out of the quarantine of the runs before. A run that
-    starts over has asked for everything.
-
-    The list itself belongs to no release: publish takes off it what the run has read.
-    """
-    asked = input_records.replayed(ctx)
-    if ctx.starts_over and scans.has_rows(ctx.lake.quarantine):
-        asked = iceberg.read(ctx.spark, ctx.lake.quarantine).select("window_id", "source_position")
-    if asked is not None:
-        read = iceberg.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
-        again = asked.join(read, "source_position", "left_semi")
-        iceberg.delete_records(again, ctx.lake.quarantine, ctx.branch)

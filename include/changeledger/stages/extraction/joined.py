@@ -21,10 +21,17 @@ from changeledger.stages.common.context import StageContext, log
 
 _RECORD = "source_position"
 _READ = table_schema(
-    [("window_id", "string"), ("reason", "string"), ("detail", "string"), (_RECORD, change.RECORD_TYPE)]
+    [
+        ("window_id", "string"),
+        ("disposition", "string"),
+        ("reason", "string"),
+        ("detail", "string"),
+        (_RECORD, change.RECORD_TYPE),
+    ]
 )
 # Of a message, once the column is flattened.
 _PLACE = [f"{_RECORD}.{part}" for part in ("source", "partition", "offset")]
+_PLACES = table_schema([(_RECORD, change.RECORD_TYPE)])
 _MESSAGE = table_schema(
     [("topic", "string"), ("partition", "int"), ("offset", "bigint"), ("timestamp", "timestamp")]
 )
@@ -137,14 +144,21 @@ def _first_time(ctx: StageContext, places: pa.Table) -> datetime | None:
 
 
 def _read(ctx: StageContext, table: str) -> Iterator[pa.Table]:
-    """Where records stand that have become changes of the table, or something else of it."""
+    """Where records stand that have become changes of the table, or something else of it.
+
+    What was quarantined is there, or was passed over since.
+    """
     ledger, dispositions = ctx.whole.names[table].changes, ctx.lake.dispositions
     for column in (_RECORD, f"paired_{_RECORD}") if catalog.exists(ledger) else ():
         for batch in scans.batches(ledger, AlwaysTrue(), table_schema([(column, change.RECORD_TYPE)])):
             yield pa.Table.from_batches([batch]).rename_columns([_RECORD])
     for batch in scans.batches(dispositions, conditions.is_equal("table", table), _READ):
         is_unread = pc.equal(batch.column("reason"), change.TABLE_NOT_IN_FEED).fill_null(False)
+        is_unread = pc.or_(is_unread, pc.equal(batch.column("disposition"), change.QUARANTINED))
         yield pa.Table.from_batches([batch.filter(pc.invert(is_unread))])
+    quarantine = ctx.lake.quarantine
+    for batch in scans.batches(quarantine, AlwaysTrue(), _PLACES) if catalog.exists(quarantine) else ():
+        yield pa.Table.from_batches([batch])
 
 
 def _names(name: str, table: str) -> bool:

@@ -1,0 +1,41 @@
+"""The quarantine of earlier runs: a record is there once, by the run that has looked at it last."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from changeledger.control import furthest
+from changeledger.dialects.interface import TableDialect
+from changeledger.lake import iceberg, scans
+from changeledger.model import change
+from changeledger.stages.common import input_records
+from changeledger.stages.common.context import StageContext
+
+
+def forget_read_again(ctx: StageContext) -> None:
+    """Takes what the run has read again, asked for or not, out of the quarantine of the runs before.
+
+    Not what it passes over as of a table that is not chosen. The list of what is asked for belongs to no
+    release: publish takes off it what the run has read.
+    """
+    if not ctx.raws or not scans.has_rows(ctx.lake.quarantine) or not _reads_again(ctx):
+        return
+    earlier = iceberg.read(ctx.spark, ctx.lake.quarantine).select("window_id", "source_position")
+    read = iceberg.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
+    again = earlier.where(F.col("window_id") != ctx.id).join(read, "source_position", "left_semi")
+    if ctx.window.request.partial:
+        said = iceberg.read(ctx.spark, ctx.lake.dispositions, ctx.branch).where(F.col("window_id") == ctx.id)
+        passed_over = said.where(F.col("reason") == change.TABLE_NOT_CHOSEN).select("source_position")
+        again = again.join(passed_over, "source_position", "left_anti")
+    iceberg.delete_records(again, ctx.lake.quarantine, ctx.branch)
+
+
+def _reads_again(ctx: StageContext) -> bool:
+    """Can the run have read what an earlier one has? Of change tables rows without a position come again."""
+    begin = ctx.opened("normalize").from_position or {}
+    return (
+        ctx.starts_over
+        or isinstance(ctx.dialect, TableDialect)
+        or input_records.replayed(ctx) is not None
+        or furthest(ctx.released, begin) != begin
+    )
