@@ -58,6 +58,18 @@ def test_a_message_waits_from_the_end_of_the_window_that_read_it(spark: SparkSes
     assert row["since"].replace(tzinfo=UTC) == ctx.window.end
 
 
+def test_a_run_of_chosen_tables_leaves_what_is_asked_for_again(spark: SparkSession) -> None:
+    """It does not read it, so that its release must not take it off the list."""
+    of_chosen = Request(mode="window", tables=(CONTRACT.table,), run="manual__1")
+    for name, request in (("asks", Request()), ("asks_not", of_chosen)):
+        ctx = _begun(spark, name, request)
+        iceberg.create(spark, ctx.lake.replay_requests, change.REPLAY_COLUMNS)
+        iceberg.append(_row(spark, change.REPLAY_COLUMNS, {"window_id": "'w'"}), ctx.lake.replay_requests)
+        ctx.open(lambda: (None, {}))
+        assert (ctx.opened("extract").replay_snapshot is None) == request.partial
+        assert (input_records.replayed(ctx) is None) == request.partial
+
+
 def _begun(spark: SparkSession, name: str, request: Request) -> StageContext:
     """A run of a feed that has a table of raw messages."""
     feed = feed_of(name, CONTRACT)

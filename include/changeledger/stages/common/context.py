@@ -174,7 +174,9 @@ class StageContext:
         if stored is None or stored.taken_back:
             stored = self.control.windows.open(feed, self.window, *resolve())
         self.control.windows.begin_stage(feed, self.window, "extract")
-        self.control.windows.pin_replay(feed, self.window, refs.snapshot_of(self.lake.replay_requests))
+        # What chosen tables do not read is left to the next run: publish takes off the list what is pinned.
+        listed = None if self.window.request.partial else refs.snapshot_of(self.lake.replay_requests)
+        self.control.windows.pin_replay(feed, self.window, listed)
         return stored
 
     def opened(self, stage: str) -> WindowRow:
