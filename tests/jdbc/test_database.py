@@ -5,10 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import DateType, IntegerType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    DateType,
+    DecimalType,
+    IntegerType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
+from changeledger.jdbc import decimals
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.jdbc.settings import checked
 from changeledger.jdbc.times import held, kinds_of, printed
@@ -135,6 +144,27 @@ def test_a_seventh_digit_of_a_second_stays_text() -> None:
     assert (kinds_of(zoned), held(zoned)) == (every, held(schema))
     # Nothing says how many.
     assert held(StructType([StructField("at", TimestampNTZType())])) == {"at": "timestamp_ntz"}
+
+
+def test_a_decimal_that_spark_would_round_is_read_as_text() -> None:
+    """As Spark 4.1 describes columns of PostgreSQL."""
+    schema = StructType(
+        [
+            StructField(name, kind, metadata={"scale": scale})
+            for name, kind, scale in (
+                ("id", IntegerType(), 0),
+                ("numeric(38,20)", DecimalType(38, 20), 20),
+                ("numeric", DecimalType(38, 18), 0),
+                ("numeric(50,10)", DecimalType(38, 0), 10),
+            )
+        ]
+    )
+    assert decimals.rounded(schema) == {"numeric", "numeric(50,10)"}
+    query = select(*map(column, ("id", "n"))).select_from(table("orders"))
+    text = database(conn_type="postgres").sql(decimals.printed(query, {"n"}))
+    assert " ".join(text.split()) == (
+        "SELECT asked.id, CAST(asked.n AS VARCHAR) AS n FROM (SELECT id, n FROM orders) AS asked"
+    )
 
 
 def properties(host: str, **extra: object) -> dict[str, str]:

@@ -15,6 +15,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from changeledger.config.connection import Connection
 from changeledger.config.settings import Settings
+from changeledger.jdbc import decimals as jdbc_decimals
 from changeledger.jdbc import logins as jdbc_logins
 from changeledger.jdbc import settings as jdbc_settings
 from changeledger.jdbc import times as jdbc_times
@@ -69,9 +70,13 @@ class JdbcDatabase:
         is_typed = kind != "sqlite"
         kinds = jdbc_times.kinds_of(first.schema, has_offsets=kind == "mssql") if is_typed else {}
         held = jdbc_times.held(first.schema) if is_typed else {}
+        rounded = jdbc_decimals.rounded(first.schema) if kind == "postgres" else frozenset()
+        if rounded:
+            queries = [jdbc_decimals.printed(query, rounded) for query in queries]
         if kinds:
-            first = self._frame(spark, jdbc_times.printed(queries[0], kinds))
-            queries = [queries[0], *(jdbc_times.printed(query, kinds) for query in queries[1:])]
+            queries = [jdbc_times.printed(query, kinds) for query in queries]
+        if rounded or kinds:
+            first = self._frame(spark, queries[0])
         together: DataFrame = first
         for query in queries[1:]:
             together = together.unionAll(self._frame(spark, query))
