@@ -142,6 +142,10 @@ def test_a_seventh_digit_of_a_second_stays_text() -> None:
     zoned = StructType([*schema, StructField("off", TimestampType(), metadata={"scale": 3})])
     assert kinds_of(zoned, has_offsets=True) == {**every, "off": "timestamp"}
     assert (kinds_of(zoned), held(zoned)) == (every, held(schema))
+    # A time of day whose column is stated as text: as Spark 4.1 describes it.
+    clock = {"scale": 3, "logical_time_type": True}
+    timed = StructType([*schema, StructField("clock", TimestampNTZType(), metadata=clock)])
+    assert (kinds_of(timed), held(timed)) == ({**every, "clock": "timestamp_ntz"}, held(schema))
     # Nothing says how many.
     assert held(StructType([StructField("at", TimestampNTZType())])) == {"at": "timestamp_ntz"}
 

@@ -58,9 +58,13 @@ def kinds_of(schema: StructType, *, has_offsets: bool = False) -> Kinds:
 
 
 def held(schema: StructType) -> Kinds:
-    """Those of `kinds_of` whose values Spark's types hold, by the digits that JDBC says they have."""
-    scales = {field.name: field.metadata.get("scale", 0) for field in schema}
-    return {name: kind for name, kind in kinds_of(schema).items() if scales[name] <= _DIGITS}
+    """Those of `kinds_of` whose values Spark's types hold, by the digits that JDBC says they have.
+
+    A time of day, which Spark takes for one of 1970 and says so, is none of them.
+    """
+    of_day = {field.name for field in schema if field.metadata.get("logical_time_type")}
+    scales = {field.name: field.metadata.get("scale", 0) for field in schema if field.name not in of_day}
+    return {name: kind for name, kind in kinds_of(schema).items() if scales.get(name, _DIGITS + 1) <= _DIGITS}
 
 
 def printed(query: Select[Any], kinds: Kinds) -> Select[Any]:

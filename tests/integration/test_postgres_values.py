@@ -1,4 +1,4 @@
-"""Numbers of a target on PostgreSQL that Spark's own reader rounds."""
+"""Values of a target on PostgreSQL that Spark's own reader rounds, or takes for others."""
 
 from __future__ import annotations
 
@@ -27,3 +27,14 @@ def test_a_number_of_more_digits_than_sparks_is_read_in_full(spark: SparkSession
     assert [kind for _, kind in frame.dtypes] == ["timestamp_ntz", "string", "string", "decimal(5,2)"]
     rows = [tuple(map(str, row)) for row in frame.collect()]
     assert rows == [("2026-08-07 00:00:00", "0.1234567890123456789", "1.5000000000", "1.25")] * 2
+
+
+def test_a_time_of_day_that_is_stated_as_text_is_text(spark: SparkSession, postgres: Postgres) -> None:
+    with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
+        session.execute("CREATE TABLE clocks (id int, t3 time(3), t6 time)")
+        session.execute("INSERT INTO clocks VALUES (1, '16:25:00.5', '23:59:59.123456')")
+    target = JdbcDatabase("target", Connection.model_validate(postgres.connection))
+    (row,) = target.read(
+        spark, [select(*map(column, ("id", "t3", "t6"))).select_from(table("clocks"))]
+    ).collect()
+    assert tuple(row) == (1, "16:25:00.5", "23:59:59.123456")
