@@ -5,7 +5,7 @@ Great Expectations takes seconds to import: import this module inside functions 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, reduce
 from types import new_class
 from typing import Any, Final
@@ -19,9 +19,12 @@ from great_expectations.expectations.core.expect_column_values_to_be_between imp
     ExpectColumnValuesToBeBetween,
 )
 from great_expectations.expectations.core.expect_column_values_to_be_null import ExpectColumnValuesToBeNull
+from great_expectations.expectations.expectation import Expectation
+from great_expectations.expectations.expectation_configuration import parse_result_format
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 from great_expectations.validator.metric_configuration import MetricConfiguration
+from great_expectations.validator.validator import ValidationDependencies
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -94,7 +97,24 @@ class Samples(TableMetricProvider):
     _spark = _of_frame(_samples_on_demand)
 
 
-class RuleHolds(ExpectColumnValuesToBeNull):
+class _Configured(Expectation):
+    """An expectation whose arguments are read from one configuration.
+
+    Great Expectations builds the configuration anew for each argument: a third of a validation.
+    """
+
+    def _get_domain_kwargs(self) -> dict[str, Any]:
+        return self._arguments(self.domain_keys)
+
+    def _get_success_kwargs(self) -> dict[str, Any]:
+        return self._arguments((*self.success_keys, *self.domain_keys))
+
+    def _arguments(self, names: Iterable[str]) -> dict[str, Any]:
+        given = self.configuration.kwargs
+        return {name: given.get(name, self._get_default_value(name)) for name in names}
+
+
+class RuleHolds(_Configured, ExpectColumnValuesToBeNull):
     """No row has a reason.
 
     `details` of the result: exact counts by table, and some of the rows that break the rule, of each table.
@@ -102,16 +122,9 @@ class RuleHolds(ExpectColumnValuesToBeNull):
     jobs of its own for each rule, also for those that hold: it is given the counts and samples instead.
     """
 
-    def get_validation_dependencies(
-        self, execution_engine: Any = None, runtime_configuration: dict[str, Any] | None = None, **more: Any
-    ) -> Any:
-        counts_alone = {**(runtime_configuration or {}), "result_format": "BASIC"}
-        needed = super().get_validation_dependencies(execution_engine, counts_alone, **more)
-        for name in (_ROWS, _BROKEN, _VALUES):
-            needed.remove_metric_configuration(name)
-        for name in (COUNTS, SHOWN):
-            needed.set_metric_configuration(name, MetricConfiguration(name, {}, {}))
-        return needed
+    def get_validation_dependencies(self, *_: Any, **__: Any) -> ValidationDependencies:
+        needed = {name: MetricConfiguration(name, {}, {}) for name in (COUNTS, SHOWN)}
+        return ValidationDependencies(needed, parse_result_format("BASIC"))
 
     def _validate(
         self, metrics: dict[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
@@ -137,7 +150,7 @@ class RuleHolds(ExpectColumnValuesToBeNull):
         return {**judged, "result": {**judged.get("result", {}), "details": details}}
 
 
-class NothingIsWrong(ExpectColumnValuesToBeBetween):
+class NothingIsWrong(_Configured, ExpectColumnValuesToBeBetween):
     """What a rule counts as wrong is 0 of each source or table."""
 
     min_value: Any = 0
