@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyspark.sql import SparkSession
 
 from changeledger.cli import spark_sql
+from changeledger.cli.commands import query as command
 from changeledger.cli.duckdb_sql import engine
 from changeledger.cli.duckdb_sql.addresses import METADATA
 from changeledger.model.errors import ConfigError
@@ -178,16 +180,27 @@ def test_instants_are_utc_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", [[], ["--spark"]])
-@pytest.mark.usefixtures("lake")
-def test_no_column_is_left_out_of_json(way: list[str]) -> None:
-    """A row has each name once: of a join's two `id`, one would be gone."""
+def test_no_column_is_left_out_of_json(
+    lake: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row has each name once: of a join's two `id`, one would be gone.
+
+    On the session of the tests: the command's own is in test_instants_are_printed_in_utc.
+    """
     home = Path(os.environ["CHANGELEDGER_HOME"])
     asked = f"SELECT a.id, b.id, a.name FROM {TABLE} a JOIN {TABLE} b ON a.id = b.id WHERE a.id = 1"
-    ended = ran(home, "query", "--json", asked, *way)
+    ended = ran(home, "query", "--json", asked)
     assert (ended.stdout, ended.returncode) == ("", 1)
     assert "of which JSON would have one: id" in ended.stderr
-    assert ran(home, "query", asked, *way).stdout.count(" id ") == 2
+    # The zone of the whole process would be another one.
+    monkeypatch.setattr(spark_sql, "use_utc", lambda: None)
+    monkeypatch.setattr(command, "opened", lambda _: nullcontext(lake))
+    for on_spark in (False, True):
+        with pytest.raises(ConfigError, match="of which JSON would have one: id"):
+            command.query(asked, as_json=True, on_spark=on_spark)
+        assert capsys.readouterr().out == ""
+        command.query(asked, on_spark=on_spark)
+        assert capsys.readouterr().out.count(" id ") == 2
 
 
 @pytest.mark.usefixtures("lake")

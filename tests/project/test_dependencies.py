@@ -90,12 +90,17 @@ def audited(service: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *entr
 def test_holes_of_packages_and_jars(
     service: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    asked: dict[str, list[audit.Finding]] = {}
+    usual = audit.python_holes
+    monkeypatch.setattr(audit, "python_holes", lambda url: asked.setdefault(url, usual(url)))
     assert audited(service, monkeypatch, tmp_path, entry("jinja2", "CVE-1")) == audit.VULNERABLE
     said = capsys.readouterr().out
     assert "PYSEC-1, CVE-1, fixed in 99.0: allowed: not reachable" in said
     assert "org.apache.kafka:kafka-clients 3." in said
     assert "GHSA-1: NOT ALLOWED" in said
     assert "1 known holes that are not allowed, 1 allowed" in said
+    # What pip-audit answers is known.
+    monkeypatch.setattr(audit, "python_holes", asked.__getitem__)
     both = entry("jinja2", "PYSEC-1"), entry("org.apache.kafka:kafka-clients", "GHSA-1")
     assert audited(service, monkeypatch, tmp_path, *both) == audit.CLEAN
 
