@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.kafka import topics
+from changeledger.kafka.messages import Range
 from changeledger.lake import iceberg
 from changeledger.model.errors import SourceUnavailable
 from changeledger.spark import failures
@@ -24,6 +25,7 @@ from sourcelab.services import KafkaBroker, Postgres, free_port
 from tests.conftest import JARS
 from tests.faults.test_sources import TABLE, create, messages, send
 from tests.integration.line import cdc_feed, message_feed, window
+from tests.kafka.test_messages import scan
 
 pytestmark = pytest.mark.integration
 
@@ -42,6 +44,7 @@ def gone_before(patch: pytest.MonkeyPatch, name: str, services: ExitStack) -> No
 def test_a_broker_that_goes_while_it_is_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A stage is in front of its messages; another reader is in the middle of them."""
     monkeypatch.setattr(topics, "_STUCK_SECONDS", 2.0)
     with ExitStack() as services:
         broker = services.enter_context(KafkaBroker(JARS.with_name("kafka"), tmp_path))
@@ -50,6 +53,9 @@ def test_a_broker_that_goes_while_it_is_read(
         feed = message_feed(
             "gone_broker", "debezium", broker, ["gone"], monkeypatch, tables=[{"table": TABLE}]
         )
+        message_scan = scan(broker, Range("gone", 0, 0, 9), seconds=3)
+        reading = message_scan.rows(message_scan.parts[0])
+        next(reading)
         gone_before(monkeypatch, "create", services)
         over = window()
         with pytest.raises(SourceUnavailable, match="the broker does not answer any more") as raised:
@@ -60,6 +66,9 @@ def test_a_broker_that_goes_while_it_is_read(
     held = ControlStore(Settings().control_url).leases.of_feed(feed.feed)
     assert held is not None
     assert held.holder == over.holder
+    with pytest.raises(SourceUnavailable, match="the broker does not answer any more: ") as in_the_middle:
+        list(reading)
+    assert "'here'" in in_the_middle.value.remedy
 
 
 def test_a_database_that_goes_while_it_is_read(

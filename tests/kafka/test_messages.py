@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,10 +22,9 @@ from changeledger.kafka.messages import MessageScan, Range, in_parts
 from changeledger.kafka.settings import ClientSettings
 from changeledger.kafka.topics import Kafka
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.model.errors import SourceDataLostError, SourceUnavailable
+from changeledger.model.errors import SourceDataLostError
 from changeledger.spark.rows import Workers
 from sourcelab.services import KafkaBroker
-from tests.conftest import JARS
 
 _SECONDS = 30
 Record = Mapping[str, Any]
@@ -307,19 +305,6 @@ def test_a_topic_that_is_not_there(kafka: KafkaBroker, monkeypatch: pytest.Monke
     monkeypatch.setattr(kafka_messages, "_AHEAD", soon)
     with pytest.raises(SourceDataLostError, match=r"read_nowhere.*[Uu]nknown topic"):
         read(kafka, Range("read_nowhere", 0, 0, 9), seconds=5)
-
-
-@pytest.mark.integration
-def test_a_broker_that_goes(tmp_path: Path) -> None:
-    with KafkaBroker(JARS.with_name("kafka"), tmp_path) as kafka:
-        create(kafka, "t")
-        send(kafka, "t", [{"value": b"0"}])
-        message_scan = scan(kafka, Range("t", 0, 0, 2), seconds=3)
-        reading = message_scan.rows(message_scan.parts[0])
-        next(reading)
-    with pytest.raises(SourceUnavailable, match="the broker does not answer any more: ") as raised:
-        list(reading)
-    assert "'here'" in raised.value.remedy
 
 
 @pytest.mark.integration
