@@ -107,8 +107,9 @@ def test_two_logs_in_one_window() -> None:
 
 
 def test_partitions_say_nothing_of_each_other() -> None:
-    rows = [row(9, 1, 2), row(7, 600, 3, at={"partition": 1}), row(7, 600, 4, at={"source": "other"})]
+    rows = [row(9, 1, 2), row(7, 600, 4, at={"partition": 1}), row(7, 600, 5, at={"source": "other"})]
     assert strangers(*rows) == [False] * 3
+    assert strangers(*rows, row(8, 0, 3)) == [False] * 4, "while a message comes again in the first"
 
 
 def test_a_snapshot_is_no_evidence() -> None:
