@@ -58,8 +58,8 @@ END = LogEnd(lsn(50), NOON)
         (49, 60, True),
         # Late, or from a replica whose clock is ahead.
         (49, -60, False),
-        (49, 10, False),
-        (49, 11, True),
+        (49, 1, False),
+        (49, 1.1, True),
     ],
 )
 def test_a_change_before_what_is_published(number: int, minute: float, is_stranger: bool) -> None:

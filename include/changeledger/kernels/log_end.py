@@ -22,8 +22,9 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, column, equal, flags_of, holding, numbers, valid
 from changeledger.model.change import CLOCK_SUSPECT, REPAIRED, SNAPSHOT
 
-# The clocks of two replicas, one of which goes on with the other's log, may be so far apart.
-APART: Final = timedelta(minutes=10)
+# The clocks of two replicas, one of which goes on with the other's log, may be so far apart; no database is
+# restored in so short a time.
+APART: Final = timedelta(minutes=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NONE: Final = np.iinfo(np.int64).min // 2
 # What a log's end is seen by.
