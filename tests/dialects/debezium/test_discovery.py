@@ -14,6 +14,7 @@ from changeledger.dialects.debezium.discovery import Discovery, discover, facts
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
 from changeledger.kernels.arrow import MESSAGE
+from changeledger.model.contract import Column, Contract
 from tests.dialects.reading import read, records_of
 
 TOPIC = "s.dbo.t"
@@ -85,6 +86,35 @@ def test_a_table_that_is_there_for_a_while(form: Any) -> None:
         for at, table in enumerate(discovery.tables)
     }
     assert sizes == {"dbo.t": 2 * AROUND, "dbo.u": 1}
+
+
+@pytest.mark.parametrize(
+    ("called", "said"),
+    [
+        ("s.all", ("control", "table_not_in_feed")),
+        ("s.dbo.t", ("quarantined", "table_mismatch")),
+        ("t", ("quarantined", "table_mismatch")),
+    ],
+)
+def test_a_window_with_one_table_of_a_topic(called: str, said: tuple[str, str]) -> None:
+    """Which tables a window has is chance: the topic's name says whether others may be in it, too."""
+    messages = topic([wrapped("x", {"id": 7})], wrapped("t", {"id": 1}))
+    messages = messages.set_column(0, "topic", pa.array([called] * messages.num_rows))
+    others, rows = (batch.to_pylist() for batch in read(DEBEZIUM.kernel, messages, FEED, {}))
+    (row,) = [row for row in [*others, *rows] if row["disposition"] != "change"]
+    assert (row["disposition"], row["reason"]) == said
+    assert row["source_position"]["offset"] == AROUND
+
+
+def test_chosen_tables_of_a_feed_with_others() -> None:
+    """A run of one table knows by their contracts that the feed has read others."""
+    messages = topic([event("u", {"id": 7})], event("t", {"id": 1}))
+    messages = messages.set_column(0, "topic", pa.array(["s.all"] * messages.num_rows))
+    contract = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
+    known = {name: contract.model_copy(update={"table": name}) for name in ("dbo.t", "dbo.u")}
+    others, rows = read(DEBEZIUM.kernel, messages, FEED.only(["dbo.t"]), known)
+    dispositions = [row["disposition"] for batch in (others, rows) for row in batch.to_pylist()]
+    assert sorted(dispositions) == ["change"] * 2 * AROUND + ["control"]
 
 
 @pytest.mark.parametrize("others", [[], [wrapped("u", {"id": 7})] * 60])

@@ -13,6 +13,7 @@ from changeledger.dialects.debezium import avro as avro_tables
 from changeledger.dialects.debezium import discovery
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.discovery import Discovery, TableRecords, is_framed
+from changeledger.dialects.debezium.names import is_called
 from changeledger.dialects.debezium.other_messages import decode_other
 from changeledger.dialects.debezium.plain import table_in
 from changeledger.dialects.debezium.plan import table_plan
@@ -35,7 +36,7 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     shared = {
         (records.topic, records.source_table): at for at, records in in_json if not records.is_only_table
     }
-    of_framed = _of_framed(in_avro, plan)
+    of_framed, own_names = _of_framed(in_avro, plan), _own_names(plan)
     topics, values = raw.column("topic"), raw.column("value")
     numbers = pa.array(list(alone.values()), pa.int32())
     table_numbers = numbers.take(pc.index_in(topics, value_set=pa.array(list(alone), pa.string())))
@@ -45,7 +46,8 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
         is_json = pc.fill_null(pc.match_substring_regex(values, r"^\s*\{"), fill_value=False)
         is_of_none = pc.and_(is_json, pc.is_in(topics, pa.array(in_avro_alone, pa.string())))
         table_numbers = pc.if_else(is_of_none, pa.scalar(None, pa.int32()), table_numbers)
-    looked_at = pc.or_(has_frame, pc.is_in(topics, pa.array([topic for topic, _ in shared], pa.string())))
+    several = [*(topic for topic, _ in shared), *own_names]
+    looked_at = pc.or_(has_frame, pc.is_in(topics, pa.array(several, pa.string())))
     if not pc.any(looked_at).as_py():
         return table_numbers
     places = table_numbers.to_pylist()
@@ -53,10 +55,23 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
         topic, value = topics[int(at)].as_py(), values[int(at)].as_py()
         if has_frame[int(at)].as_py():
             places[at] = of_framed(topic, value)
-        else:
-            table = table_in(value)
+            continue
+        table = table_in(value)
+        if topic not in own_names:
             places[at] = None if table is None else shared.get((topic, table))
+        elif table is not None and table.lower() != own_names[topic]:
+            places[at] = None
     return pa.array(places, pa.int32())
+
+
+def _own_names(plan: Discovery) -> dict[str, str]:
+    """By topic the only table of the feed that it has in the window, where it may have others beside it."""
+    return {
+        records.topic: records.source_table.lower()
+        for records in (plan.tables if plan.has_several else ())
+        if records.schema_id is None and records.is_only_table
+        if not is_called(records.topic, records.source_table)
+    }
 
 
 def _of_framed(

@@ -91,6 +91,8 @@ class Discovery:
     names: Mapping[str, str | None] = field(default_factory=dict)
     # What people should know of the messages, though all can be read.
     warnings: Sequence[str] = ()
+    # Has the feed several tables? A topic that is not called after one may have others in another window.
+    has_several: bool = False
 
 
 def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
@@ -165,8 +167,7 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     """What the facts of all of a window's messages say."""
     contracts, schemas = known.contracts, known.avro_schemas
     messages = keys.readable(messages, schemas)
-    plain = messages.filter(pc.invert(messages.column("framed")))
-    chosen, topics = _chosen(plain, feed)
+    chosen, topics = _chosen(messages.filter(pc.invert(messages.column("framed"))), feed)
     framed = messages.filter(messages.column("framed")).to_pylist()
     in_avro = by_schema([_sample(row) for row in framed], schemas)
     read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
@@ -200,7 +201,8 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     own = own_database(of_feeds_tables, read.values(), feed, contracts)
     tables = [replace(records, source_database=own.named) for records in tables]
     warnings = _warnings(of_feeds_tables, in_avro, read, schemas)
-    return Discovery(tables, own.name, own.is_of_several, schemas, faults, {}, names, warnings)
+    several = len({config.table for config in feed.tables} | contracts.keys()) > 1
+    return Discovery(tables, own.name, own.is_of_several, schemas, faults, {}, names, warnings, several)
 
 
 def _key_fault(

@@ -5,6 +5,7 @@ Of tables whose names differ in case only it is one.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from changeledger.dialects.debezium.schema_block import TableFacts, TableMessage
 from changeledger.model.contract import Contract
 from changeledger.model.source_names import database_meant, meant
 
+# What the connector writes as an underscore in a topic's name.
+_NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9._-]")
 # By topic, and by what its messages call them.
 Tables = Mapping[str, Mapping[str, TableFacts]]
 
@@ -53,6 +56,13 @@ def of_feed(
         for name, facts in tables.items()
         if (table := table_called(name, names, feed)) is not None
     ]
+
+
+def is_called(topic: str, table: str) -> bool:
+    """Is the topic called after the table, as the connector calls it, with whatever before?"""
+    written = _NOT_IN_TOPICS.sub("_", table).lower()
+    called = f".{topic.lower()}"
+    return any(called.endswith(f".{part}") for part in (written, written.partition(".")[2]))
 
 
 class OwnDatabase(NamedTuple):
