@@ -21,6 +21,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.lake import catalog, refs
 from changeledger.model.window import STAGES, Window
+from sourcelab.services import KafkaBroker
 from tests.faults.matrix import beside, topics
 from tests.faults.matrix.base import Base, base, dumped
 from tests.faults.matrix.cells import quick
@@ -43,8 +44,8 @@ _WRITES = {
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("faults"), own_disk=False) as lab:
+def lab(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("faults"), own_disk=False, kafka=kafka) as lab:
         yield lab
 
 

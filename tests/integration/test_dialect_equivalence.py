@@ -89,7 +89,7 @@ def test_five_dialects_have_one_truth(
     feeds = [
         cdc_feed("cdc", postgres, monkeypatch),
         qlik_tables_feed("qlik_tables", postgres, monkeypatch, tables=keyed),
-        debezium_feed("debezium", kafka, "shop", monkeypatch, tables=narrow),
+        debezium_feed("debezium", kafka, "truth", monkeypatch, tables=narrow),
         message_feed("ces", "ces", kafka, ["ces"], monkeypatch, tables=narrow),
         message_feed("qlik", "qlik_messages", kafka, ["qlik.*"], monkeypatch, tables=narrow),
     ]
@@ -145,7 +145,7 @@ def _verify(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
 
 def _messages(log: Log, first: int, last: int) -> Iterator[Message]:
     return chain(
-        debezium.messages(log, schemas=True, snapshot=True, prefix="shop", from_tx=first, to_tx=last),
+        debezium.messages(log, schemas=True, snapshot=True, prefix="truth", from_tx=first, to_tx=last),
         ces.messages(log, split_at=8_000, topic="ces", from_tx=first, to_tx=last),
         qlik_messages.messages(log, envelope=True, snapshot=False, prefix="qlik", from_tx=first, to_tx=last),
     )

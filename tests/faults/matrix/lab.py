@@ -93,7 +93,8 @@ class Lab:
     """Services, and where everything lies: `folder` for what stays, `disk` for what a disk can run out of.
 
     `own_disk`: the latter is a small file system of its own, where this process may mount one. `log`: of the
-    source, without it the matrix's own. `lake`: "s3" for one on S3 and a REST catalog.
+    source, without it the matrix's own. `lake`: "s3" for one on S3 and a REST catalog. `kafka`: a broker that
+    others use, too.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Lab:
         log: Log | None = None,
         windows: Windows = WINDOWS,
         lake: str = "disk",
+        kafka: KafkaBroker | None = None,
     ) -> None:
         self.log = log or simulate(5, 24)
         self.windows = windows
@@ -111,7 +113,7 @@ class Lab:
         self.folder = folder.absolute()
         self.disk = self.folder / "disk"
         self.has_own_disk = False
-        self._kafka: KafkaBroker | None = None
+        self._kafka, self._shares_kafka = kafka, kafka is not None
         self.remote = RemoteLake(JARS, self.folder, self.disk) if lake == "s3" else None
 
     def __enter__(self) -> Lab:
@@ -144,7 +146,7 @@ class Lab:
 
     @property
     def kafka(self) -> KafkaBroker:
-        """Started at its first use."""
+        """One of its own is started at its first use."""
         if self._kafka is None:
             self._kafka = KafkaBroker(self.settings.jars.with_name("kafka"), self.folder)
             self._kafka.__enter__()
@@ -152,7 +154,7 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.jobs.close()
-        if self._kafka is not None:
+        if self._kafka is not None and not self._shares_kafka:
             self._kafka.__exit__(None, None, None)
         self.server.__exit__(None, None, None)
         self.source.__exit__(None, None, None)
