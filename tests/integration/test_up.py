@@ -84,11 +84,9 @@ def logged_in(installed: Up, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def pages(logged_in: Pages, tmp_path: Path) -> Iterator[Pages]:
-    logged_in.browser.leave_frame()
+def pages(logged_in: Pages) -> Iterator[Pages]:
     yield logged_in
-    # Else it goes on drawing.
-    logged_in.browser.go("about:blank")
+    logged_in.leave()
 
 
 def test_the_start(installed: Up) -> None:
