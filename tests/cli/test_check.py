@@ -17,9 +17,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from changeledger.cli.check.outcome import FAILED, OK, WARNING, Check
+from changeledger.cli.check.outcome import FAILED, OK, WARNING, Check, unknown_columns
 from changeledger.cli.check.sequence import checks, connection
 from changeledger.cli.project.files import FEEDS, files, write
+from changeledger.config.tables import TableConfig
+from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import simulate
@@ -129,6 +131,22 @@ def test_a_grant_that_is_missing(project: Path, postgres: Postgres, monkeypatch:
     assert "permission denied" in table.text
     assert "Grants" in table.remedy
     assert "not to be shown" not in str(by_name)
+
+
+def test_columns_that_no_change_table_has() -> None:
+    """A new capture instance may have the column, an old one may have lost it."""
+    columns = [{"name": name, "type": "int"} for name in ("ID", "weihgt", "old", "new")]
+    config = TableConfig.model_validate({"table": "dbo.t", "columns": columns})
+    older, newer = (
+        Contract(
+            table="dbo.t",
+            columns=tuple(Column(name=n, type="int", ordinal=at) for at, n in enumerate(names, 1)),
+        )
+        for names in (("id", "old"), ("id", "weight", "new"))
+    )
+    (check,) = unknown_columns(config, [older, newer])
+    assert (check.check, check.result) == ("table dbo.t", WARNING)
+    assert check.text.endswith("does not have: weihgt, did you mean weight?")
 
 
 def sent(topic: str, value: Any) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,16 @@ def test_a_computed_column_is_not_captured(
     tmp_path: Path,
     postgres: Postgres,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """SQL Server says so itself; Debezium's feed knows it from that feed, and Qlik's from its own file."""
+    """SQL Server says so itself; Debezium's feed knows it from that feed, and Qlik's from its own file.
+
+    What that file says of a column that the table does not have is said to be nothing.
+    """
     log = with_computed(simulate(6, 24), TABLE)
     table = log.table(TABLE)
-    stated = {"table": TABLE, "key": KEYS[TABLE], "columns": [{"name": NAME.upper(), "computed": True}]}
+    columns = [{"name": name, "computed": True} for name in (NAME.upper(), "totl")]
+    stated = {"table": TABLE, "key": KEYS[TABLE], "columns": columns}
     feeds = [
         cdc_feed("computed_cdc", postgres, monkeypatch, tables=[{"table": TABLE}]),
         qlik_tables_feed("computed_qlik", postgres, monkeypatch, tables=[stated]),
@@ -64,8 +70,12 @@ def test_a_computed_column_is_not_captured(
     reported = debezium.messages(log, schemas=True, snapshot=True, prefix="computed")
     produce(kafka.bootstrap, [m for m in reported if m.topic.endswith(TABLE)], partitions=1)
     over = window()
-    for feed in feeds:
-        run(spark, feed, over)
+    with caplog.at_level(logging.WARNING, "changeledger"):
+        for feed in feeds:
+            run(spark, feed, over)
+    unknown = "computed_qlik: sales.orders: `columns:` names a column that the table does not have: totl"
+    assert f"{unknown}, did you mean total?" in caplog.text
+    assert caplog.text.count("`columns:` names") == 1
     known = {feed.feed: feed for feed in feeds}
     proved = verify.run(spark, Database(database="shop"), known, FRESH)
     compared = compare.run(spark, Database(database="shop", reference="computed_cdc"), known)

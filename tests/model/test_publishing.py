@@ -40,7 +40,7 @@ def test_a_contract_as_it_is_published() -> None:
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ({"emial": "drop"}, "names emial, which is no column of the table, did you mean email?"),
+        ({"emial": "drop"}, "names a column that the table does not have: emial, did you mean email?"),
         ({"ID": "drop"}, "dbo.items.id is of the key and cannot be left out"),
         ({"weight": "hash"}, "dbo.items.weight: real cannot be hashed"),
         ({"email": {"cast": "bigint"}}, r"dbo.items.email: nvarchar\(100\) cannot be cast to bigint"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -151,20 +151,26 @@ class Contract(Strict):
         """The contract without what is said of publishing it."""
         return self.published_by({}, None)
 
+    def unknown(self, names: Iterable[str]) -> dict[str, str]:
+        """Those that are no column, as text with the one that may be meant."""
+        known = {c.name.lower() for c in self.columns}
+        guesses = {name: meant(name, self.names) for name in names if name.lower() not in known}
+        return {
+            name: shown([name]) + (f", did you mean {shown([near])}?" if near else "")
+            for name, near in guesses.items()
+        }
+
     def published_by(self, rules: Mapping[str, PublishRule], hash_key: str | None) -> Contract:
         """The contract with these rules, by column, and no others. `hash_key`: which key hashes.
 
         Raises ContractError where a rule is for no column, or for one that it cannot be for.
         """
-        known, by_name = {c.name.lower() for c in self.columns}, {n.lower(): r for n, r in rules.items()}
-        for name, rule in rules.items():
-            if name.lower() not in known and not rule.expected:
-                near = meant(name, self.names)
-                raise ContractError(
-                    f"`publish:` of {self.table} names {shown([name])}, which is no column of the table"
-                    + (f", did you mean {shown([near])}?" if near else ""),
-                    "correct it; or, if the source is to get it, say `expected: true`",
-                )
+        by_name = {n.lower(): r for n, r in rules.items()}
+        for said in self.unknown(name for name, rule in rules.items() if not rule.expected).values():
+            raise ContractError(
+                f"`publish:` of {self.table} names a column that the table does not have: {said}",
+                "correct it; or, if the source is to get it, say `expected: true`",
+            )
         columns = (self._published_by(c, by_name.get(c.name.lower()), hash_key) for c in self.columns)
         return self.model_copy(update={"columns": tuple(columns)})
 

@@ -59,6 +59,7 @@ def run(ctx: StageContext) -> None:
     else:
         inputs = _table_inputs(ctx, dialect, known)
     contracts = [i.contract.checked() for i in inputs if i.contract is not None]
+    _warn_of_columns(ctx, contracts)
     of_window = {contract.table: as_stated(ctx.feed, contract) for contract in contracts}
     published = {table: stated.published for table, stated in of_window.items()}
     repairs = repairing.inputs(ctx)
@@ -73,6 +74,16 @@ def run(ctx: StageContext) -> None:
     quarantined.forget_read_again(ctx)
     written = set(ctx.written) - prepared.untouched.keys()
     ctx.finish("normalize", written, of_window.values(), untouched=prepared.untouched)
+
+
+def _warn_of_columns(ctx: StageContext, contracts: Iterable[Contract]) -> None:
+    """The source may get a column that `columns:` states, or have lost it: that is no error."""
+    for contract in contracts:
+        config = ctx.feed.table(contract.table)
+        stated = [c.name for c in config.columns] if config else []
+        for said in contract.unknown(stated).values():
+            what = "`columns:` names a column that the table does not have"
+            log.warning("%s: %s: %s: %s", ctx.feed.feed, contract.table, what, said)
 
 
 def _table_inputs(ctx: StageContext, dialect: TableDialect, known: Mapping[str, Contract]) -> list[Input]:

@@ -9,7 +9,16 @@ from typing import Any
 from sqlalchemy import literal, select
 
 from changeledger.cli.check import retention
-from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described, judged
+from changeledger.cli.check.outcome import (
+    OK,
+    WARNING,
+    Check,
+    Checks,
+    caught,
+    described,
+    judged,
+    unknown_columns,
+)
 from changeledger.cli.decode import reader as decoding
 from changeledger.cli.decode.records import Row
 from changeledger.config.connection import Connection
@@ -36,7 +45,7 @@ def checks(feed: Feed, connection: Connection) -> Checks[None]:
         for config in feed.tables:
             # A table that cannot be read hides no other.
             alone = feed.only([config.table])
-            reader = yield from caught(f"table {config.table}", _table(alone, dialect, database))
+            reader = yield from caught(f"table {config.table}", _table(alone, config, dialect, database))
             if reader is None:
                 continue
             readers.append(reader)
@@ -54,10 +63,13 @@ def _connected(connection: Connection, database: JdbcDatabase) -> Checks[bool]:
     return True
 
 
-def _table(feed: Feed, dialect: TableDialect, database: JdbcDatabase) -> Checks[TableReader]:
+def _table(
+    feed: Feed, config: TableConfig, dialect: TableDialect, database: JdbcDatabase
+) -> Checks[TableReader]:
     reader = dialect.reader(feed, database)
     for of_table in reader.tables:
         yield described(of_table.writer_schema, f"{of_table.instance}: ")
+    yield from unknown_columns(config, [of_table.writer_schema for of_table in reader.tables])
     return reader
 
 

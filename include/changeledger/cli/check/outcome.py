@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from changeledger.config.feed import Feed
+from changeledger.config.tables import TableConfig
 from changeledger.model import change
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
@@ -72,6 +73,18 @@ def described(contract: Contract, where: str = "") -> Check:
     key = ", ".join(f"{column.name} {column.type}" for column in contract.key)
     others = [f"{shown([c.name])} {c.type}" for c in contract.columns if not c.key_position]
     return Check(check, OK, f"{where}key {key}; columns {listed(others, _MOST_COLUMNS) or 'none beside'}")
+
+
+def unknown_columns(config: TableConfig, contracts: Sequence[Contract]) -> Iterator[Check]:
+    """The columns that `columns:` states and no contract of the table has. The last one is the newest."""
+    stated = [c.name for c in config.columns]
+    of_each = [contract.unknown(stated) for contract in contracts]
+    for name, said in of_each[-1].items():
+        if all(name in unknown for unknown in of_each):
+            yield Check(
+                f"table {config.table}", WARNING, f"`columns:` names a column that it does not have: {said}",
+                "correct it in the feed's YAML, unless the source has lost it or is to get it",
+            )  # fmt: skip
 
 
 def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
