@@ -8,10 +8,6 @@ from tests.integration.browser import Browser, until
 from tests.integration.newcomer import PATIENCE, Shell
 
 _POPOVER = "//*[@data-scope='popover'][@data-part='content'][@data-state='open']"
-# Airflow's router follows it as it follows a link: loading all of Airflow's page costs seconds of processor.
-_ROUTE = "history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))"
-# Airflow has no such page. What it shows there asks for nothing, and is drawn once.
-_NOWHERE = "nowhere"
 _MANUAL = "SELECT run_id FROM dag_run WHERE dag_id = %s AND run_type = 'manual' ORDER BY id"
 
 
@@ -24,31 +20,9 @@ class Pages:
         browser.type("//input[@name='username']", self.user)
         browser.type("//input[@name='password']", password, enter=True)
         browser.find("//*[text()='Dags']", PATIENCE)
-        # What was asked for at the login may be another thing when a test looks.
-        browser.go("about:blank")
 
     def go(self, path: str) -> None:
-        """To a page of Airflow. Nothing of the page before is left when it shows.
-
-        Airflow asks again for what it has asked within five minutes only where its own pages do.
-        """
-        if self.leave():
-            self.browser.script(_ROUTE, f"{self.airflow.url}/{path}")
-        else:
-            self.browser.go(f"{self.airflow.url}/{path}")
-
-    def leave(self) -> bool:
-        """To where nothing is drawn; False where Airflow is not loaded, as on pages that its links lead to.
-
-        A page that shows a run draws itself all the time, which takes half a processor.
-        """
-        page = self.browser
-        page.leave_frame()
-        if not page.all("//*[@id='root']"):
-            return False
-        page.script(_ROUTE, f"{self.airflow.url}/{_NOWHERE}")
-        page.find("//*[contains(., 'Page Not Found')]", PATIENCE)
-        return True
+        self.browser.go(f"{self.airflow.url}/{path}")
 
     def await_text(self, *texts: str) -> None:
         shown = lambda: self.browser.text  # noqa: E731
@@ -66,9 +40,8 @@ class Pages:
     def submit(self, dag: str) -> str:
         before = self.shell.asked(_MANUAL, dag)
         self.browser.click("//button[@data-testid='trigger-dag-submit']")
-        # Airflow goes to the run that it has begun.
         until(
-            lambda: len(self.shell.asked(_MANUAL, dag)) > len(before) and "/runs/" in self.browser.url,
+            lambda: len(self.shell.asked(_MANUAL, dag)) > len(before),
             PATIENCE,
             lambda: self.browser.text[:3000],
         )
@@ -91,7 +64,8 @@ class Pages:
         page.click(f"{_field(name)}//label")
 
     def await_end(self, dag: str, run: str, state: str = "success") -> None:
-        self.leave()
+        """Without a page: one that shows a run draws itself all the time, which takes half a processor."""
+        self.browser.go("about:blank")
         ended = "SELECT 1 FROM dag_run WHERE dag_id = %s AND run_id = %s AND state IN ('success', 'failed')"
         self.shell.await_rows(ended, dag, run)
         tasks = "SELECT task_id, state FROM task_instance WHERE dag_id = %s AND run_id = %s"

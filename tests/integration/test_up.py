@@ -84,9 +84,11 @@ def logged_in(installed: Up, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def pages(logged_in: Pages) -> Iterator[Pages]:
+def pages(logged_in: Pages, tmp_path: Path) -> Iterator[Pages]:
+    logged_in.browser.leave_frame()
     yield logged_in
-    logged_in.leave()
+    # Else it goes on drawing.
+    logged_in.browser.go("about:blank")
 
 
 def test_the_start(installed: Up) -> None:
