@@ -5,7 +5,7 @@ Great Expectations takes seconds to import: import this module inside functions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, reduce
 from types import new_class
 from typing import Any, Final
@@ -19,7 +19,6 @@ from great_expectations.expectations.core.expect_column_values_to_be_between imp
     ExpectColumnValuesToBeBetween,
 )
 from great_expectations.expectations.core.expect_column_values_to_be_null import ExpectColumnValuesToBeNull
-from great_expectations.expectations.expectation import Expectation
 from great_expectations.expectations.expectation_configuration import parse_result_format
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
@@ -97,24 +96,7 @@ class Samples(TableMetricProvider):
     _spark = _of_frame(_samples_on_demand)
 
 
-class _Configured(Expectation):
-    """An expectation whose arguments are read from one configuration.
-
-    Great Expectations builds the configuration anew for each argument: a third of a validation.
-    """
-
-    def _get_domain_kwargs(self) -> dict[str, Any]:
-        return self._arguments(self.domain_keys)
-
-    def _get_success_kwargs(self) -> dict[str, Any]:
-        return self._arguments((*self.success_keys, *self.domain_keys))
-
-    def _arguments(self, names: Iterable[str]) -> dict[str, Any]:
-        given = self.configuration.kwargs
-        return {name: given.get(name, self._get_default_value(name)) for name in names}
-
-
-class RuleHolds(_Configured, ExpectColumnValuesToBeNull):
+class RuleHolds(ExpectColumnValuesToBeNull):
     """No row has a reason.
 
     `details` of the result: exact counts by table, and some of the rows that break the rule, of each table.
@@ -150,7 +132,7 @@ class RuleHolds(_Configured, ExpectColumnValuesToBeNull):
         return {**judged, "result": {**judged.get("result", {}), "details": details}}
 
 
-class NothingIsWrong(_Configured, ExpectColumnValuesToBeBetween):
+class NothingIsWrong(ExpectColumnValuesToBeBetween):
     """What a rule counts as wrong is 0 of each source or table."""
 
     min_value: Any = 0

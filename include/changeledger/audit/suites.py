@@ -133,10 +133,7 @@ def _context(folder: Path) -> AbstractDataContext:
         analytics_enabled=False,
         progress_bars=ProgressBarsConfig(globally=False),
     )
-    context = gx.get_context(mode="ephemeral", project_config=config)
-    # At each source, asset and batch it would write its settings as YAML that nobody reads.
-    context.variables.save = lambda: None  # type: ignore[method-assign]
-    return context
+    return gx.get_context(mode="ephemeral", project_config=config)
 
 
 def _suite(name: str, rules: Sequence[Rule]) -> ExpectationSuite:
