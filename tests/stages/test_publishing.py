@@ -32,7 +32,7 @@ def test_the_contract_has_the_rules_and_which_key_hashes() -> None:
     require_as_published(feed(email="hash"), stated)
     # A rule for a column that does not exist yet changes nothing.
     require_as_published(feed(email="hash", phone="drop"), stated)
-    with pytest.raises(ContractError, match="names phone"):
+    with pytest.raises(ContractError, match="does not have: phone"):
         as_stated(feed(email="hash", phone="drop"), PEOPLE)
 
 
