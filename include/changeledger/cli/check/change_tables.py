@@ -9,16 +9,7 @@ from typing import Any
 from sqlalchemy import literal, select
 
 from changeledger.cli.check import retention
-from changeledger.cli.check.outcome import (
-    OK,
-    WARNING,
-    Check,
-    Checks,
-    caught,
-    described,
-    judged,
-    unknown_columns,
-)
+from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught, described, judged
 from changeledger.cli.decode import reader as decoding
 from changeledger.cli.decode.records import Row
 from changeledger.config.connection import Connection
@@ -67,9 +58,7 @@ def _table(
     feed: Feed, config: TableConfig, dialect: TableDialect, database: JdbcDatabase
 ) -> Checks[TableReader]:
     reader = dialect.reader(feed, database)
-    for of_table in reader.tables:
-        yield described(of_table.writer_schema, f"{of_table.instance}: ")
-    yield from unknown_columns(config, [of_table.writer_schema for of_table in reader.tables])
+    yield from described(config, {f"{table.instance}: ": table.writer_schema for table in reader.tables})
     return reader
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from changeledger.config.feed import Feed
@@ -62,8 +62,16 @@ def caught(check: str, steps: Checks[Result]) -> Checks[Result | None]:
         return None
 
 
-def described(contract: Contract, where: str = "") -> Check:
-    """Key and types of a table. `where`: the change table that they were read from."""
+def described(config: TableConfig, contracts: Mapping[str, Contract]) -> Iterator[Check]:
+    """A table, by the change tables that its contracts were read from, the newest last; and what `columns:`
+    states in vain."""
+    for where, contract in contracts.items():
+        yield _described(contract, where)
+    yield from unknown_columns(config, [*contracts.values()])
+
+
+def _described(contract: Contract, where: str) -> Check:
+    """Key and types."""
     check = f"table {contract.table}"
     if not contract.key:
         return Check(
