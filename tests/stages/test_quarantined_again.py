@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.lake import iceberg
@@ -40,7 +41,7 @@ def test_read_again(
 
     Of chosen tables 7 is not. A window of new records has none of them: nothing is looked for.
     """
-    ctx = begun(spark, name, request_, begin)
+    ctx = begun(spark, feed_of(name, CONTRACT), request_, begin)
     quarantine, dispositions = ctx.lake.quarantine, ctx.lake.dispositions
     add(spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, [(ctx.id, n) for n in (7, 8)], of_raw=True)
     add(spark, quarantine, change.QUARANTINE_COLUMNS, [(EARLIER, n) for n in (7, 8, 9)])
@@ -59,9 +60,26 @@ def test_read_again(
     assert len(rows) == len(left)
 
 
-def begun(spark: SparkSession, name: str, request: Request, begin: int) -> StageContext:
+@pytest.mark.parametrize(("dialect", "left"), [("qlik_tables", set()), ("sqlserver_cdc", {EARLIER})])
+def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left: set[str]) -> None:
+    """A full load has no `change_seq`: every window reads its rows. SQL Server's have an LSN, and come once:
+    nothing is looked for."""
+    tables = [{"table": CONTRACT.table, "key": ["order"]}]
+    of = {"feed": f"again_{dialect}", "dialect": dialect, "database": "shop", "connection": "none"}
+    ctx = begun(spark, Feed.model_validate({**of, "source": {}, "tables": tables}), AGAIN, 10)
+    raw, quarantine = ctx.names[CONTRACT.table].raw, ctx.lake.quarantine
+    columns = (("window_id", "string"), ("source_position", change.RECORD_TYPE))
+    iceberg.create(spark, raw, columns)
+    add(spark, raw, columns, [(ctx.id, 7)])
+    add(spark, quarantine, change.QUARANTINE_COLUMNS, [(EARLIER, 7)])
+    iceberg.fresh_branch(spark, quarantine, ctx.branch)
+    forget_read_again(ctx)
+    assert {row["window_id"] for row in stored_rows(quarantine, ctx.branch)} == left
+
+
+def begun(spark: SparkSession, feed: Feed, request: Request, begin: int) -> StageContext:
     """A run of a feed that is released up to the offset 10, and that reads from the offset `begin` on."""
-    feed = feed_of(name, CONTRACT)
+    name = feed.feed
     release(ControlStore(Settings().control_url), name, [], position={"t": {"0": 10}})
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=1), request=request)
     lease = take_lease(feed, over)

@@ -119,6 +119,8 @@ class TableDialect:
     completed: Callable[[Sequence[Mapping[str, str | None]], Feed], Sequence[Mapping[str, str | None]]] = (
         lambda rows, _: rows
     )
+    # Are there rows without a position, which each window reads again?
+    has_rows_without_position: bool = False
     # Do masks count the header's columns, before the source's?
     masks_count_header: bool = False
     # Does the source itself say which columns are computed?

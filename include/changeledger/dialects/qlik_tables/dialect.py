@@ -33,5 +33,6 @@ QLIK_TABLES = TableDialect(
     reader,
     source_table,
     header_names,
+    has_rows_without_position=True,
     masks_count_header=True,
 )

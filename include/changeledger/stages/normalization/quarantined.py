@@ -31,11 +31,11 @@ def forget_read_again(ctx: StageContext) -> None:
 
 
 def _reads_again(ctx: StageContext) -> bool:
-    """Can the run have read what an earlier one has? Of change tables rows without a position come again."""
+    """Can the run have read what an earlier one has?"""
     begin = ctx.opened("normalize").from_position or {}
     return (
         ctx.starts_over
-        or isinstance(ctx.dialect, TableDialect)
+        or (isinstance(ctx.dialect, TableDialect) and ctx.dialect.has_rows_without_position)
         or input_records.replayed(ctx) is not None
         or furthest(ctx.released, begin) != begin
     )
