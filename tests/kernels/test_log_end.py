@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from changeledger.dialects.interface import MessageDialect
+from changeledger.dialects.registry import DIALECTS
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.log_end import READ, LogEnd, furthest, of_another_log, of_changes
 from changeledger.model import change
@@ -145,3 +147,10 @@ def test_an_end_as_json() -> None:
     end = LogEnd(lsn(2**70 + 3), NOON + timedelta(microseconds=1))
     assert LogEnd.of_json(end.as_json()) == end
     assert LogEnd.of_json(None) is None
+
+
+def test_whose_positions_are_those_of_commits() -> None:
+    """Debezium's `commit_lsn` and CES's `commitlsn` are, by the chapters on their events. A stream position of
+    Qlik is the change's own; change tables are asked themselves."""
+    messages = [dialect for dialect in DIALECTS.values() if isinstance(dialect, MessageDialect)]
+    assert {dialect.name for dialect in messages if dialect.has_commit_lsns} == {"ces", "debezium"}
