@@ -150,7 +150,7 @@ def test_an_end_as_json() -> None:
 
 
 def test_whose_positions_are_those_of_commits() -> None:
-    """Debezium's `commit_lsn` and CES's `commitlsn` are, by the chapters on their events. A stream position of
-    Qlik is the change's own; change tables are asked themselves."""
+    """Debezium's `commit_lsn` and CES's `commitlsn` are, by the chapters on their events. A stream position
+    of Qlik is the change's own; change tables are asked themselves."""
     messages = [dialect for dialect in DIALECTS.values() if isinstance(dialect, MessageDialect)]
     assert {dialect.name for dialect in messages if dialect.has_commit_lsns} == {"ces", "debezium"}
