@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, bucketed, count, together
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
+from changeledger.spark import dealing
 from changeledger.spark import rows as carried
 from changeledger.spark.readings import Given, in_tasks
 from changeledger.spark.rows import Workers
@@ -57,7 +58,7 @@ def test_kernels_and_origins(spark: SparkSession) -> None:
 def test_rows_of_one_key_are_in_one_bucket(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(carried, "BUCKET", size)
+    monkeypatch.setattr(dealing, "BUCKET", size)
     with Workers(lambda: spark) as workers:
 
         def work(extra: int) -> list[tuple[int, int]]:
@@ -94,7 +95,7 @@ def test_a_kernel_that_several_begin_with_runs_once(spark: SparkSession) -> None
 def test_rows_picked_by_keys_get_no_buckets_of_their_own(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carried, "BUCKET", 5)
+    monkeypatch.setattr(dealing, "BUCKET", 5)
     with Workers(lambda: spark) as workers:
         many, few = workers.given(table(1000)), workers.given(table(10))
         among = Among(by("id"), known(few.through(HashesOf(by("id")), HASHES).collected()))
@@ -109,7 +110,7 @@ def test_steps_have_buckets_for_the_rows_of_all_tables_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tables: int
 ) -> None:
     """Of 100 rows that all tables read, then in numbers alone, of which ten weigh as much as a row."""
-    monkeypatch.setattr(carried, "BUCKET", 5)
+    monkeypatch.setattr(dealing, "BUCKET", 5)
     with Workers(lambda: spark) as workers:
         topic = workers.given(table(100))
 

@@ -20,8 +20,7 @@ from changeledger.model import change
 from changeledger.model.errors import ConfigError, FeedsDisagree
 from changeledger.model.table_names import FINDINGS, TableNames
 from changeledger.reports.comparison import compare_and_report
-from changeledger.spark import rows as carried
-from changeledger.spark import tasks
+from changeledger.spark import dealing, tasks
 from changeledger.stages import compare
 from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate
@@ -314,7 +313,7 @@ def test_in_any_buckets_the_same_is_found(
     feeds = published_pair(f"buckets_{position}", logs, manners)
     outcomes = []
     for at, size in enumerate((tasks.BUCKET, 100)):
-        monkeypatch.setattr(carried, "BUCKET", size)
+        monkeypatch.setattr(dealing, "BUCKET", size)
         database = f"buckets_{position}_{at}"
         # The same ledgers, which nobody has compared yet.
         of_database = {name: feed.model_copy(update={"database": database}) for name, feed in feeds.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
+from heapq import heapreplace
 from typing import Final
 
 import pyarrow as pa
@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 
 from changeledger.spark.tasks import BUCKET, InParts, Reading
 
-# To open a part costs as much as to read so many rows.
-_OPENING: Final = 2_000
+# To open a part, or to begin on a table, costs as much as so many rows.
+OPENING: Final = 2_000
 # A task has at most so many rows, which it reads one batch at a time: each task has a price of its own. Fewer
 # rows are read by several cores all the same, as long as a task has so many.
 _MOST, _LEAST, _FEW_TASKS = 125_000, 25_000, 8
@@ -94,19 +94,25 @@ class Given:
 
 def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:
     """Parts put together: few tasks for small ones, and each about as long as the others."""
-    weighed = [
-        (weight + _OPENING, Reading(number, part))
-        for number, source in enumerate(sources)
-        for part, weight in zip(source.parts, source.weights, strict=True)
-    ]
-    rows = sum(weight for weight, _ in weighed)
-    number = min(len(weighed), max(-(-rows // _MOST), min(-(-rows // _LEAST), _FEW_TASKS)))
-    # The least loaded task gets the next part.
-    loads = [(0, at) for at in range(number)]
-    heapify(loads)
-    tasks: list[list[Reading]] = [[] for _ in loads]
-    for weight, reading in sorted(weighed, key=lambda entry: -entry[0]):
-        load, at = loads[0]
-        tasks[at].append(reading)
-        heapreplace(loads, (load + weight, at))
+    readings = [Reading(number, part) for number, source in enumerate(sources) for part in source.parts]
+    weights = [weight + OPENING for source in sources for weight in source.weights]
+    number = min(len(weights), max(-(-sum(weights) // _MOST), for_few_rows(sum(weights))))
+    tasks: list[list[Reading]] = [[] for _ in range(number)]
+    for at, place in evenly(weights, number):
+        tasks[place].append(readings[at])
     return tuple(map(tuple, tasks))
+
+
+def for_few_rows(rows: int) -> int:
+    """So many tasks have work enough, where there are not many rows."""
+    return min(-(-rows // _LEAST), _FEW_TASKS)
+
+
+def evenly(weights: Sequence[int], number: int) -> Iterator[tuple[int, int]]:
+    """Each weight's place in the list, the heaviest first, and which of so many tasks gets it: the one that
+    has least to do."""
+    loads = [(0, place) for place in range(number)]
+    for at in sorted(range(len(weights)), key=lambda at: -weights[at]):
+        load, place = loads[0]
+        yield at, place
+        heapreplace(loads, (load + weights[at], place))

@@ -6,7 +6,7 @@ asked at one moment becomes one DataFrame of packed batches (`tasks.PACKED`), so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Final, NamedTuple, TypeVar
@@ -20,10 +20,11 @@ from pyspark.sql.types import StructType
 
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
 from changeledger.spark import sinks, tasks
+from changeledger.spark.dealing import Dealing, Sizes
 from changeledger.spark.readings import Given, KernelOutput, OfSpark, Origin, Read, in_tasks
 from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
-from changeledger.spark.tasks import BUCKET, InParts
+from changeledger.spark.tasks import InParts
 
 # So many rows of mere numbers weigh as much as one of the usual width.
 _NARROW: Final = 10
@@ -102,12 +103,16 @@ class _InBuckets(NamedTuple):
     outputs: Mapping[str, pa.Schema]
 
     @property
-    def sizes(self) -> Iterator[tuple[Origin, int]]:
-        """How many rows come from where, about; mere numbers weigh as much as fewer rows."""
+    def sizes(self) -> Sizes:
+        """Mere numbers weigh as much as fewer rows."""
+        sizes: dict[Hashable, int] = {}
         for rows in (as_spark(part.rows) for part in self.parts.values()):
             is_narrow = all(pa.types.is_primitive(field.type) for field in rows.schema)
             for flow in rows.flows:
-                yield flow.origin, flow.rows // _NARROW if is_narrow else flow.rows
+                counted = flow.origin.counted
+                weight = flow.rows // _NARROW if is_narrow else flow.rows
+                sizes[counted] = max(sizes.get(counted, 0), weight)
+        return sizes
 
 
 _Question = list[Asked] | _InBuckets
@@ -194,13 +199,9 @@ class Workers:
         return [request.table(rows) for request, rows in zip(asked, answers, strict=True)]
 
     def _in_buckets(self, asked: Sequence[_InBuckets]) -> list[dict[str, Rows]]:
-        sizes: dict[Hashable, int] = {}
-        for origin, rows in (size for request in asked for size in request.sizes):
-            sizes[origin.counted] = max(sizes.get(origin.counted, 0), rows)
-        size = sum(sizes.values())
-        buckets = max(1, -(-size // BUCKET))
+        dealing = Dealing.of([request.sizes for request in asked])
         leaves = [
-            (flow, partial(sinks.Deal, f"{number}/{name}", part.key, buckets))
+            (flow, partial(sinks.Deal, f"{number}/{name}", part.key, dealing.tasks[number]))
             for number, request in enumerate(asked)
             for name, part in request.parts.items()
             for flow in as_spark(part.rows).flows
@@ -214,11 +215,11 @@ class Workers:
             for request in asked
         ]
         dealt = reduce(DataFrame.union, self.frames(leaves, PACKED))
-        of_buckets = dealt.repartitionById(buckets, F.col(TO))
+        of_buckets = dealt.repartitionById(dealing.number, F.col(TO))
         packed = self.kept(of_buckets.mapInArrow(partial(tasks.in_buckets, kernels), _PACKED))
         return [
             {
-                name: SparkRows(self, schema, (_Flow(KernelOutput(size, packed, number, name)),))
+                name: SparkRows(self, schema, (_Flow(KernelOutput(dealing.rows, packed, number, name)),))
                 for name, schema in request.outputs.items()
             }
             for number, request in enumerate(asked)

@@ -77,12 +77,12 @@ class Answer:
 
 
 class Deal:
-    """Rows into so many buckets, by their key."""
+    """Rows into buckets, by their key: into as many as there are `tasks` of buckets."""
 
     is_full = False
 
-    def __init__(self, part: str, key: Key, buckets: int) -> None:
-        self._part, self._key, self._buckets = part, key, buckets
+    def __init__(self, part: str, key: Key, tasks: Sequence[int]) -> None:
+        self._part, self._key, self._tasks = part, key, tasks
         self._gathered = Gathered(_DEALT)
 
     def take(self, rows: pa.RecordBatch) -> Batches:
@@ -94,16 +94,16 @@ class Deal:
             yield from self._dealt(table)
 
     def _dealt(self, table: pa.Table) -> Batches:
-        rows = as_batch(table)
-        if self._buckets == 1:
-            yield packed(0, self._part, [rows])
+        rows, buckets = as_batch(table), len(self._tasks)
+        if buckets == 1:
+            yield packed(self._tasks[0], self._part, [rows])
             return
-        bucket = (self._key(rows) % np.uint64(self._buckets)).astype(np.int64)
+        bucket = (self._key(rows) % np.uint64(buckets)).astype(np.int64)
         in_order = rows.take(pa.array(np.argsort(bucket, kind="stable")))
-        ends = np.cumsum(np.bincount(bucket, minlength=self._buckets)).tolist()
-        for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False)):
+        ends = np.cumsum(np.bincount(bucket, minlength=buckets)).tolist()
+        for task, begin, end in zip(self._tasks, (0, *ends), ends, strict=False):
             if begin < end:
-                yield packed(number, self._part, [in_order.slice(begin, end - begin)])
+                yield packed(task, self._part, [in_order.slice(begin, end - begin)])
 
 
 def packed(to: int, part: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -1,0 +1,48 @@
+"""Which task gets which rows of tables that are dealt into buckets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+from changeledger.spark.dealing import Dealing, Sizes
+
+
+def alone(*rows: int) -> list[Sizes]:
+    """Tables that share no rows."""
+    return [{number: of} for number, of in enumerate(rows)]
+
+
+def test_small_tables_have_one_bucket_and_share_tasks() -> None:
+    assert Dealing.of(alone(50)) == (50, 1, [[0]])
+    assert Dealing.of(alone(40_000)) == (40_000, 1, [[0]])
+    assert Dealing.of(alone(*[50] * 4)) == (200, 1, [[0]] * 4)
+    rows, number, tasks = Dealing.of(alone(*[50] * 40))
+    assert (rows, number) == (2_000, 4)
+    assert Counter(chain.from_iterable(tasks)) == {0: 10, 1: 10, 2: 10, 3: 10}
+
+
+def test_tables_of_middle_size_are_apart() -> None:
+    _, number, tasks = Dealing.of(alone(20_000, 20_000))
+    assert number == 2
+    assert sorted(tasks) == [[0], [1]]
+
+
+def test_large_tables_have_buckets_of_their_own() -> None:
+    _, number, tasks = Dealing.of(alone(250_000, 250_000, 10))
+    assert number == 11
+    assert [len(of) for of in tasks] == [5, 5, 1]
+    assert len({*tasks[0], *tasks[1]}) == 10
+
+
+def test_a_table_whose_rows_are_picked_by_keys_has_a_bucket_and_one_without_rows_has_none() -> None:
+    assert Dealing.of([{}, {"picked": 0}, {}]) == (0, 1, [[], [0], []])
+    assert Dealing.of([{}, {}]) == (0, 0, [[], []])
+
+
+def test_shared_rows_count_once_and_each_table_may_have_all_of_them() -> None:
+    rows, number, tasks = Dealing.of([{"topic": 500_000}] * 5)
+    assert (rows, number) == (500_000, 10)
+    assert [sorted(of) for of in tasks] == [[*range(10)]] * 5
+    # In numbers alone they weigh less to one that reads no more of them.
+    assert Dealing.of([{"topic": 500_000}, {"topic": 50_000}]).number == 10
