@@ -10,7 +10,9 @@ from changeledger.cli.decode.reader import feed_of
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.ces.columns import Variant, writer_schemas
 from changeledger.dialects.ces.dialect import CES
+from changeledger.dialects.ces.discovery import Routed, route
 from changeledger.dialects.kernel import EarlierWindows
+from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.model.contract import Column, Contract
 from tests.dialects.ces.test_cases import ALL
 from tests.dialects.reading import NONE, with_values
@@ -111,3 +113,25 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
 )
 def test_writer_schemas(variants: Any, settings: dict[str, Any], expected: Any) -> None:
     assert _schemas(*variants, **settings) == expected
+
+
+@pytest.mark.parametrize("image", [b'"{}"', b"{}", b'"\xc3\xbc"'])
+def test_images_are_passed_over(image: bytes) -> None:
+    routed = route(_message(image))
+    assert isinstance(routed, Routed)
+    assert routed.way.table == "dbo.t"
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [(b'"\xff"', "not_utf8"), (rb'"\ud800"', "lone_surrogate"), (b"01", "unparseable_json")],
+)
+def test_images_that_are_passed_over_are_json(image: bytes, reason: str) -> None:
+    outcome = route(_message(image))
+    assert isinstance(outcome, Outcome)
+    assert outcome.reason == reason
+
+
+def _message(image: bytes) -> bytes:
+    source = b'{"schema": "dbo", "tbl": "t", "cols": []}'
+    return b'{"data": {"eventsource": %s, "eventrow": {"current": %s}}}' % (source, image)

@@ -69,6 +69,14 @@ def test_an_event_is_alone_where_its_message_is_the_whole(value: bytes) -> None:
     assume(usual.data is not None)
     event = _read(value)
     assert envelope.is_alone(usual) == (isinstance(event, envelope.Envelope) and event.is_whole)
+    assert envelope.is_segment(usual) == (isinstance(event, envelope.Envelope) and not event.is_whole)
+
+
+@given(_messages())
+def test_what_is_plainly_no_segment_is_none(value: bytes) -> None:
+    event = _read(value)
+    is_part = isinstance(event, envelope.Envelope) and not event.is_whole
+    assert not (is_part and envelope.is_no_segment(value))
 
 
 def test_messages_of_each_generation_are_as_usual() -> None:

@@ -20,7 +20,7 @@ _TEXTS = (
     "specversion", "type", "source", "id", "logicalid", "time", "datacontenttype", "operation",
 )  # fmt: skip
 # No JSON begins with a byte below that of its white space; an Avro envelope with the length of a short text.
-_BELOW_JSON = 0x09
+_BELOW_JSON = b"\x09"
 
 
 def _record(name: str, /, **fields: Any) -> dict[str, Any]:
@@ -58,7 +58,7 @@ _TRUE = '"finalevent":true'
 
 
 def is_avro(value: bytes) -> bool:
-    return value[:1] < bytes([_BELOW_JSON]) and bool(value)
+    return value[:1] < _BELOW_JSON and bool(value)
 
 
 def members(value: bytes) -> Mapping[str, Any] | None:

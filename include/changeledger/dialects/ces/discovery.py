@@ -69,8 +69,11 @@ class Written(NamedTuple):
     events: int = 0
 
     def also(self, place: str | None, events: int) -> Written:
-        first = min((text for text in (self.first, place) if text is not None), default=None)
-        return Written(first, self.events + events)
+        return Written(_least((self.first, place)), self.events + events)
+
+
+def _least(places: Iterable[str | None]) -> str | None:
+    return min((place for place in places if place is not None), default=None)
 
 
 class Routed(NamedTuple):
@@ -114,15 +117,15 @@ class Discovery:
 
 def facts(raw: pa.RecordBatch, _avro_schemas: object) -> pa.RecordBatch:
     """The ways in which the messages of a batch write their tables (`FACTS`)."""
-    written: dict[Way, Written] = {}
+    places: dict[Way, list[str | None]] = {}
     segments = 0
     for value in raw.column("value").to_pylist():
         routed = route(value)
         if routed is None:
             segments += 1
         elif isinstance(routed, Routed):
-            written[routed.way] = written.get(routed.way, Written()).also(routed.place, 1)
-    return _facts(written, segments)
+            places.setdefault(routed.way, []).append(routed.place)
+    return _facts({way: Written(_least(of_way), len(of_way)) for way, of_way in places.items()}, segments)
 
 
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -221,9 +224,9 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
 
 def route(value: bytes | None) -> Routed | Outcome | None:
     """The table of a message, or why it has none; None for a part of a split event."""
-    routed = _usual(value)
-    if routed is not None:
-        return routed
+    usual = _usual(value)
+    if usual is not None:
+        return usual if isinstance(usual, Routed) else None
     try:
         outside = envelope.read(value)
         if not outside.is_whole:
@@ -238,27 +241,35 @@ def route(value: bytes | None) -> Routed | Outcome | None:
 @cache
 def _decoders() -> tuple[typed.Decode, typed.Decode]:
     # Images are passed over.
-    whole, data = typed.envelope_of(None)
+    whole, data = typed.envelope_of(msgspec.Raw)
     return msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(data).decode
 
 
-def _usual(value: bytes | None) -> Routed | None:
-    """As `route`; None if the message is not as usual."""
+def _usual(value: bytes | None) -> Routed | int | None:
+    """The table of a message, or `SEGMENT`; None if the message is not as usual."""
     if value is None:
         return None
     of_envelope, of_data = _decoders()
     try:
         outside: Any = of_envelope(avro.as_json(value))
-        if not envelope.is_alone(outside) or outside.data is None:
-            return None
-        data = of_data(outside.data) if isinstance(outside.data, str) else outside.data
-        source = data.eventsource
-        cols = bytes(source.cols)
-        if not source.schema or not source.tbl or cols[:1] != b"[" or b"\\u" in cols:
-            return None
-        keys = tuple(key.columnname for key in source.pkkey or ())
-        commitlsn = None if source.transaction is None else source.transaction.commitlsn
-        way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys, source.db)
+        data = outside.data
+        if not envelope.is_alone(outside):
+            return SEGMENT if isinstance(data, str) and envelope.is_segment(outside) else None
+        if isinstance(data, str):
+            data = of_data(data)
+        else:
+            # What is passed over may be no UTF-8.
+            value.decode()
+        return None if data is None else _routed(outside, data.eventsource)
     except UNREADABLE:
         return None
+
+
+def _routed(outside: Any, source: Any) -> Routed | None:
+    cols = bytes(source.cols)
+    if not source.schema or not source.tbl or cols[:1] != b"[" or b"\\u" in cols:
+        return None
+    keys = tuple([key.columnname for key in source.pkkey or ()])
+    commitlsn = None if source.transaction is None else source.transaction.commitlsn
+    way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys, source.db)
     return Routed(way, outside.logicalid, commitlsn)

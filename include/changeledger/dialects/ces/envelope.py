@@ -45,15 +45,16 @@ _SAID = ("type", "source", "logicalid", "time", "operation")
 def struct_of(data: Any) -> Any:
     """The struct of a message in JSON as the producer writes it: each name once, and in lower case.
 
-    `data`: the type of its `data`.
+    `data`: the type of its `data`, which may be missing.
     """
     text = [(name, str | None, None) for name in (*_SAID, "specversion", "id", "datacontenttype")]
     place = [(name, _Index | None, None) for name in ("segmentindex", "splitindex", "splittotalcnt")]
-    rest = [("finalsegment", bool | None, None), ("data", data | None, None)]
+    rest = [("finalsegment", bool | None, None), ("data", data, None)]
     return msgspec.defstruct("Message", [*text, *place, *rest], forbid_unknown_fields=True, gc=False)
 
 
-_as_usual = msgspec.json.Decoder(struct_of(str)).decode
+_as_usual = msgspec.json.Decoder(struct_of(str | None)).decode
+_without_data = msgspec.json.Decoder(struct_of(msgspec.Raw)).decode
 
 
 class Envelope(NamedTuple):
@@ -104,6 +105,20 @@ def is_alone(message: Any) -> bool:
     """Is it plain that the event is in this message alone? `message`: of a `struct_of`."""
     place = _usual_place(message)
     return place is not None and _is_whole(*place, message.data)
+
+
+def is_segment(message: Any) -> bool:
+    """Is it plain that this is a part of a split event? `message`: of a `struct_of`; its `data` a text."""
+    place = _usual_place(message)
+    return place is not None and message.logicalid is not None and not _is_whole(*place, message.data)
+
+
+def is_no_segment(value: bytes) -> bool:
+    """Is it plain that a message is no part of a split event, without a look at its `data`?"""
+    try:
+        return is_alone(_without_data(value))
+    except UNREADABLE:
+        return False
 
 
 def _usual_place(message: Any) -> Place | None:

@@ -58,6 +58,8 @@ def keyed(raw: pa.RecordBatch) -> pa.RecordBatch:
 
 def _event_of_segment(value: bytes | None) -> str | None:
     """None of any other message."""
+    if value is not None and envelope.is_no_segment(value):
+        return None
     try:
         said = envelope.read(value)
     except (Problem, Tombstone):

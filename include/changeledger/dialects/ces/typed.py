@@ -59,16 +59,15 @@ class Source(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     transaction: Transaction | None = None
 
 
-def envelope_of(row: Any) -> tuple[Any, Any]:
-    """The structs of the envelope and of its `data`, with images of the type `row`."""
-    side = row | str | None
+def envelope_of(side: Any) -> tuple[Any, Any]:
+    """The structs of the envelope and of its `data`, with images of the type `side`."""
     images = msgspec.defstruct(
         "Images", [("old", side, None), ("current", side, None)], forbid_unknown_fields=True, gc=False
     )
     data = msgspec.defstruct(
         "Data", [("eventsource", Source), ("eventrow", images)], forbid_unknown_fields=True, gc=False
     )
-    return struct_of(data | str), data
+    return struct_of(data | str | None), data
 
 
 class _OfRows(NamedTuple):
@@ -125,7 +124,7 @@ def _key_beside(rows: ImageLayout) -> Callable[[Any, Sequence[Key] | None], Any]
 def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     """The reader of one message; None if it is not as usual. Raises one of `UNREADABLE` there, too."""
     rows = layout_of(writer_schema)
-    of_envelope, of_data = (msgspec.json.Decoder(kind).decode for kind in envelope_of(rows.row))
+    of_envelope, of_data = (msgspec.json.Decoder(kind).decode for kind in envelope_of(rows.row | str | None))
     (row_of, lacks_key, with_key, key_beside), single_key = _of_rows(rows), len(rows.key) == 1
 
     def read(at: int, value: bytes) -> Event | None:
