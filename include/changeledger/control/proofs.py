@@ -26,7 +26,8 @@ class Proven(NamedTuple):
 
 
 class Proofs(Part):
-    def save_snapshot(self, row: SnapshotRow) -> None:
+    def save(self, row: ProofRow | SnapshotRow) -> None:
+        """Store it in place of an earlier one of the same id."""
         with self._transaction() as session:
             session.merge(row)
 
@@ -34,11 +35,6 @@ class Proofs(Part):
         """What was read of a database's source last."""
         query = select(SnapshotRow).where(SnapshotRow.database == database)
         return self._first(query.order_by(SnapshotRow.at.desc()))
-
-    def save(self, row: ProofRow) -> None:
-        """Store it in place of an earlier one of the same id."""
-        with self._transaction() as session:
-            session.merge(row)
 
     def of_database(self, database: str) -> list[ProofRow]:
         """Of a database, the oldest first."""

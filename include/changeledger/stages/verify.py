@@ -190,7 +190,7 @@ class _DatabaseProof:
             names = ", ".join(sorted(behind))
             log.info("%s: %s still wait; the source is read for the others", self.database, names)
         snapshot = take(self.spark, writer.workers, self.database, self.source, _contracts(tables))
-        self.control.proofs.save_snapshot(snapshot)
+        self.control.proofs.save(snapshot)
         return self._proved(writer, snapshot, tables)
 
     def _waiting(self, writer: ProofWriter, tables: Sequence[_Table]) -> list[ProofRow]:

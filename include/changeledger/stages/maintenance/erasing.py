@@ -267,7 +267,7 @@ class Erasing:
             kept = read.tables[self._in_source]
             moved = {**kept, "snapshot": refs.snapshot_of(kept["name"])}
             read.tables = {**read.tables, self._in_source: moved}
-            self.control.proofs.save_snapshot(read)
+            self.control.proofs.save(read)
 
 
 def _value(spark: SparkSession, key: OneKey, name: str) -> Any:
