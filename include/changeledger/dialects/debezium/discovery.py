@@ -104,7 +104,7 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
     alike: dict[Any, list[int]] = {}
     known: dict[str, list[tuple[bytes, str]]] = {}
     shared: dict[tuple[str, bytes], bool] = {}
-    ids_elsewhere = with_id_header(raw, "value")
+    ids_elsewhere = with_id_header(raw)
     for at, (topic, value) in enumerate(zip(topics, values, strict=True)):
         if avro.is_framed(value):
             if at not in ids_elsewhere:

@@ -155,14 +155,13 @@ def _of_azure(headers: Headers) -> str | None:
     return CONTENT_TYPE if any(kind.startswith(AVRO_WITH_ID.encode()) for kind in types) else None
 
 
-def with_id_header(raw: pa.RecordBatch, side: Side) -> set[int]:
-    """The rows of a batch of messages whose schema ids are in headers."""
+def with_id_header(raw: pa.RecordBatch) -> set[int]:
+    """The rows of a batch of messages whose values' schema ids are in headers."""
     headers = raw.column("headers")
     keys, values = (headers.flatten().field(name) for name in ("key", "value"))
-    named = pc.is_in(keys, pa.array(sorted(ID_HEADERS[side]), pa.string()))
-    if side == "value":
-        has_id = pc.fill_null(pc.starts_with(values, AVRO_WITH_ID), fill_value=False)
-        named = pc.or_(named, pc.and_(pc.equal(keys, CONTENT_TYPE), has_id))
+    named = pc.is_in(keys, pa.array(sorted(ID_HEADERS["value"]), pa.string()))
+    has_id = pc.fill_null(pc.starts_with(values, AVRO_WITH_ID), fill_value=False)
+    named = pc.or_(named, pc.and_(pc.equal(keys, CONTENT_TYPE), has_id))
     return set(pc.list_parent_indices(headers).filter(named).to_pylist()) if pc.any(named).as_py() else set()
 
 
