@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
+import pytest
+
 from changeledger.spark.dealing import Dealing, Sizes
 
 
@@ -25,7 +27,7 @@ def test_small_tables_have_one_bucket_and_share_tasks() -> None:
 def test_tables_of_middle_size_are_apart() -> None:
     _, number, tasks = Dealing.of(alone(20_000, 20_000))
     assert number == 2
-    assert sorted(tasks) == [[0], [1]]
+    assert sorted(map(list, tasks)) == [[0], [1]]
 
 
 def test_large_tables_have_buckets_of_their_own() -> None:
@@ -33,6 +35,23 @@ def test_large_tables_have_buckets_of_their_own() -> None:
     assert number == 11
     assert [len(of) for of in tasks] == [5, 5, 1]
     assert len({*tasks[0], *tasks[1]}) == 10
+
+
+@pytest.mark.parametrize(
+    ("rows", "most"),
+    [
+        ([500_000, *[25_000] * 20], 50_000),
+        # Twelve buckets in eleven tasks: two of the first table, whose buckets are smaller, share one.
+        ([301_000, *[49_800] * 5], 86_000),
+    ],
+)
+def test_tasks_have_about_as_much_to_do(rows: list[int], most: int) -> None:
+    _, number, tasks = Dealing.of(alone(*rows))
+    loads = [0] * number
+    for of_table, table_rows in zip(tasks, rows, strict=True):
+        for task in of_table:
+            loads[task] += table_rows // len(of_table)
+    assert max(loads) == most
 
 
 def test_a_table_whose_rows_are_picked_by_keys_has_a_bucket_and_one_without_rows_has_none() -> None:
@@ -44,5 +63,7 @@ def test_shared_rows_count_once_and_each_table_may_have_all_of_them() -> None:
     rows, number, tasks = Dealing.of([{"topic": 500_000}] * 5)
     assert (rows, number) == (500_000, 10)
     assert [sorted(of) for of in tasks] == [[*range(10)]] * 5
+    # Few of them keep as many tasks busy as there is work for, not as if each table had them all.
+    assert Dealing.of([{"topic": 30_000}] * 3).number == 2
     # In numbers alone they weigh less to one that reads no more of them.
     assert Dealing.of([{"topic": 500_000}, {"topic": 50_000}]).number == 10
