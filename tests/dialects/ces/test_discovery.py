@@ -54,6 +54,24 @@ def test_of_tables_that_differ_in_case_one_is_the_feeds(
     assert refused == dict.fromkeys({"dbo.Purchases", "dbo.purchases"} - {source_table}, "tables_alike")
 
 
+def test_facts_do_not_depend_on_the_order_of_messages() -> None:
+    messages = next(case for case in ALL if case.folder.name == "page_examples").messages
+    values: list[bytes] = messages.column("value").to_pylist()
+    later = [value.replace(b"0000002C:00000300:017C", b"0000002C:00000300:017D") for value in values]
+    later = [value.replace(b"0000002C00000300017C", b"0000002C00000300017D") for value in later]
+    assert later != values
+    both = [
+        CES.kernel.facts(with_values(messages, [a, b, None]), NONE)
+        for a, b in zip(values, later, strict=True)
+    ]
+    turned = [
+        CES.kernel.facts(with_values(messages, [b, a, None]), NONE)
+        for a, b in zip(values, later, strict=True)
+    ]
+    assert turned == both
+    assert [row["events"] for of in both for row in of.to_pylist()] == [2, 2, 2]
+
+
 COLS = '[{"name": "id", "type": "int", "index": 0}, {"name": "n", "type": "int", "index": 1}]'
 WIDER = COLS.replace('"n", "type": "int"', '"n", "type": "bigint"')
 ONLY_N = '[{"NAME": "N", "Type": "INT", "INDEX": 1}]'

@@ -38,6 +38,12 @@ def reasons(values: list[bytes], headers: list[dict[str, Any]]) -> set[str]:
     return set(others.column("reason").to_pylist())
 
 
+def test_headers_of_the_key_say_nothing_of_the_value() -> None:
+    of_key = [{**IN_HEADER[0], "key": "apicurio.key.globalId"}]
+    assert frames.with_id_header(messages([b"a", b"b"], IN_HEADER)) == {0, 1}
+    assert frames.with_id_header(messages([b"a", b"b"], of_key)) == set()
+
+
 def bodies(count: int) -> list[bytes]:
     """Records that begin with a zero byte and different bytes; their schema is named elsewhere."""
     return [b"\0" + (at * 7919 + 1).to_bytes(4, "big") + b"\2\2a" for at in range(count)]
