@@ -286,3 +286,61 @@ def test_a_row_that_is_inserted_and_deleted_is_gone(shown: str) -> None:
     lake.carry([row, {**row, **at_once, "change_id": "insert", "after": new, "sort_key": b"\xf0"}, delete], 0)
     assert lake.current == {}
     assert {b["kind"] for b in lake.shown("breaks")} >= {"row_was_there"}
+
+
+def in_transaction(number: int, at: int, row: LedgerRow, **cells: Any) -> LedgerRow:
+    """`row` as a change of a later transaction; `cells` say what is else in it."""
+    place = bytes([0xF0 + number, at])
+    named = {"change_id": f"{number}.{at}", "sort_key": place, "transaction_id": str(number)}
+    images = {"before": None, "after": None, "committed_at": AT + timedelta(minutes=number)}
+    return {**row, **named, **images, **cells}
+
+
+def moved(number: int, at: int, row: LedgerRow, old: int, new: int) -> LedgerRow:
+    _, *cells = row["after"]
+    images = {"before": (old, *cells), "after": (new, *cells)}
+    keys = {"previous_key": (old,), "key": (new,)}
+    return in_transaction(number, at, row, operation=change.UPDATE, **keys, **images)
+
+
+@pytest.mark.parametrize("windows", [(0, 8), (0, 5, 8), (5, 8, 0, 5), (0, 6, 8), (0, 7, 8), (7, 8, 0, 7)])
+def test_a_row_is_deleted_behind_the_one_that_moves_to_its_key(windows: Sequence[int]) -> None:
+    """A MERGE moves row 2 to key 1, whose row it deletes; the next statement moves 2 on, and 3 behind it."""
+    one, two, three, four = reported([], 0).rows
+    delete = in_transaction(1, 1, one, operation=change.DELETE, before=one["after"])
+    rows = [
+        one,
+        two,
+        three,
+        four,
+        moved(1, 0, two, 2, 1),
+        delete,
+        moved(2, 0, three, 3, 1),
+        moved(2, 1, two, 1, 5),
+    ]
+    lake = Lake(CONTRACT)
+    for number, (begin, end) in enumerate(pairwise(windows)):
+        lake.carry(rows[begin:end], number)
+    alive_now = {key[0]: row["_change_id"] for key, row in lake.current.items()}
+    assert alive_now == {1: "2.0", 4: four["change_id"], 5: "2.1"}
+    assert lake.shown("breaks") == []
+
+
+@pytest.mark.parametrize("windows", [(0, 7), (0, 6, 7), (6, 7, 0, 6), (0, 5, 6, 7), (0, 5, 7)])
+def test_a_window_ends_between_the_halves_of_a_row_that_another_one_covers(windows: Sequence[int]) -> None:
+    """A MERGE inserts a row at key 1 and moves the row there to key 5, in the order of `__$seqval`."""
+    first = reported([], 0).rows
+    one = first[0]
+    place = {"commit_lsn": b"c" * 10, "change_lsn": b"m" * 10}
+    rows = [
+        *first,
+        in_transaction(1, 0, one, after=(1, 7, "new")),
+        in_transaction(1, 1, one, operation=change.DELETE, before=one["after"], **place),
+        in_transaction(1, 2, one, key=(5,), after=(5, *one["after"][1:]), **place),
+    ]
+    lake = Lake(CONTRACT)
+    for number, (begin, end) in enumerate(pairwise(windows)):
+        lake.carry(rows[begin:end], number)
+    current = {key[0]: (row["a"], row["b"]) for key, row in lake.current.items() if key[0] in {1, 5}}
+    assert current == {1: (7, "new"), 5: one["after"][1:]}
+    assert lake.shown("breaks") == []

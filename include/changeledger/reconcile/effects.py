@@ -121,8 +121,9 @@ def _schema(contract: Contract) -> pa.Schema:
     """What travels with an effect as it is."""
     return pa.schema(
         [
-            ("change_id", pa.string()), ("operation", pa.string()), ("sort_key", pa.binary()),
-            ("commit_lsn", pa.binary()), ("committed_at", INSTANT), ("transaction_id", pa.string()),
+            ("change_id", pa.string()), ("paired_change_id", pa.string()), ("operation", pa.string()),
+            ("sort_key", pa.binary()), ("commit_lsn", pa.binary()), ("committed_at", INSTANT),
+            ("transaction_id", pa.string()),
             # When its interval begins at the earliest.
             ("valid_from", INSTANT), ("previous_key", row_type(contract.key)), ("source_position", RECORD),
             ("flags", NAMES), ("break", BREAK),

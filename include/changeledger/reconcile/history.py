@@ -177,15 +177,16 @@ def _is_parted(ordered: OrderedEffects) -> Indices:
 
 def _between_exchanged(ordered: OrderedEffects) -> Indices:
     """The changes that the seed of their key has, too: at the position of the effect with which they have
-    exchanged theirs."""
+    exchanged theirs. The seed may have the delete alone of what is an update of the key by now."""
     effects, origin = ordered.effects, ordered.effects.origin[ordered.at]
     seeds = np.flatnonzero(origin == SEED)
     leaving = np.flatnonzero((origin == CHANGED) & effects.goes[ordered.at])
     seed_of_key = np.full(len(ordered), -1)
     seed_of_key[ordered.key_number[seeds]] = ordered.at[seeds]
-    ids = column(effects.rows, "change_id")
-    of_seeds = taken(ids, seed_of_key[ordered.key_number[leaving]])
-    return leaving[flags_of(pc.equal(taken(ids, ordered.at[leaving]), of_seeds))]
+    of_seeds = taken(column(effects.rows, "change_id"), seed_of_key[ordered.key_number[leaving]])
+    ids = (column(effects.rows, name) for name in ("change_id", "paired_change_id"))
+    are_same = (flags_of(pc.equal(taken(of, ordered.at[leaving]), of_seeds)) for of in ids)
+    return leaving[np.logical_or(*are_same)]
 
 
 class _Rows:

@@ -34,8 +34,15 @@ ORDER_UNKNOWN: Final = "order_unknown"
 
 
 def in_statement_order(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
-    """Where a row that is covered leaves before the other one arrives: the two exchange their positions."""
-    return _deletes_first(_moves_first(ordered, contract), contract)
+    """Where a row that is covered leaves before the other one arrives: the two exchange their positions.
+
+    What a key held before a change may depend on those that have exchanged theirs before it.
+    """
+    while True:
+        placed = _deletes_first(_moves_first(ordered, contract), contract)
+        if np.array_equal(placed.at, ordered.at):
+            return placed
+        ordered = placed
 
 
 def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
@@ -66,17 +73,17 @@ def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
 
 
 def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
-    """Of rows that are deleted: the delete shows the row that was there, not the one that was inserted."""
+    """Of rows that are deleted: the delete shows the row that was there, not the one that arrived."""
     effects, at = ordered.effects, ordered.at
-    covers = effects.is_a(change.INSERT)[at] & ~ordered.is_first
+    covers = effects.arrives[at] & ~ordered.is_first
     ends = np.flatnonzero(effects.is_a(change.DELETE)[at] & ordered.before(covers))
     ends = ends[_of_one_transaction(effects, at[ends - 1], at[ends])]
     if not len(ends):
         return ordered
     held, goes_on = _held_by(ordered, ends)
-    of_inserted, _ = _compared(effects, at[ends - 1], at[ends], contract)
+    of_arrived, _ = _compared(effects, at[ends - 1], at[ends], contract)
     of_another, is_comparable = _compared(effects, at[held], at[ends], contract)
-    is_of_held = ~ordered.is_deleted[held] & of_inserted & is_comparable & ~of_another
+    is_of_held = ~ordered.is_deleted[held] & of_arrived & is_comparable & ~of_another
     are_all = order.running_max((~is_of_held).astype(np.int64), ~goes_on) == 0
     return _exchanged(ordered, ends[are_all])
 
