@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from changeledger.compare.columns import Columns
+from changeledger.compare.columns import Columns, not_compared
 from changeledger.compare.counts import Counts
 from changeledger.compare.reach import Reach
 from changeledger.compare.verdicts import AGREEING, CLASSES, EXPECTED, VERDICTS
@@ -380,6 +380,20 @@ def test_columns_that_one_feed_publishes_in_another_form() -> None:
     assert set(other.left_out.values()) == {"hashed with two keys"}
     with pytest.raises(ContractError, match="cannot be compared: id: hashed in one"):
         Columns.of(_as_published(changed, source, {"id": "hash"}, "a secret")[1], source)
+
+
+def test_columns_that_are_not_compared_are_named() -> None:
+    """Each with why; of computed ones no feed has a value."""
+    contract = contract_of(simulate(3, 1).table("dbo.customers"))
+    hidden = contract.published_by({"email": PublishRule(drop=True), "name": PublishRule(hash=True)}, "a key")
+    shorter = contract.model_copy(update={"columns": contract.columns[:-1]})
+    last = contract.columns[-1].name
+    assert not_compared(hidden, shorter, ("one", "other")) == {
+        last: "only one has it", "email": "left out of what is published", "name": "hashed in one of the two",
+    }  # fmt: skip
+    assert not_compared(shorter, contract, ("one", "other")) == {last: "only other has it"}
+    assert not_compared(shorter, contract.with_computed({last.lower()}), ("one", "other")) == {}
+    assert not_compared(contract, contract, ("one", "other")) == {}
 
 
 def _as_published(

@@ -9,6 +9,9 @@ from changeledger.compare.verdicts import CLASSES, EQUAL, VERDICTS
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
+from changeledger.control.tables.windows import BuiltSnapshots
+from changeledger.model.contract import Contract
+from changeledger.model.window import Window
 
 OLD, NEW, TABLE = "shop_cdc", "shop_debezium", "dbo.customers"
 DATABASE = Database.model_validate({"database": "shop", "verify": {"connection": "source"}})
@@ -53,3 +56,13 @@ def prove(control: ControlStore, until: datetime, outcome: str = "proven", table
         release=1, outcome=outcome, since=until, until=until, since_lsn=None, until_lsn=None, counts=counts,
         at=until,
     ))  # fmt: skip
+
+
+def release(control: ControlStore, feed: str, window: Window, contract: Contract) -> None:
+    """A release of the feed, in which its table has this contract."""
+    built = BuiltSnapshots("branch", {contract.table: 1})
+    control.windows.open(feed, window, control.windows.position(feed), {})
+    control.windows.begin_stage(feed, window, "normalize")
+    control.windows.finish_stage(feed, window, "normalize", built, [contract])
+    control.audits.save(feed, window, [], built)
+    control.releases.commit(feed, window, built.tables, {}, {})

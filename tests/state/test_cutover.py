@@ -17,6 +17,7 @@ from changeledger.config.settings import PROJECT
 from changeledger.control import ControlStore
 from changeledger.control.failures import failure_kept
 from changeledger.kernels import lateness
+from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, FeedsDisagree
 from changeledger.model.window import SourceRead, Window
 from changeledger.reports import cutover as report
@@ -25,7 +26,7 @@ from changeledger.state.cutover import Period
 from changeledger.state.cutover_json import as_json
 from changeledger.state.quarantine import Group
 from changeledger.state.verdict import GO, NO_GO, NOT_YET, NOTE, Verdict, judge
-from tests.state.pairs import DATABASE, NEW, OLD, TABLE, compare, feeds, prove
+from tests.state.pairs import DATABASE, NEW, OLD, TABLE, compare, feeds, prove, release
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 WEEK = Period(NOW - timedelta(days=7), NOW)
@@ -172,6 +173,40 @@ def test_a_table_that_was_not_looked_at_is_not_equal(control: ControlStore) -> N
     assert "table_left_behind" in codes(behind, NOT_YET)
     lost = judged(control, only_old=("dbo.parts",))
     assert (lost.verdict, codes(lost, NO_GO)) == (NO_GO, ["table_not_read"])
+
+
+KEY = {"name": "id", "type": "int", "ordinal": 1, "key_position": 1}
+EMAIL = {"name": "Email", "type": "nvarchar(50)", "ordinal": 2}
+
+
+def publish(control: ControlStore, feed: str, hour: int, *columns: dict[str, Any]) -> None:
+    contract = Contract.model_validate({"table": TABLE, "columns": [KEY, *columns]})
+    start = NOW - timedelta(hours=hour)
+    release(control, feed, Window(start=start, end=start + timedelta(hours=1)), contract)
+
+
+def test_a_column_that_the_successor_has_not_is_a_no_go(control: ControlStore) -> None:
+    agree(control)
+    publish(control, OLD, 3, EMAIL)
+    publish(control, NEW, 3)
+    verdict = judged(control)
+    assert (verdict.verdict, codes(verdict, NO_GO)) == (NO_GO, ["column_not_read"])
+    assert f"{TABLE}.Email, which {OLD} has" in verdict.of(NO_GO)[0].text
+    # Nobody reads it there, either.
+    publish(control, OLD, 2, EMAIL | {"publish": {"drop": True}})
+    assert judged(control).verdict == GO
+
+
+def test_a_column_that_is_not_compared_is_for_whoever_signs(control: ControlStore) -> None:
+    """Nobody has values of a computed one, and a source may have dropped one that is captured still."""
+    agree(control)
+    fax = {"name": "fax", "type": "int", "ordinal": 3, "dropped": True}
+    publish(control, OLD, 3, EMAIL, fax, {"name": "total", "type": "int", "ordinal": 4, "computed": True})
+    publish(control, NEW, 3, EMAIL | {"name": "email"}, {"name": "phone", "type": "int", "ordinal": 3})
+    verdict = judged(control)
+    assert (verdict.verdict, codes(verdict, NOTE)) == (GO, ["column_not_compared", "last_transaction"])
+    expected = f"{TABLE}.fax (only {OLD} has it), {TABLE}.phone (only {NEW} has it)"
+    assert verdict.of(NOTE)[0].text == f"not compared: {expected}"
 
 
 @pytest.mark.parametrize(

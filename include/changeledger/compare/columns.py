@@ -28,16 +28,14 @@ class Columns:
     @classmethod
     def of(cls, reference: Contract, other: Contract) -> Columns:
         """Of published contracts. Raises ContractError if they do not agree on the table's key."""
-        computed = _computed(reference) | _computed(other)
-        theirs = {_source(c): c for c in other.columns if _source(c) not in computed}
-        both = [(c, theirs[_source(c)]) for c in reference.columns if _source(c) in theirs]
+        both = _of_both(reference, other)
         keys = [[_source(c) for c in contract.key] for contract in (reference, other)]
         if keys[0] != keys[1]:
             raise ContractError(
                 f"the feeds do not agree on the key of {reference.table}: {keys[0]} and {keys[1]}",
                 "state the same `key:` for the table in both feeds' YAML",
             )
-        left_out = {_source(c): why for c, o in both if (why := _why_not(c, o))}
+        left_out = _left_out(both)
         if of_key := [name for name in keys[0] if name in left_out]:
             raise ContractError(
                 f"the key of {reference.table} cannot be compared: {of_key[0]}: {left_out[of_key[0]]}",
@@ -66,6 +64,35 @@ class Columns:
     @property
     def with_texts(self) -> list[int]:
         return [i for i, form in enumerate(self.forms) if form.text is not None]
+
+
+def not_compared(reference: Contract, other: Contract, feeds: tuple[str, str]) -> dict[str, str]:
+    """Columns of either contract that are not compared, each with why. Computed ones are of neither.
+
+    Of contracts as in the source; `feeds`: whose they are.
+    """
+    both = (reference, other)
+    sides = zip(both, both[::-1], feeds, strict=True)
+    alone = {name: f"only {feed} has it" for own, theirs, feed in sides for name in only_in(own, theirs)}
+    dropped = {name: "left out of what is published" for contract in both for name in contract.dropped}
+    return alone | dropped | _left_out(_of_both(reference.published, other.published))
+
+
+def only_in(contract: Contract, other: Contract) -> list[str]:
+    """The columns that the other one has not, of contracts as in the source."""
+    others = {_source(c) for c in other.columns} | _computed(contract)
+    return [c.name for c in contract.columns if _source(c) not in others]
+
+
+def _of_both(reference: Contract, other: Contract) -> list[tuple[Column, Column]]:
+    """Of published contracts the columns that both have."""
+    computed = _computed(reference) | _computed(other)
+    theirs = {_source(c): c for c in other.columns if _source(c) not in computed}
+    return [(c, theirs[_source(c)]) for c in reference.columns if _source(c) in theirs]
+
+
+def _left_out(both: Sequence[tuple[Column, Column]]) -> dict[str, str]:
+    return {_source(c): why for c, other in both if (why := _why_not(c, other))}
 
 
 def _source(column: Column) -> str:

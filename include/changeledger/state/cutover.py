@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from changeledger.compare.columns import not_compared, only_in
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
@@ -18,6 +19,7 @@ from changeledger.control.releases import ReleaseSummary
 from changeledger.control.tables.feeds import FailureRow
 from changeledger.control.tables.results import ProofRow
 from changeledger.kernels.lateness import Committed, Lateness, lateness
+from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 from changeledger.state import quarantine
@@ -76,6 +78,15 @@ class FeedFacts:
         return self.in_quarantine / self.records if self.records else float(self.in_quarantine > 0)
 
 
+class TableColumns(NamedTuple):
+    """Columns of a table of both feeds: those that the successor has not, and all that are not compared, each
+    with why."""
+
+    table: str
+    lost: Sequence[str]
+    not_compared: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class CutoverFacts:
     """What was seen of two feeds of a database, the one in use and its successor."""
@@ -85,6 +96,8 @@ class CutoverFacts:
     new: FeedFacts
     period: Period
     compared: PairCompared
+    # Of the tables that both have published.
+    columns: Sequence[TableColumns]
     # Of the successor: the last proof against the source of each table.
     proofs: Mapping[str, ProofRow]
     # Can the source be read, so that there can be proofs?
@@ -143,11 +156,32 @@ def gather(
         _of_feed(control, new, period, compared.last_run),
         period,
         compared,
+        _columns(control, pair),
         {row.table.lower(): row for row in proofs if row.against == SOURCE},
         source is not None and source.connection is not None,
         control.failures.of_feed(database.comparison),
         control.failures.of_feed(database.verification),
     )
+
+
+def _columns(control: ControlStore, pair: tuple[Feed, Feed]) -> list[TableColumns]:
+    old, new = ({table.lower(): known for table, known in _contracts(control, feed).items()} for feed in pair)
+    names = (pair[0].feed, pair[1].feed)
+    return [
+        TableColumns(known.table, _lost(known, new[table]), not_compared(known, new[table], names))
+        for table, known in old.items()
+        if table in new
+    ]
+
+
+def _contracts(control: ControlStore, feed: Feed) -> Mapping[str, Contract]:
+    return control.contracts.of_feed(feed.feed, [table.table for table in feed.tables])
+
+
+def _lost(old: Contract, new: Contract) -> list[str]:
+    """What nobody publishes, or the source itself has no more, is not lost."""
+    gone = {*old.dropped, *(c.name for c in old.columns if c.dropped)}
+    return [name for name in only_in(old, new) if name not in gone]
 
 
 def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: datetime | None) -> FeedFacts:

@@ -98,6 +98,13 @@ def _successor(facts: CutoverFacts) -> Iterator[Reason]:
             f"add them to `tables:` of {new.feed}, or take them off {facts.old.feed} if nobody needs them"
         )
         yield Reason(NO_GO, "table_not_read", text, remedy)
+    if lost := [f"{of.table}.{name}" for of in facts.columns for name in of.lost]:
+        text = f"{new.feed} does not have the columns {_named(lost)}, which {facts.old.feed} has"
+        remedy = (
+            f"let the tool of {new.feed} capture them; what the source has no more, or nobody needs, "
+            f"leave out of what {facts.old.feed} publishes (`publish:`)"
+        )
+        yield Reason(NO_GO, "column_not_read", text, remedy)
     if new.gaps:
         text = f"{new.feed} lacks records that its source no longer had: {_named(new.gaps)}"
         yield Reason(
@@ -199,6 +206,10 @@ def _notes(facts: CutoverFacts) -> Iterator[Reason]:
     if facts.only_new:
         text = f"only {facts.new.feed} reads {_named(facts.only_new)}: there is nothing to compare it with"
         yield Reason(NOTE, "only_new", text, "its proof is all that speaks for it")
+    unseen = [f"{of.table}.{name} ({why})" for of in facts.columns for name, why in of.not_compared.items()]
+    if unseen:
+        text = f"not compared: {_named(unseen)}"
+        yield Reason(NOTE, "column_not_compared", text, "nothing is known of the successor's values there")
     for feed in (facts.old, facts.new):
         yield from _notes_of(feed)
     text = "the last transaction that both feeds have is never compared: it may be there in part"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
+from changeledger.compare.columns import not_compared
 from changeledger.compare.counts import Counts
 from changeledger.compare.effects import OTHER, REFERENCE
 from changeledger.compare.verdicts import EQUAL, NOT_COMPARED
@@ -19,8 +19,6 @@ from changeledger.stages.common.context import log
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Matching, Method, Side
 from changeledger.stages.comparison.ranges import FeedRange
-
-_DROPPED: Final = "left out of what is published"
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,7 @@ class TablePair:
         log.info("%s: %s: from LSN %s to %s", feed, self.table, from_lsn or "the first", to_lsn or "the last")
         contracts = self._contracts()
         matching = self._matching([contract.published for contract in contracts])
-        dropped = {name: _DROPPED for contract in contracts for name in contract.dropped}
-        left_out = {**dropped, **matching.columns.left_out}
+        left_out = not_compared(contracts[REFERENCE], contracts[OTHER], (reference, feed))
         for column, why in left_out.items():
             log.warning("%s: %s: %s is not compared: %s", feed, self.table, shown([column]), why)
         result, faulty = matching.counted()
