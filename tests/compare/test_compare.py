@@ -252,6 +252,21 @@ def test_without_lsns_keys_and_their_order_match() -> None:
     assert (set(counts), findings) == ({"equal"}, [])
 
 
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_by_key_transactions_of_one_second_are_not_one(has_ids: bool) -> None:
+    """A row is deleted, and inserted again; one tool has commit times of whole seconds."""
+    precise = stated([[[(1, None)]], [[(None, 1)]], [[(1, 1)]]])
+    for row in precise:
+        row["committed_at"] = key_moves.AT + (row["committed_at"] - key_moves.AT) / 200
+    rounded = [row | {"committed_at": row["committed_at"].replace(microsecond=0)} for row in precise]
+    assert len({row["committed_at"] for row in rounded}) == 1
+    if not has_ids:
+        precise = [row | {"transaction_id": None} for row in precise]
+        rounded = [row | {"transaction_id": ""} for row in precise]
+    assert findings_between(precise, rounded, BY_KEY) == []
+    assert findings_between(precise, rounded[:-1], BY_KEY) == ["extra"]
+
+
 def test_by_time_a_transaction_that_is_there_in_part_is_no_fault() -> None:
     """The last one of a feed that is behind: of an update as delete and insert it has the delete."""
     updates = stated([[[(1, 1)], [(2, 2)]], [[(1, 1)]]])

@@ -65,16 +65,14 @@ def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.T
     }
 
 
-def match(
-    tables: Mapping[str, pa.Table], columns: Columns, by_position: bool, span: Span
-) -> Mapping[str, pa.Table]:
+def match(tables: Mapping[str, pa.Table], columns: Columns, span: Span) -> Mapping[str, pa.Table]:
     """All effects on some keys, or those at the places WITHIN: counted, and those with a fault."""
     effects = of_table(tables[EFFECTS], columns)
     if WITHIN in tables:
         places = tables[WITHIN]
         keys = [column(places, name).to_numpy() for name in ("key_1", "key_2")]
         effects = effects.take(np.flatnonzero(are_among(effects, column(places, "place"), keys)))
-    effects = joined_in_transaction(effects, by_position)
+    effects = joined_in_transaction(effects)
     pairs, judgement = met(effects)
     everything = np.ones(len(judgement.verdict), np.bool_)
     times = [span.numbers(effects.committed_at)]

@@ -46,16 +46,18 @@ _OPERATIONS: Final = (change.INSERT, change.UPDATE, change.DELETE, change.TRUNCA
 # The columns of a ledger from which effects are made.
 NEEDED: Final = (
     "change_id", "operation", "key", "previous_key", "before", "after", "before_unknown_columns",
-    "after_unknown_columns", "changed", "commit_lsn", "sort_key", "committed_at",
+    "after_unknown_columns", "changed", "commit_lsn", "sort_key", "committed_at", "transaction_id",
 )  # fmt: skip
 
-# `place`: where the effect meets its like. `position`: the commit LSN as the ledger has it.
+# `place`: where the effect meets its like. `position`: the commit LSN as the ledger has it. `transaction`: 0
+# where places say which transaction it is.
 SCHEMA: Final = pa.schema(
     [
         ("side", pa.int32()),
         ("place", pa.binary()),
         ("position", pa.binary()),
         ("is_placed", pa.bool_()),
+        ("transaction", pa.int64()),
         ("key_1", pa.int64()),
         ("key_2", pa.int64()),
         ("sort_key", pa.binary()),
@@ -108,6 +110,7 @@ class MakeEffects:
             "place": lsns if self.by_position else b"",
             "position": lsns,
             "is_placed": True,
+            "transaction": 0 if self.by_position else _transactions(rows)[at],
             "key_1": of_key[0],
             "key_2": of_key[1],
             "op": op.astype(np.int32),
@@ -158,6 +161,14 @@ class MakeEffects:
         return [c.name for c in self.own]
 
 
+def _transactions(rows: pa.RecordBatch) -> Numbers:
+    """A number for each transaction: of its id, or where the feed has none of its commit time."""
+    ids = rows.column("transaction_id")
+    times = pc.cast(rows.column("committed_at").cast(pa.int64()), pa.string())
+    has_id = pc.fill_null(pc.not_equal(ids, ""), False)
+    return hashed([pc.if_else(has_id, ids, times)], rows.num_rows)
+
+
 def _no_op(rows: pa.RecordBatch) -> Bools:
     """Updates of which the feed says that they changed nothing.
 
@@ -180,6 +191,7 @@ class Effects:
     side: npt.NDArray[np.int32]
     place: pa.BinaryArray
     position: pa.BinaryArray
+    transaction: Numbers
     key_1: Numbers
     key_2: Numbers
     sort_key: pa.BinaryArray
@@ -225,7 +237,7 @@ def of_table(rows: pa.Table, columns: Columns) -> Effects:
     values: dict[str, Any] = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
     for name in ("before", "after", "text_before", "text_after"):
         values[name] = CellHashes.of(values[name], widths.get(name, len(columns.with_texts)))
-    for name in ("side", "key_1", "key_2", "op"):
+    for name in ("side", "transaction", "key_1", "key_2", "op"):
         values[name] = values[name].to_numpy()
     values["no_op"] = flags_of(values["no_op"])
     return Effects(**values, apart=apart)

@@ -44,18 +44,16 @@ def of_place(effects: Effects) -> list[Ranks]:
     return [*of_key(effects), *order.words(effects.place)]
 
 
-def joined_in_transaction(effects: Effects, by_position: bool) -> Effects:
+def joined_in_transaction(effects: Effects) -> Effects:
     """A delete that an insert of its key follows at once, in one transaction, is an update.
 
-    Without positions the commit time stands for the transaction. The insert may stand first, if the delete is
-    of another row: so are rows that exchange their keys, and updates in the order of `__$seqval` (ADR 0016).
+    The insert may stand first, if the delete is of another row: so are rows that exchange their keys, and
+    updates in the order of `__$seqval` (ADR 0016).
     """
     group = [*of_place(effects), effects.side]
-    if not by_position:
-        group += order.nulls_first(effects.committed_at.cast(pa.int64()))
     size = len(effects)
     at = order.by([*group, *order.words(effects.sort_key)], size)
-    first = order.begins([ranks[at] for ranks in group], size)
+    first = order.begins([ranks[at] for ranks in (*group, effects.transaction)], size)
     at = _deletes_first(effects, at, first)
     op = effects.op[at]
     behind = _behind(op, first)

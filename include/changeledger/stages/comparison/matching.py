@@ -163,8 +163,7 @@ class Matching:
         parts = {buckets.EFFECTS: Part(together(self._effects(within)), effects.KEY)}
         if within is not None:
             parts[buckets.WITHIN] = Part(within, effects.KEY)
-        by_position = self.method.by_position
-        match = partial(buckets.match, columns=self.columns, by_position=by_position, span=self.span)
+        match = partial(buckets.match, columns=self.columns, span=self.span)
         outputs = bucketed(parts, match, buckets.MATCHED)
         return counts.added([outputs[buckets.COUNTS].collected()]), outputs[buckets.FAULTS]
 
