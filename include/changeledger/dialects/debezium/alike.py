@@ -10,12 +10,22 @@ from changeledger.dialects.debezium.plain import json_object, payload_of
 from changeledger.dialects.debezium.schema_block import table_of
 from changeledger.dialects.messages.samples import Sample
 
-# What follows it is the message's own; what precedes it, the same for all messages of one writer schema.
-PAYLOAD = b'"payload":'
+_PAYLOAD = b'"payload":'
+# How a message begins that has a schema block before its payload.
+_BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:')
 # The members of `source` that name the table.
 NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
 # By how many bytes what follows those members may be longer than in the samples.
 _SLACK = 32
+
+
+def beginning(value: bytes) -> bytes:
+    """What is the same for all messages of one writer schema, up to their own payload; empty without a block.
+
+    The row of a message without one can have a column of the payload's name.
+    """
+    at = value.find(_PAYLOAD) if _BEFORE_BLOCK.match(value) else -1
+    return b"" if at < 0 else value[: at + len(_PAYLOAD)]
 
 
 class Alike:
@@ -27,7 +37,7 @@ class Alike:
             text = sample.value or b""
             if table_of(payload_of(json_object(text)), sample.topic, feed) is None:
                 continue
-            begins.add(text.partition(PAYLOAD if PAYLOAD in text else b":")[0])
+            begins.add(beginning(text) or text.partition(b":")[0])
             for named in NAMED.finditer(text):
                 names.add(named[0])
                 tail = max(tail, len(text) - named.start() + _SLACK)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import keys
-from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
+from changeledger.dialects.debezium.alike import NAMED, Alike, beginning
 from changeledger.dialects.debezium.avro import (
     AvroSchema,
     avro_schema,
@@ -155,11 +155,11 @@ def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
     for block, name in known:
         if value.startswith(block):
             return name
-    at = value.find(PAYLOAD)
-    if at < 0:
+    block = beginning(value)
+    if not block:
         return ""
-    name = blake2b(value[:at], digest_size=8).hexdigest()
-    known.append((value[: at + len(PAYLOAD)], name))
+    name = blake2b(block, digest_size=8).hexdigest()
+    known.append((block, name))
     return name
 
 
