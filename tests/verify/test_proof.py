@@ -47,8 +47,19 @@ def proof(
     unfit: Mapping[Key, Sequence[str]] | None = None,
 ) -> Proof:
     """`unfit`: by key, the columns whose source values do not fit their types."""
+    return proof_of(ledger_rows(log, table, manner), table, rows, within, unfit)
+
+
+def proof_of(
+    published: Sequence[dict[str, Any]],
+    table: Table,
+    rows: Mapping[Key, Row],
+    within: Fence,
+    unfit: Mapping[Key, Sequence[str]] | None = None,
+) -> Proof:
+    """`published`: rows of a ledger."""
     contract = contract_of(table)
-    built = tables.all_at_once(tables.ledger(ledger_rows(log, table, manner), contract), contract)
+    built = tables.all_at_once(tables.ledger(published, contract), contract)
     kinds = row_type(contract.columns)
     parts = {
         SOURCE: pa.table(
@@ -146,6 +157,41 @@ def test_changes_in_flight_are_no_drift(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [7, 8])
+def loaded(table: Table, rows: Mapping[Key, Row]) -> list[dict[str, Any]]:
+    """A ledger of snapshot rows, read after all that a log has."""
+    place = b"\xf0" * 10
+    return [
+        {"change_id": f"loaded {at}", "operation": "snapshot", "key": key, "sort_key": place + bytes([at]),
+         "commit_lsn": place, "committed_at": LATER.replace(year=9000),
+         "after": tuple(row[name] for name in table.names)}
+        for at, (key, row) in enumerate(rows.items())
+    ]  # fmt: skip
+
+
+def test_a_feed_that_was_loaded_later_says_nothing_of_what_was_read() -> None:
+    """Rows have come, gone and changed between the two; what is wrong in any case is so still."""
+    log = simulate(21, 40)
+    rows = log.final_rows(CUSTOMERS)
+    changed, gone, *others = sorted(rows)
+    now = {key: rows[key] for key in others} | {changed: rows[changed] | {"name": "another"}}
+    within = fence(log, 40, 40)
+    table_proof = proof_of(loaded(CUSTOMERS, now), CUSTOMERS, rows, within)
+    verdicts, drifts, first = judged(table_proof)
+    assert (verdicts, drifts) == ({"in_flight": len(rows) - 1, "missing": 1}, [("missing", ())])
+    assert table_proof.judged(first).outcome(is_sent=True) == "waiting"
+    whole = proof_of(loaded(CUSTOMERS, rows), CUSTOMERS, rows, within)
+    assert whole.judged(whole.summed()).outcome(is_sent=True) == "waiting"
+    # Rows that were loaded again, and one that the feed has published wrong.
+    log_rows = ledger_rows(log, CUSTOMERS)
+    again = proof_of([*log_rows, *loaded(CUSTOMERS, rows)], CUSTOMERS, rows, within)
+    assert again.judged(again.summed()).outcome(is_sent=True) == "proven"
+    drifted = proof_of([*log_rows, *loaded(CUSTOMERS, rows)], CUSTOMERS, now | {gone: rows[gone]}, within)
+    assert [drifted.judged(drifted.summed()).outcome(is_sent) for is_sent in (True, False)] == [
+        "drift", "waiting",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6])
 def test_drift_beside_changes_in_flight(seed: int) -> None:
     """A key is wrong where it was in no state of its own meanwhile, also if it was before or after."""
     log, rng = simulate(seed, 60), Random(seed)

@@ -235,10 +235,8 @@ class _Proving:
             judged = proof.judged(sums)
             for verdict, n in judged.counts.items():
                 counts[verdict] += n
-            if judged.many:
-                # Must the feed have sent, and published, all that was read of the source?
-                needed = self.snapshot.until + self.source.grace_period
-                row.outcome = DRIFTED if table.reached and table.reached >= needed else WAITING
+            needed = self.snapshot.until + self.source.grace_period
+            row.outcome = judged.outcome(table.reached is not None and table.reached >= needed)
             if row.outcome == DRIFTED:
                 kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
                 tag = release_tag(table.release.id)

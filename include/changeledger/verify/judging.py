@@ -17,6 +17,9 @@ from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, key
 EQUAL: Final = "equal"
 # Right, of a key that was changed at the time of the fence or later.
 IN_FLIGHT: Final = "in_flight"
+# Of these, keys that the feed knows by a snapshot's row alone, which it has read later: what they were at the
+# fence nobody says.
+LOADED_LATER: Final = "loaded_later"
 # The source has the row and the published table does not; or the other way round.
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
@@ -59,6 +62,7 @@ class _Versions(NamedTuple):
     fresh: Bools
     alive: Bools
     touched: Bools
+    loaded_later: Bools
 
 
 class _Source(NamedTuple):
@@ -99,16 +103,16 @@ def _judged(
     is_there, has_version = source.rows >= 0, _any(of, size)
     equal, lived = _any(of[is_equal], size), _any(of[live], size)
     may_lack = _any(of[(versions.right & ~versions.alive) | versions.fresh], size) | ~has_version
-    in_flight = _any(of[versions.touched], size)
+    in_flight, loaded_later = (_any(of[flags], size) for flags in (versions.touched, versions.loaded_later))
     fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
     verdict = np.select(
-        [equal & ~source.repeated, is_there & lived & ~equal, is_there, may_lack],
-        [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
+        [equal & ~source.repeated, loaded_later, is_there & lived & ~equal, is_there, may_lack],
+        [fine, fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
         _CODES[EXTRA],
     )
     unknown = _least((~published_cells.known).sum(axis=1)[is_equal], of[is_equal], size)
     seen = is_there | has_version
-    counts = _counted(verdict, seen, is_there, unknown)
+    counts = _counted(verdict, seen, is_there, unknown, loaded_later)
     wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
     at = _newest(rows, of, versions, live, size)[wrong]
     numbers = [
@@ -175,6 +179,7 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
     lasted[:-1] = behind[1:] | first[1:]
     right, fresh = flags_of(column(rows, "is_begun"))[past] & lasted, first & behind
     stay = right | fresh
+    loaded_later = fresh & flags_of(column(rows, "is_loaded"))[past]
     now = np.flatnonzero((part == CURRENT) & ~touched[keys] & looked_at)
     yes, no = np.ones(len(now), np.bool_), np.zeros(len(now), np.bool_)
     alive = ~flags_of(column(rows, "is_deleted"))[past]
@@ -184,6 +189,7 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
         np.concatenate((fresh[stay], no)),
         np.concatenate((alive[stay], yes)),
         np.concatenate((np.ones(int(stay.sum()), np.bool_), no)),
+        np.concatenate((loaded_later[stay], no)),
     )
 
 
@@ -198,9 +204,12 @@ def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size:
     return newest
 
 
-def _counted(verdict: Numbers, seen: Bools, is_there: Bools, unknown: Numbers) -> pa.Table:
+def _counted(
+    verdict: Numbers, seen: Bools, is_there: Bools, unknown: Numbers, loaded_later: Bools
+) -> pa.Table:
     # A key that lives on neither side is no row.
     is_row = seen & ((verdict != _CODES[EQUAL]) | is_there)
     keys = [int((is_row & (verdict == code)).sum()) for code in range(len(_VERDICTS))]
     cells = [int(unknown[seen & (verdict == code)].sum()) for code in range(len(_VERDICTS))]
-    return pa.table([pa.array(_VERDICTS), pa.array(keys), pa.array(cells)], schema=COUNTED)
+    names = pa.array([*_VERDICTS, LOADED_LATER])
+    return pa.table([names, pa.array([*keys, int(loaded_later.sum())]), pa.array([*cells, 0])], COUNTED)

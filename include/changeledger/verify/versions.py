@@ -12,10 +12,10 @@ import pyarrow as pa
 from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images, ledger
-from changeledger.kernels.arrow import Bools, Bytes, batch_of, by_name, column
+from changeledger.kernels.arrow import Bools, Bytes, batch_of, by_name, column, equal
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.hashed import by
-from changeledger.model.change import UNFIT_COLUMNS
+from changeledger.model.change import SNAPSHOT, UNFIT_COLUMNS
 from changeledger.model.contract import Column
 from changeledger.verify.fence import Fence
 
@@ -28,7 +28,9 @@ BUCKETS: Final = 4096
 
 # The columns beside those of the contract that are read of current rows, and of history.
 OF_CURRENT: Final = ("_unknown_columns", "_change_id", "_sort_key")
-OF_HISTORY: Final = (*OF_CURRENT, "_next_sort_key", "_is_deleted", "_valid_from", "_commit_lsn")
+OF_HISTORY: Final = (
+    *OF_CURRENT, "_next_sort_key", "_is_deleted", "_valid_from", "_commit_lsn", "_operation",
+)  # fmt: skip
 
 VERSIONS: Final = pa.schema(
     [
@@ -43,6 +45,8 @@ VERSIONS: Final = pa.schema(
         ("sort_key", pa.binary()),
         ("next_sort_key", pa.binary()),
         ("is_deleted", pa.bool_()),
+        # Of history: a row of a snapshot has begun it.
+        ("is_loaded", pa.bool_()),
         ("is_behind", pa.bool_()),
         ("is_begun", pa.bool_()),
     ]
@@ -131,6 +135,7 @@ def make_versions(batch: pa.RecordBatch, read: Read, buckets: Sequence[int] | No
         "bucket": bucket,
         "cells": cells.array(),
         "has_gaps": ~cells.known.all(axis=1),
+        "is_loaded": equal(batch.column("_operation"), SNAPSHOT) if read.part == HISTORY else False,
         "is_behind": read.is_behind(batch),
         "is_begun": read.is_begun(batch),
     }

@@ -11,6 +11,7 @@ from pyiceberg.expressions import BooleanExpression
 
 from changeledger.compare.columns import Columns
 from changeledger.config.feed import Feed
+from changeledger.control.outcomes import DRIFTED, PROVEN, WAITING
 from changeledger.kernels.arrow import column
 from changeledger.kernels.publishing import PublishRows, key_id
 from changeledger.kernels.rows import Part, Rows, bucketed, chosen, together
@@ -29,11 +30,25 @@ _FEW = 20_000
 
 
 class Judged(NamedTuple):
-    """`counts`: keys by verdict, and `unknown` cells. `wrong`: rows of `judging.JUDGED`, so `many`."""
+    """`counts`: keys by verdict, and `unknown` cells. `wrong`: rows of `judging.JUDGED`, so `many`.
+
+    `loaded_later`: keys whose rows the feed has loaded after the source was read.
+    """
 
     counts: dict[str, int]
     wrong: Rows
     many: int
+    loaded_later: int
+
+    def outcome(self, is_sent: bool) -> str:
+        """`is_sent`: must the feed have sent, and published, all that was read of the source?
+
+        Where it has loaded rows later, those that it lacks may have gone before.
+        """
+        certain = self.many - (self.counts[judging.MISSING] if self.loaded_later else 0)
+        if is_sent and certain:
+            return DRIFTED
+        return WAITING if self.many or self.loaded_later else PROVEN
 
 
 @dataclass(frozen=True)
@@ -59,12 +74,13 @@ class Proof:
         rows = together(self._versions(summed.looked_at))
         kernel = partial(judging.judge, columns=self.columns, differing=summed.differing)
         outputs = bucketed({judging.ROWS: Part(rows, versions.KEY)}, kernel, judging.OUTPUTS)
-        counts = dict.fromkeys((judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown"), 0)
+        verdicts = (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, judging.LOADED_LATER)
+        counts = dict.fromkeys((*verdicts, "unknown"), 0)
         for row in outputs[judging.COUNTS].collected().to_pylist():
             counts[row["verdict"]] += row["keys"]
             counts["unknown"] += row["unknown"]
         many = sum(counts[verdict] for verdict in judging.DRIFTS)
-        return Judged(counts, outputs[judging.WRONG], many)
+        return Judged(counts, outputs[judging.WRONG], many, counts.pop(judging.LOADED_LATER))
 
     def explained(self, judged: Judged) -> Rows:
         """`drift.EXPLAINED`: in values that people can look up."""
