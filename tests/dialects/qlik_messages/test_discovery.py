@@ -144,6 +144,20 @@ def test_versions_without_a_schema_id_follow_the_time() -> None:
     assert offsets(others(raw, discovery)) == [0, 3]
 
 
+def test_an_empty_schema_id_is_none() -> None:
+    """Not one that all tables share, whose metadata never comes."""
+    enveloped = {"type": "DT", "messageSchemaId": "", "message": data("", "items", id=3)}
+    twice = json.dumps(data("", "orders", id=4)).replace('"data"', '"x": 1, "x": 2, "data"')
+    raw = window(
+        ("meta", 0, metadata("", "items", "id")), ("meta", 0, metadata("", "orders", "id")),
+        ("dbo.items", 1, data("", id=1)), ("dbo.orders", 1, data("", id=2)),
+        ("all", 1, enveloped), ("all", 1, twice),
+    )  # fmt: skip
+    discovery = discovered(raw)
+    assert offsets_of(raw, discovery) == [(("dbo.items", "id"), [2, 4]), (("dbo.orders", "id"), [3, 5])]
+    assert {said.reason for said in discovery.metadata.values()} == {"metadata"}
+
+
 def test_a_window_of_nothing() -> None:
     discovery = discovered(window())
     assert (list(discovery.tables), dict(discovery.new_writer_schemas)) == ([], {})

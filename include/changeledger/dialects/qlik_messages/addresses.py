@@ -59,9 +59,8 @@ def address(value: bytes | None) -> Address:
     else:
         has_columns = bytes(body.tableStructure) != b"null"
         is_metadata = has_columns and (headers is None or headers.operation is None)
-    return Address(
-        is_metadata, body.schema, body.table, message.messageSchemaId if schema_id is None else schema_id
-    )
+    # An empty text says nothing.
+    return Address(is_metadata, body.schema, body.table, schema_id or message.messageSchemaId or None)
 
 
 def single_address(value: bytes) -> Address:
@@ -78,7 +77,7 @@ def single_address(value: bytes) -> Address:
         return Address()
     by_content = named["tableStructure"] is not None and operation is None
     is_metadata = by_content if kind is None else kind.upper() in METADATA
-    return Address(is_metadata, named["schema"], named["table"], own_id if schema_id is None else schema_id)
+    return Address(is_metadata, named["schema"], named["table"], schema_id or own_id or None)
 
 
 def _object(token: Token | None) -> Members | None:

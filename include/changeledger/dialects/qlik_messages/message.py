@@ -84,12 +84,13 @@ def _message(outer: Members, inner: Members | None, objects: Mapping[str, Member
     structure = json_text.text(body.get("tableStructure"))
     # The envelope's type decides; without one, what the message holds.
     by_content = structure is not None and headers.get("operation") is None
-    schema_id = headers.get("externalSchemaId")
+    # An empty text says nothing.
+    schema_id = headers.get("externalSchemaId") or json_text.text(outer.get("messageSchemaId")) or None
     return Message(
         is_metadata=by_content if kind is None else kind.upper() in METADATA,
         schema=json_text.text(body.get("schema")),
         table=json_text.text(body.get("table")),
-        schema_id=json_text.text(outer.get("messageSchemaId")) if schema_id is None else schema_id,
+        schema_id=schema_id,
         headers=headers,
         data=objects["data"],
         before_data=objects["beforeData"],

@@ -77,7 +77,7 @@ def read(text: str) -> Metadata:
     ordinals = [column.ordinal for column in contract_columns]
     if not contract_columns or len(set(ordinals)) < len(contract_columns):
         raise ValueError(f"ordinals are missing or stand twice: {sorted(ordinals)}")
-    schema_id = body.get("schemaId")
+    schema_id = None if body.get("schemaId") == "" else body.get("schemaId")
     if schema_id is not None and not is_kept(str(schema_id)):
         raise ValueError(f"schemaId is no id: {str(schema_id)[:80]!r}")
     contract_columns.sort(key=lambda column: column.ordinal)
