@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-from changeledger.reports.comparison import Pair, Report, Span, write
+from changeledger.control import ControlStore
+from changeledger.reports.comparison import Pair, Report, Span, gather, write
+from tests.state.pairs import DATABASE, NEW, OLD, TABLE, compare, feeds
 
+NO_SPARK: Any = None
 AT = datetime(2026, 8, 7, 22, tzinfo=UTC)
 
 
@@ -36,3 +40,16 @@ def test_the_legend_names_every_colour(tmp_path: Path) -> None:
     assert dict(legend)["none"] == "no change has a commit time here, or none was compared"
     drawn = set(re.findall(r'<rect class="(\w+)" x=', html))
     assert drawn <= {colour for colour, _ in legend}
+
+
+def test_a_table_that_was_never_compared_is_named(tmp_path: Path) -> None:
+    """The feed may have lost all of its changes, or does not list it."""
+    control = ControlStore(f"sqlite:///{tmp_path}/control.db")
+    compare(control, 1, 9, AT, AT + timedelta(hours=1), table=TABLE.upper())
+    database = DATABASE.model_copy(update={"reference": OLD})
+    report = gather(NO_SPARK, control, database, feeds(TABLE, only_old=("dbo.parts",)))
+    (pair,) = report.pairs
+    assert (pair.feed, pair.outcome, pair.left_out) == (NEW, "agree", ["dbo.parts"])
+    write(report, tmp_path)
+    for name in ("index.html", "comparison.md"):
+        assert "not both have published it: dbo.parts" in (tmp_path / name).read_text("utf-8")

@@ -7,7 +7,7 @@ agreement over time, then what differs, with samples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -89,6 +89,8 @@ class Pair:
     since: datetime | None
     until: datetime | None
     wrong: Sequence[Wrong]
+    # Tables of either that were never compared.
+    left_out: Sequence[str] = ()
 
     @property
     def compared(self) -> int:
@@ -168,15 +170,22 @@ def gather(
     rows = control.comparisons.of_database(database.database, since)
     last = control.comparisons.last(database.database)
     pairs, missing = [], []
-    for feed in (other.feed for other in others):
-        pair = (reference.feed, feed)
+    for other in others:
+        pair = (reference.feed, other.feed)
         if pair in last:
             older = [row for row in last[pair] if row.at < since]
             of_pair = [row for row in rows if (row.reference, row.feed) == pair]
-            pairs.append(_pair(spark, feed, last[pair], older + of_pair))
+            of_feed = _pair(spark, other.feed, last[pair], older + of_pair)
+            pairs.append(replace(of_feed, left_out=_never_compared((reference, other), last[pair])))
         else:
-            missing.append(feed)
+            missing.append(other.feed)
     return Report(database.database, reference.feed, now, pairs, missing)
+
+
+def _never_compared(feeds: tuple[Feed, Feed], last: Sequence[ComparisonRow]) -> list[str]:
+    compared = {row.table.lower() for row in last}
+    listed = {table.table.lower(): table.table for feed in feeds for table in feed.tables}
+    return [table for name, table in sorted(listed.items()) if name not in compared]
 
 
 def _pair(

@@ -122,6 +122,8 @@ def _method(pair: Pair) -> Method:
 def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
     """Each table that both feeds have, as far as they have not been compared with a result that stands."""
     both = pair.reference.ledgers.keys() & pair.other.ledgers.keys()
+    if alone := sorted(pair.reference.ledgers.keys() ^ pair.other.ledgers.keys()):
+        log.warning("%s: not compared, for one feed alone has it: %s", pair.other.feed.feed, ", ".join(alone))
     names = pair.database.database, pair.reference.feed.feed, pair.other.feed.feed
     settled = {} if pair.full else pair.control.comparisons.settled(*names)
     todo = []
