@@ -113,7 +113,7 @@ def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] 
     hashed = {
         suspects.PLACES: suspects.places(built[key_rules.CHANGES]),
         suspects.OPENED: opened,
-        suspects.CURRENT: suspects.each(built[key_rules.CURRENT], key_of),
+        suspects.CURRENT: suspects.versions(built[key_rules.CURRENT], key_of),
     }
     asked = among("key", suspected(hashed)[suspects.KEYS], built)
     of_run = (
@@ -137,7 +137,9 @@ def as_tables(batches: Mapping[str, pa.RecordBatch]) -> dict[str, pa.Table]:
 
 def suspected(hashed: Mapping[str, pa.RecordBatch]) -> Mapping[str, pa.Table]:
     """The suspects among these rows, and no others."""
-    schemas = {suspects.PLACES: suspects.PLACE, suspects.OPENED: suspects.OPEN, suspects.CURRENT: HASHES}
+    schemas = {
+        suspects.PLACES: suspects.PLACE, suspects.OPENED: suspects.OPEN, suspects.CURRENT: suspects.VERSION,
+    }  # fmt: skip
     schemas |= dict.fromkeys((ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED), HASHES)
     nothing = {name: schema.empty_table() for name, schema in schemas.items()}
     return suspects.suspects({**nothing, **as_tables(hashed)})

@@ -118,6 +118,8 @@ BUILT_FAULTS = [
     ("current_equals_open_history", HISTORY, CURRENT[:2]),
     ("current_equals_open_history", HISTORY, [*CURRENT, interval(3)]),
     ("current_equals_open_history", HISTORY, [*CURRENT, interval(5)]),
+    # The row that was published before, which the run has not replaced.
+    ("current_equals_open_history", HISTORY, [*CURRENT[:2], interval(4, _change_id="before")]),
     ("current_key_unique", HISTORY, [*CURRENT, interval(2)]),
     (
         "current_key_not_null",

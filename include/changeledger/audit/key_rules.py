@@ -84,15 +84,19 @@ def _one_of_each_key(rows: pa.Table, what: str) -> Broken:
 
 
 def _equal(alive: pa.Table, current: pa.Table) -> Broken:
-    """A key has a current row exactly where it has an open interval of a row that is there."""
-    both = pa.concat_tables([alive, current])
-    codes = order.codes(cells(column(both, "key")), len(both))
-    in_history, in_current = codes[: len(alive)], codes[len(alive) :]
-    only_history = _firsts(in_history, in_current)
-    only_current = len(alive) + _firsts(in_current, in_history)
-    why = ["an open interval and no current row"] * len(only_history)
-    why += ["a current row and no open interval"] * len(only_current)
-    return Broken(np.concatenate([only_history, only_current]), why)
+    """A key has a current row exactly where it has an open interval of a row that is there, of one change."""
+    both, size = pa.concat_tables([alive, current]), len(alive)
+    key = cells(column(both, "key"))
+    codes, versions = (order.codes(of, len(both)) for of in (key, [*key, column(both, "_change_id")]))
+    others = size + _firsts(versions[size:], versions[:size])
+    stale = others[np.isin(codes[others], codes[:size])]
+    broken = (
+        (_firsts(codes[:size], codes[size:]), "an open interval and no current row"),
+        (size + _firsts(codes[size:], codes[:size]), "a current row and no open interval"),
+        (stale, "the current row is of another change than the open interval"),
+    )
+    said = sorted((int(row), why) for rows, why in broken for row in rows)
+    return Broken(np.array([row for row, _ in said], np.int64), [why for _, why in said])
 
 
 def _firsts(codes: order.Ranks, others: order.Ranks) -> Indices:

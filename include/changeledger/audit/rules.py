@@ -98,7 +98,8 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
     "one_open_interval": _Of("_valid_to", "A key has at most one open interval in the history."),
     "current_equals_open_history": _Of(
         "_is_deleted",
-        "Every key of this run has a current row exactly where its open interval is not deleted.",
+        "Every key of this run has a current row exactly where its open interval is not deleted, and of the "
+        "same change.",
     ),
     "current_key_unique": _Of("", "A key has at most one current row."),
     "current_key_not_null": _Of("", "No current row has a key column that is NULL."),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from changeledger.audit import ids
 from changeledger.kernels import order
-from changeledger.kernels.arrow import column, flags_of, numbers
+from changeledger.kernels.arrow import Bools, column, flags_of, numbers
 from changeledger.kernels.hashed import Hashes, Key, hash_of
 from changeledger.kernels.touched import HASHES
 
@@ -32,8 +32,10 @@ OUTPUTS: Final = {KEYS: HASHES, IDS: HASHES}
 
 # Hashes of a key, and of the key with the place in its order.
 PLACE: Final = pa.schema([("hash", pa.int64()), ("place", pa.int64())])
+# Hashes of a key, and of the key with the change that made its row what it is.
+VERSION: Final = pa.schema([("hash", pa.int64()), ("version", pa.int64())])
 # `is_alive`: an open interval of a row that is there.
-OPEN: Final = pa.schema([("hash", pa.int64()), ("is_alive", pa.bool_())])
+OPEN: Final = pa.schema([*VERSION, ("is_alive", pa.bool_())])
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
@@ -52,7 +54,14 @@ def opened(history: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
     """`OPEN` of rows of a history: of the open ones."""
     rows = history.filter(history.column("_valid_to").is_null())
     is_alive = pa.array(~flags_of(rows.column("_is_deleted")))
-    return pa.RecordBatch.from_arrays([_as_column(key_of_rows(rows)), is_alive], schema=OPEN)
+    return pa.RecordBatch.from_arrays([*versions(rows, key_of_rows).columns, is_alive], schema=OPEN)
+
+
+def versions(rows: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
+    """`VERSION` of rows of a history, or of current rows."""
+    keys = _as_column(key_of_rows(rows))
+    hashes = hash_of([keys, rows.column("_change_id")])
+    return pa.RecordBatch.from_arrays([keys, _as_column(hashes)], schema=VERSION)
 
 
 def each(rows: pa.RecordBatch, key_of: Key) -> pa.RecordBatch:
@@ -72,12 +81,14 @@ def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
     `tables`: beside the places and rows of keys, the hashes of the ids in the inputs of `ids.of_ids`.
     """
-    # Keys with two changes at one place, two open intervals or current rows, or one without the other.
+    # Keys with two changes at one place, two open intervals or current rows, one without the other, or the
+    # two of two changes.
     keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
     is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
-    alive = is_open[flags_of(column(tables[OPENED], "is_alive"))]
+    is_alive = flags_of(column(tables[OPENED], "is_alive"))
+    alive, shown = _hashes(tables[OPENED], "version")[is_alive], _hashes(tables[CURRENT], "version")
     at_one_place = keys[order.is_among(at, _repeated(at))]
-    unmatched = _without(alive, current), _without(current, alive)
+    unmatched = is_open[is_alive][_is_alone(alive, shown)], current[_is_alone(shown, alive)]
     of_keys = [at_one_place, _repeated(is_open), _repeated(current), *unmatched]
     # Ids that two changes have, that are published already, or that a duplicate names and no change has.
     inputs = (ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED)
@@ -99,7 +110,11 @@ def _repeated(hashes: Hashes) -> Hashes:
 
 
 def _without(hashes: Hashes, others: Hashes) -> Hashes:
-    return hashes[~order.is_among(hashes, order.distinct(others))]
+    return hashes[_is_alone(hashes, others)]
+
+
+def _is_alone(hashes: Hashes, others: Hashes) -> Bools:
+    return ~order.is_among(hashes, order.distinct(others))
 
 
 def _hashes(rows: pa.Table, name: str = "hash") -> Hashes:

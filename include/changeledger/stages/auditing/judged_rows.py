@@ -42,8 +42,9 @@ _READ_ROW: Final = pa.schema([("source_position", RECORD), ("_instance", pa.stri
 _READ_RECORD: Final = pa.schema([("source_position", RECORD)])
 _HALVES: Final = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
 _RECORDS: Final = pa.schema([("source_position", RECORD), ("paired_source_position", RECORD)])
-# What says of an interval what it is.
-_SPAN: Final = pa.schema([("_valid_to", INSTANT), ("_is_deleted", pa.bool_())])
+# What says of a row which version it is, and of an interval what it is.
+_VERSION: Final = pa.schema([("_change_id", pa.string())])
+_SPAN: Final = pa.schema([*_VERSION, ("_valid_to", INSTANT), ("_is_deleted", pa.bool_())])
 
 
 class Where(NamedTuple):
@@ -159,15 +160,16 @@ class JudgedRows:
         return rows.through(ids.published_ids, ids.PUBLISHED_IDS).through(among, ids.PUBLISHED_IDS)
 
     def hashed(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
-        """`suspects.OPEN` of intervals and `HASHES` of current rows."""
+        """`suspects.OPEN` of intervals and `suspects.VERSION` of current rows."""
         if where is None:
-            return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(HASHES)
+            return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(suspects.VERSION)
         names, key_fields = self.ctx.names[contract.table], list(row_type(contract.key))
         key = key_of_rows(contract)
         history = self._at(names.history, where.history, pa.schema([*key_fields, *_SPAN]), where.among)
-        current = self._at(names.current, where.current, pa.schema(key_fields), where.among)
+        schema = pa.schema([*key_fields, *_VERSION])
+        current = self._at(names.current, where.current, schema, where.among)
         opened = history.through(partial(suspects.opened, key_of_rows=key), suspects.OPEN)
-        return opened, current.through(partial(suspects.each, key_of=key), HASHES)
+        return opened, current.through(partial(suspects.versions, key_of_rows=key), suspects.VERSION)
 
     def of_keys(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
         """Intervals and current rows: `columns.built_schema`."""
