@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -102,15 +103,22 @@ def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:
 
 
 def with_unsent(before: Side, after: Side, has_old: Bools, writer_schema: Contract) -> Side:
-    """The image before: a large value that only this image lacks was there, and not sent."""
-    large = np.array(writer_schema.large, np.bool_)
-    in_after = ~after.image.present[:, None] | (after.states != NOT_CAPTURED)
-    unsent = (before.states == NOT_CAPTURED) & large & in_after
-    unsent &= (has_old & before.image.present)[:, None]
-    if not unsent.any():
-        return before
-    states: npt.NDArray[np.uint8] = np.where(unsent, UNAVAILABLE, before.states).astype(np.uint8)
-    return before._replace(image=Image(before.image.present, before.image.cells, states), states=states)
+    """The image before, in which a large value was there and not sent where it is NULL, or this image alone
+    lacks it.
+
+    A stream group leaves old large values out unless it is told otherwise (`@include_old_lob_values`); no
+    page says whether it leaves the member out, or writes NULL.
+    """
+    large = np.flatnonzero(writer_schema.large)
+    was_sent = (has_old & before.image.present)[:, None]
+    in_after = ~after.image.present[:, None] | (after.states[:, large] != NOT_CAPTURED)
+    unsent = (before.states[:, large] == NOT_CAPTURED) & in_after & was_sent
+    if unsent.any():
+        states: npt.NDArray[np.uint8] = before.states.copy()
+        states[:, large] = np.where(unsent, UNAVAILABLE, states[:, large])
+        before = before._replace(image=replace(before.image, states=states), states=states)
+    image = without_nulls(before.image, large.tolist(), was_sent)
+    return before._replace(image=image, states=before.states if image.states is None else image.states)
 
 
 class Cell(NamedTuple):
