@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.debezium import schema_block
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import Discovery, discover, facts
+from changeledger.dialects.debezium.plain import json_object
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
 from changeledger.kernels.arrow import MESSAGE
@@ -132,6 +134,24 @@ def test_what_is_as_the_ends_adds_nothing(form: Any, space: str) -> None:
     assert [table.table for table in discovered(messages).tables] == ["dbo.t"]
     # 20 at each end of the partition, with the first and last message of the only group.
     assert facts(messages, {}).num_rows == 40
+
+
+def test_a_topic_of_many_tables_is_not_read_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 tables in one topic took more than a minute."""
+    names = [f"t{number}" for number in range(40)]
+    messages = topic([wrapped(name, {"id": 1}) for name in names], wrapped("t", {"id": 1}))
+    tables = [{"table": f"dbo.{name}"} for name in ("t", *names)]
+    feed = Feed.model_validate({**FEED.model_dump(by_alias=True), "tables": tables})
+    read_values: list[bytes | None] = []
+
+    def counted(raw: bytes | None) -> Any:
+        read_values.append(raw)
+        return json_object(raw)
+
+    monkeypatch.setattr(schema_block, "json_object", counted)
+    discovery = discover(facts(messages, {}), feed, EarlierWindows({}, {}, {}))
+    assert len(discovery.tables) == 41
+    assert len(read_values) < 20 * messages.num_rows
 
 
 def test_a_column_called_payload_is_no_block() -> None:

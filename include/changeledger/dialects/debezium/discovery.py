@@ -31,6 +31,7 @@ from changeledger.dialects.debezium.plain import table_in
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     TableMessage,
+    by_table,
     described_in_json,
     of_tables,
     table_facts,
@@ -176,10 +177,11 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     with_table = Counter(topic for topic, *_ in tables_of_topics)
     tables: list[TableRecords] = []
     faults: dict[tuple[str, str], Outcome] = {}
+    of_feeds_tables = list(of_tables(chosen, feed))
+    samples_of = by_table(of_feeds_tables)
     for topic, table, name, facts_of in tables_of_topics:
         columns = facts_of.read_by(contracts.get(table))
-        of_table = (s for s in chosen if s.topic == topic and name in table_facts([s], feed).get(topic, ()))
-        fault = _key_fault(table, columns, of_table, feed, known)
+        fault = _key_fault(table, columns, samples_of[topic, name], feed, known)
         if fault is None:
             tables.append(TableRecords(topic, table, name, columns, with_table[topic] == 1, topic in unions))
         else:
@@ -197,7 +199,6 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
                 TableRecords(topic, own_table, name, columns, not shared_by, False, schema_id, only)
             )
             with_table[topic] += 1
-    of_feeds_tables = list(of_tables(chosen, feed))
     own = own_database(of_feeds_tables, read.values(), feed, contracts)
     tables = [replace(records, source_database=own.named) for records in tables]
     warnings = _warnings(of_feeds_tables, in_avro, read, schemas)

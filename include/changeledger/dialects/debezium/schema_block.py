@@ -74,6 +74,14 @@ def of_tables(samples: Sequence[Sample], feed: Feed) -> Iterator[TableMessage]:
             yield TableMessage(sample, name, config, message, payload)
 
 
+def by_table(messages: Iterable[TableMessage]) -> dict[tuple[str, str], list[Sample]]:
+    """The samples by topic, and the table as they call it."""
+    tables: dict[tuple[str, str], list[Sample]] = {}
+    for message in messages:
+        tables.setdefault((message.sample.topic, message.name), []).append(message.sample)
+    return tables
+
+
 def described_in_json(messages: Iterable[TableMessage]) -> list[Described]:
     return [Described(m.name, m.message.get("schema"), m.payload) for m in messages]
 
