@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, timedelta
 from itertools import groupby
 from operator import itemgetter
 from random import Random
@@ -265,6 +265,23 @@ def test_by_key_transactions_of_one_second_are_not_one(has_ids: bool) -> None:
         rounded = [row | {"transaction_id": ""} for row in precise]
     assert findings_between(precise, rounded, BY_KEY) == []
     assert findings_between(precise, rounded[:-1], BY_KEY) == ["extra"]
+
+
+@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+def test_commit_times_that_no_rounding_explains_are_told(method: Method) -> None:
+    """Of a server's local time, say, taken for UTC; else the feeds are equal."""
+    rows = stated([[[(1, 1)]], [[(2, None)]]])
+    contract = key_moves.CONTRACT
+
+    def counted(seconds: float) -> dict[str, int]:
+        shifted = [row | {"committed_at": row["committed_at"] + timedelta(seconds=seconds)} for row in rows]
+        both = ((tables.ledger(side, contract), contract) for side in (rows, shifted))
+        counts, findings = compared(*both, method)
+        assert (findings, in_spans(counts)) == ([], (len(rows), len(rows)))
+        return {name: n for name, n in counts.counts.items() if n}
+
+    assert counted(5) == counted(-5) == {"equal": len(rows)}
+    assert counted(7200) == counted(-5.1) == {"expected": len(rows), "commit_time": len(rows)}
 
 
 def test_by_time_a_transaction_that_is_there_in_part_is_no_fault() -> None:

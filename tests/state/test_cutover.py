@@ -104,6 +104,22 @@ def test_an_accepted_difference_is_for_whoever_signs(control: ControlStore) -> N
     assert "<b>test rows" not in report.page(known, verdict)
 
 
+def test_commit_times_that_are_apart_are_for_whoever_signs(control: ControlStore) -> None:
+    prove(control, NOW)
+    compare(control, 1, 9, NOW - 10 * DAY, NOW, expected=5000, commit_time=5000)
+    verdict = judged(control)
+    assert (verdict.verdict, codes(verdict, NOTE)) == (GO, ["commit_time", "last_transaction"])
+    assert verdict.of(NOTE)[0].text == "5,000 events have commit times that are more than 5 seconds apart"
+
+
+def test_comparisons_of_earlier_versions_have_fewer_classes(control: ControlStore) -> None:
+    agree(control)
+    for row in control.comparisons.of_database("shop", NOW - 30 * DAY):
+        row.counts = {name: n for name, n in row.counts.items() if name != "commit_time"}
+        control.comparisons.save(row)
+    assert judged(control).verdict == GO
+
+
 Breaks = Callable[[ControlStore], None]
 
 

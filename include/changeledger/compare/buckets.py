@@ -16,6 +16,7 @@ from changeledger.compare.counts import AGREEING_IN, ALL_IN, Span, in_spans
 from changeledger.compare.effects import FAULTY, SAID, of_table
 from changeledger.compare.judging import met
 from changeledger.compare.matching import are_among, joined_in_transaction
+from changeledger.compare.reach import are_apart
 from changeledger.compare.verdicts import AGREEING, EQUAL
 from changeledger.kernels import order
 from changeledger.kernels.arrow import column
@@ -52,6 +53,7 @@ def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.T
     following = at[np.minimum(starts + 1, max(size - 1, 0))]
     is_pair = np.diff(np.append(starts, size)) == 2
     alike = is_pair & (side[leading] != side[following]) & (says[leading] == says[following])
+    alike &= ~are_apart(column(rows, "committed_at"), leading, following)
     spans = [span.numbers(column(rows, "committed_at"))[some] for some in (leading, following)]
     # The earlier time, where both are known.
     number = np.where(np.minimum(*spans) < 0, np.maximum(*spans), np.minimum(*spans))

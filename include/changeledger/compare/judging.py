@@ -13,8 +13,10 @@ from changeledger.compare import counts
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects
 from changeledger.compare.matching import Pairs, is_same, matched, places, surplus_no_ops
+from changeledger.compare.reach import are_apart
 from changeledger.compare.verdicts import (
     CLASSES,
+    COMMIT_TIME,
     DIFFERS,
     EQUAL,
     EXPECTED,
@@ -135,16 +137,18 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
     alone_no_op = ~both & (no_op[0] | no_op[1])
     differs = both & ~same & (other_operation | different[0].any(axis=1) | different[1].any(axis=1))
     is_loose = loose[0].any(axis=1) | loose[1].any(axis=1)
-    is_explained = is_unknown | (apart[0] != apart[1])
+    is_split = apart[0] != apart[1]
+    # A row that is not there has the number of another one.
+    is_explained = is_unknown | is_split | (both & are_apart(effects.committed_at, reference, other))
     verdict: Codes = np.select(
         [alone_no_op, other < 0, reference < 0, differs, is_loose, is_explained],
         [np.int64(VERDICT_CODES[v]) for v in _IN_TURN],
         np.int64(VERDICT_CODES[EQUAL]),
     )
     reason: Codes = np.select(
-        [verdict != VERDICT_CODES[EXPECTED], alone_no_op, is_unknown],
-        [np.int64(code) for code in (-1, CLASS_CODES[NO_OP_UPDATE], CLASS_CODES[NOT_CAPTURED])],
-        np.int64(CLASS_CODES[SPLIT_UPDATE]),
+        [verdict != VERDICT_CODES[EXPECTED], alone_no_op, is_unknown, is_split],
+        [np.int64(-1), *(np.int64(CLASS_CODES[c]) for c in (NO_OP_UPDATE, NOT_CAPTURED, SPLIT_UPDATE))],
+        np.int64(CLASS_CODES[COMMIT_TIME]),
     )
     return Judgement(verdict, reason, other_operation, different, loose, unsent)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, flags_of
+from changeledger.kernels.arrow import Bools, Indices, flags_of, valid
 
 # Tools round commit times, to a second at most, and take some of them from clocks of their own.
 SLACK: Final = timedelta(seconds=5)
@@ -63,3 +63,12 @@ def within(since: datetime, until: datetime, times: pa.TimestampArray) -> Bools:
     in_micros = micros_of(times)
     inside = pc.and_(pc.greater_equal(in_micros, micros(since)), pc.less(in_micros, micros(until)))
     return flags_of(inside)
+
+
+def are_apart(times: pa.TimestampArray, rows: Indices, others: Indices) -> Bools:
+    """Are the commit times of these rows, pair by pair, further apart than tools round them?"""
+    if not len(times):
+        return np.zeros(len(rows), np.bool_)
+    at, is_known = micros_of(times).fill_null(0).to_numpy(), valid(times)
+    apart: Bools = np.abs(at[rows] - at[others]) > SLACK // timedelta(microseconds=1)
+    return apart & is_known[rows] & is_known[others]

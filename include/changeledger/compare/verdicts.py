@@ -26,7 +26,9 @@ NO_OP_UPDATE: Final = "no_op_update"
 SPLIT_UPDATE: Final = "update_as_delete_and_insert"
 # Both feeds have it, and their positions cannot be compared.
 ORDER_UNKNOWN: Final = "order_unknown"
-CLASSES: Final = (NOT_CAPTURED, NO_OP_UPDATE, SPLIT_UPDATE, ORDER_UNKNOWN)
+# Both feeds have it, with commit times that no rounding explains.
+COMMIT_TIME: Final = "commit_time"
+CLASSES: Final = (NOT_CAPTURED, NO_OP_UPDATE, SPLIT_UPDATE, ORDER_UNKNOWN, COMMIT_TIME)
 
 # Of a column: it is published in forms that cannot be compared, or not at all.
 NOT_COMPARED: Final = "not_compared"

@@ -177,7 +177,8 @@ class Comparisons(Part):
         of, names = ComparisonRow, (*counted.verdicts, *counted.classes)
         has_effects = _has_effects(counted.verdicts)
         times = [func.min(case((has_effects, of.from_time))), func.max(case((has_effects, of.to_time)))]
-        sums = [func.sum(of.counts[name].as_integer()) for name in names]
+        # Earlier versions did not count all classes.
+        sums = [func.coalesce(func.sum(of.counts[name].as_integer()), 0) for name in names]
         # Grouped by its name: each place of the same expression has a parameter of its own in PostgreSQL.
         is_accepted = (of.outcome == ACCEPTED).label("is_accepted")
         query = select(of.table, of.reference, is_accepted, func.count(), *times, *sums)

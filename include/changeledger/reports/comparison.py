@@ -40,6 +40,7 @@ _CLASSES = {
     verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not write",
     verdicts.SPLIT_UPDATE: "one update here, a delete and an insert there",
     verdicts.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
+    verdicts.COMMIT_TIME: "both have the change; its commit times are more than 5 seconds apart",
 }
 _VERDICTS = {
     verdicts.EQUAL: "both have the same",

@@ -24,6 +24,7 @@ _KINDS = {
     verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not write",
     verdicts.SPLIT_UPDATE: "one update here, a delete and an insert there",
     verdicts.ORDER_UNKNOWN: "both have the change; their positions cannot be compared",
+    verdicts.COMMIT_TIME: "both have the change; its commit times are more than 5 seconds apart",
     verdicts.REPRESENTATION: "the same value, in another text",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from changeledger.compare.verdicts import COMMIT_TIME
 from changeledger.control.outcomes import DRIFTED, PROVEN
 from changeledger.control.tables.feeds import FailureRow
 from changeledger.model.wording import counted, listed
@@ -210,6 +211,12 @@ def _notes(facts: CutoverFacts) -> Iterator[Reason]:
     if unseen:
         text = f"not compared: {_named(unseen)}"
         yield Reason(NOTE, "column_not_compared", text, "nothing is known of the successor's values there")
+    if shifted := facts.compared.expected.get(COMMIT_TIME, 0):
+        text = f"{counted(shifted, 'event')} have commit times that are more than 5 seconds apart"
+        action = (
+            "find out which clock is right (`time_zone:`, the tool's own): histories begin by these times"
+        )
+        yield Reason(NOTE, "commit_time", text, action)
     for feed in (facts.old, facts.new):
         yield from _notes_of(feed)
     text = "the last transaction that both feeds have is never compared: it may be there in part"
