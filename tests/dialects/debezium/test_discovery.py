@@ -12,6 +12,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import schema_block
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import Discovery, discover, facts
+from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.plain import json_object
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
@@ -152,6 +153,21 @@ def test_a_topic_of_many_tables_is_not_read_once_for_each(monkeypatch: pytest.Mo
     discovery = discover(facts(messages, {}), feed, EarlierWindows({}, {}, {}))
     assert len(discovery.tables) == 41
     assert len(read_values) < 20 * messages.num_rows
+
+
+def test_a_block_is_read_once_however_many_messages_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty tables of six partitions have 4,800 samples, whose blocks took 20 seconds of each window."""
+    fields: list[Any] = []
+
+    def counted(field: Any) -> str:
+        fields.append(field)
+        return column_type(field)
+
+    monkeypatch.setattr(schema_block, "column_type", counted)
+    one, other = wrapped("t", {"id": 1}), wrapped("t", {"id": 1, "note": "x"})
+    assert columns(topic([other, one] * 30, other)) == [("id", "int"), ("note", "nvarchar(max)")]
+    # Two blocks of one and two columns, at the ends and then with what is between them.
+    assert len(fields) <= 12
 
 
 def test_a_column_called_payload_is_no_block() -> None:

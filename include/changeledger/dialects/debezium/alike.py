@@ -6,26 +6,14 @@ import re
 from collections.abc import Sequence
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium.plain import json_object, payload_of
+from changeledger.dialects.debezium.plain import beginning, json_object, payload_of
 from changeledger.dialects.debezium.schema_block import table_of
 from changeledger.dialects.messages.samples import Sample
 
-_PAYLOAD = b'"payload":'
-# How a message begins that has a schema block before its payload.
-_BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:')
 # The members of `source` that name the table.
 NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
 # By how many bytes what follows those members may be longer than in the samples.
 _SLACK = 32
-
-
-def beginning(value: bytes) -> bytes:
-    """What is the same for all messages of one writer schema, up to their own payload; empty without a block.
-
-    The row of a message without one can have a column of the payload's name.
-    """
-    at = value.find(_PAYLOAD) if _BEFORE_BLOCK.match(value) else -1
-    return b"" if at < 0 else value[: at + len(_PAYLOAD)]
 
 
 class Alike:

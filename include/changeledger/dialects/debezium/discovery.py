@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import keys
-from changeledger.dialects.debezium.alike import NAMED, Alike, beginning
+from changeledger.dialects.debezium.alike import NAMED, Alike
 from changeledger.dialects.debezium.avro import (
     AvroSchema,
     avro_schema,
@@ -27,7 +27,7 @@ from changeledger.dialects.debezium.avro import (
 )
 from changeledger.dialects.debezium.avro import table_in as table_in_avro
 from changeledger.dialects.debezium.names import names_of, of_feed, own_database, table_called
-from changeledger.dialects.debezium.plain import table_in
+from changeledger.dialects.debezium.plain import beginning, table_in
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     TableMessage,

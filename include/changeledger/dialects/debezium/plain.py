@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from changeledger.model.column_names import unlike
 
 # What ByLogicalTableRouter, and ToLogicalTopicRouter after it, add to keys: the table, which is no column.
 _OF_ROUTERS = {"__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier"}
+_PAYLOAD = b'"payload":'
+# How a message begins that has a schema block before its payload.
+_BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:')
 
 
 def json_object(raw: bytes | None) -> Mapping[str, Any]:
@@ -27,6 +31,15 @@ def json_object(raw: bytes | None) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) and not json_text.has_lone_surrogate(text) else {}
+
+
+def beginning(value: bytes) -> bytes:
+    """What is the same for all messages of one writer schema, up to their own payload; empty without a block.
+
+    The row of a message without one can have a column of the payload's name.
+    """
+    at = value.find(_PAYLOAD) if _BEFORE_BLOCK.match(value) else -1
+    return b"" if at < 0 else value[: at + len(_PAYLOAD)]
 
 
 def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium.field_types import BROKEN, column_type, fields_of, is_of_any_length
 from changeledger.dialects.debezium.fields import Fields, row_fields
-from changeledger.dialects.debezium.plain import json_object, names_in, payload_of, places
+from changeledger.dialects.debezium.plain import beginning, json_object, names_in, payload_of, places
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.column_names import folded, is_name, unlike
@@ -92,11 +92,19 @@ def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Ta
     A later sample of a table extends the columns of an earlier one.
     """
     topics: dict[str, dict[str, TableFacts]] = {}
+    # Hundreds of samples have the same block: it is read once.
+    read: dict[tuple[str, bytes, tuple[str, ...]], Contract | None] = {}
+    latest: dict[tuple[str, str], Contract | None] = {}
     for sample, name, config, message, payload in of_tables(samples, feed):
-        tables = topics.setdefault(sample.topic, {})
+        tables, key = topics.setdefault(sample.topic, {}), json_object(sample.key)
+        said = name, beginning(sample.value or b""), names_in(key)
+        newer = read[said] if said[1] and said in read else contract_of(config, message, key)
+        read[said] = newer
         known = tables.get(name, TableFacts())
-        newer = contract_of(config, message, json_object(sample.key))
-        tables[name] = TableFacts(_together(known.columns, newer), _members(payload, known.names))
+        is_as_before = newer is not None and latest.get((sample.topic, name)) is newer
+        columns = known.columns if is_as_before else _together(known.columns, newer)
+        latest[sample.topic, name] = newer
+        tables[name] = TableFacts(columns, _members(payload, known.names))
     return topics
 
 

@@ -31,7 +31,12 @@ def of_altered(messages: Iterable[Described]) -> list[str]:
     digits, which the source's type shows (`column.propagate.source.type`).
     """
     seen: dict[str, dict[str, str]] = {}
+    latest: dict[str, object] = {}
     for table, block, _ in messages:
+        # Hundreds of samples have the same block: it is read once.
+        if table in latest and latest[table] == block:
+            continue
+        latest[table] = block
         try:
             altered = {str(f["field"]): how for f in row_fields(block) if (how := _altered(f)) is not None}
         except BROKEN:
