@@ -49,9 +49,8 @@ class Differences(NamedTuple):
     parts_key_updates: bool = False
 
 
-NOTES = frozenset({"notes"})
 # An xml is a large value, too.
-LARGE = NOTES | {"document"}
+LARGE = frozenset({"notes", "document"})
 # Where Qlik's change tables stand in the tests, in PostgreSQL, bytes and texts have no length, so that they
 # count as large values.
 ENDLESS = {"digest", "opens_at", "changed_at"}
@@ -67,7 +66,7 @@ LEGITIMATE = {
     # Nobody states the length of its texts and bytes, so that a NULL may stand for a large value.
     "debezium": Differences(ANY_LENGTH, ANY_LENGTH),
     # Old large values are not sent.
-    "ces": Differences(NOTES, parts_key_updates=True),
+    "ces": Differences(LARGE, parts_key_updates=True),
     "qlik_messages": Differences(LARGE, key_only_deletes=True),
     "qlik_tables": Differences(LARGE | ENDLESS, LARGE | ENDLESS, key_only_deletes=True),
 }
