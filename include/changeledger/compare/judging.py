@@ -138,8 +138,7 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
     differs = both & ~same & (other_operation | different[0].any(axis=1) | different[1].any(axis=1))
     is_loose = loose[0].any(axis=1) | loose[1].any(axis=1)
     is_split = apart[0] != apart[1]
-    # A row that is not there has the number of another one.
-    is_explained = is_unknown | is_split | (both & are_apart(effects.committed_at, reference, other))
+    is_explained = is_unknown | is_split | are_apart(effects.committed_at, reference, other)
     verdict: Codes = np.select(
         [alone_no_op, other < 0, reference < 0, differs, is_loose, is_explained],
         [np.int64(VERDICT_CODES[v]) for v in _IN_TURN],

@@ -117,7 +117,7 @@ def with_unsent(before: Side, after: Side, has_old: Bools, writer_schema: Contra
         states: npt.NDArray[np.uint8] = before.states.copy()
         states[:, large] = np.where(unsent, UNAVAILABLE, states[:, large])
         before = before._replace(image=replace(before.image, states=states), states=states)
-    image = without_nulls(before.image, large.tolist(), was_sent)
+    image = without_nulls(before.image, large.tolist())
     return before._replace(image=image, states=before.states if image.states is None else image.states)
 
 
