@@ -273,14 +273,15 @@ def test_commit_times_that_no_rounding_explains_are_told(method: Method) -> None
     rows = stated([[[(1, 1)]], [[(2, None)]]])
     contract = key_moves.CONTRACT
 
-    def counted(seconds: float) -> dict[str, int]:
-        shifted = [row | {"committed_at": row["committed_at"] + timedelta(seconds=seconds)} for row in rows]
+    def counted(seconds: float | None) -> dict[str, int]:
+        later = None if seconds is None else timedelta(seconds=seconds)
+        shifted = [row | {"committed_at": later and row["committed_at"] + later} for row in rows]
         both = ((tables.ledger(side, contract), contract) for side in (rows, shifted))
         counts, findings = compared(*both, method)
         assert (findings, in_spans(counts)) == ([], (len(rows), len(rows)))
         return {name: n for name, n in counts.counts.items() if n}
 
-    assert counted(5) == counted(-5) == {"equal": len(rows)}
+    assert counted(5) == counted(-5) == counted(None) == {"equal": len(rows)}
     assert counted(7200) == counted(-5.1) == {"expected": len(rows), "commit_time": len(rows)}
 
 

@@ -156,12 +156,10 @@ def test_changes_in_flight_are_no_drift(seed: int) -> None:
         assert verdicts["in_flight"] > 0
 
 
-@pytest.mark.parametrize("seed", [7, 8])
-def loaded(table: Table, rows: Mapping[Key, Row]) -> list[dict[str, Any]]:
+def loaded(table: Table, rows: Mapping[Key, Row], place: bytes = b"\xf0" * 10) -> list[dict[str, Any]]:
     """A ledger of snapshot rows, read after all that a log has."""
-    place = b"\xf0" * 10
     return [
-        {"change_id": f"loaded {at}", "operation": "snapshot", "key": key, "sort_key": place + bytes([at]),
+        {"change_id": f"{place!r} {at}", "operation": "snapshot", "key": key, "sort_key": place + bytes([at]),
          "commit_lsn": place, "committed_at": LATER.replace(year=9000),
          "after": tuple(row[name] for name in table.names)}
         for at, (key, row) in enumerate(rows.items())
@@ -191,7 +189,22 @@ def test_a_feed_that_was_loaded_later_says_nothing_of_what_was_read() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_what_a_feed_has_loaded_before_the_reading_is_judged() -> None:
+    """Whether or not it has loaded the row once more since."""
+    log = simulate(21, 40)
+    rows = log.final_rows(CUSTOMERS)
+    changed, _, *others = sorted(rows)
+    now = {key: rows[key] for key in others} | {changed: rows[changed] | {"name": "another"}}
+    before_all = loaded(CUSTOMERS, rows, b"\0" * 10)
+    for since in ({}, {changed: rows[changed] | {"name": "a third"}}):
+        published = [*before_all, *loaded(CUSTOMERS, since)]
+        table_proof = proof_of(published, CUSTOMERS, now, fence(log, 40, 40))
+        _, drifts, first = judged(table_proof)
+        assert drifts == [("differs", ("name",)), ("extra", ())]
+        assert table_proof.judged(first).outcome(is_sent=True) == "drift"
+
+
+@pytest.mark.parametrize("seed", [7, 8])
 def test_drift_beside_changes_in_flight(seed: int) -> None:
     """A key is wrong where it was in no state of its own meanwhile, also if it was before or after."""
     log, rng = simulate(seed, 60), Random(seed)
