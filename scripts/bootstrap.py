@@ -17,6 +17,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -145,24 +147,32 @@ def ensure_class_archive(java_command: str) -> None:
         say(str(error))
 
 
+@contextmanager
+def alone(what: str) -> Iterator[None]:
+    """Two calls of make at once: the second waits for the first, then finds everything there."""
+    with (CACHE / f"{what}.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        yield
+
+
 def set_up(configurations: list[str], *, renew_lock: bool) -> None:
     if sys.version_info[:2] != (3, 11):
         raise SetupError("Python 3.11 is needed; run this through make, which looks for it.")
     require_readable(PROJECT, locale.getencoding())
     java_command = java() if configurations else ""
     LOGS.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "set-up.lock").open("w") as lock_file:
-        # Two calls of make at once: the second waits for the first, then finds everything there.
-        fcntl.flock(lock_file, fcntl.LOCK_EX)
+    with alone("packages"):
         ensure_python()
         # As the packages are; only what has changed.
         compileall.compile_dir(PROJECT / "include", quiet=1)
-        if renew_lock:
-            lock(JARS, ivy_jar(), java_command, LOGS / "ivy.log")
-        if configurations:
+    # Who needs no jars, such as `make lint`, does not wait for them.
+    if configurations:
+        with alone("jars"):
+            if renew_lock:
+                lock(JARS, ivy_jar(), java_command, LOGS / "ivy.log")
             ensure(configurations, JARS, ivy_jar(), java_command, LOGS / "ivy.log", say)
-        if "spark" in configurations:
-            ensure_class_archive(java_command)
+            if "spark" in configurations:
+                ensure_class_archive(java_command)
 
 
 def main() -> int:
