@@ -53,8 +53,10 @@ def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.T
     following = at[np.minimum(starts + 1, max(size - 1, 0))]
     is_pair = np.diff(np.append(starts, size)) == 2
     alike = is_pair & (side[leading] != side[following]) & (says[leading] == says[following])
-    alike &= ~are_apart(column(rows, "committed_at"), leading, following)
-    spans = [span.numbers(column(rows, "committed_at"))[some] for some in (leading, following)]
+    times = column(rows, "committed_at")
+    alike &= ~are_apart(times, leading, following)
+    in_span = span.numbers(times)
+    spans = in_span[leading], in_span[following]
     # The earlier time, where both are known.
     number = np.where(np.minimum(*spans) < 0, np.maximum(*spans), np.minimum(*spans))
     unlike = np.sort(at[np.repeat(~alike, np.diff(np.append(starts, size)))])

@@ -33,8 +33,8 @@ def of_altered(messages: Iterable[Described]) -> list[str]:
     seen: dict[str, dict[str, str]] = {}
     latest: dict[str, object] = {}
     for table, block, _ in messages:
-        # Hundreds of samples have the same block: it is read once.
-        if table in latest and latest[table] == block:
+        # Hundreds of samples have the same block: it is read once. None is not read.
+        if latest.get(table) == block:
             continue
         latest[table] = block
         try:
