@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -166,13 +166,29 @@ def loaded(table: Table, rows: Mapping[Key, Row], place: bytes = b"\xf0" * 10) -
     ]  # fmt: skip
 
 
-def test_a_feed_that_was_loaded_later_says_nothing_of_what_was_read() -> None:
-    """Rows have come, gone and changed between the two; what is wrong in any case is so still."""
+class Later(NamedTuple):
+    """The rows of a log, and what became of them: of these one is changed and one gone."""
+
+    log: Log
+    rows: dict[Key, Row]
+    now: dict[Key, Row]
+    changed: Key
+    gone: Key
+    within: Fence
+
+
+@pytest.fixture
+def later() -> Later:
     log = simulate(21, 40)
     rows = log.final_rows(CUSTOMERS)
     changed, gone, *others = sorted(rows)
     now = {key: rows[key] for key in others} | {changed: rows[changed] | {"name": "another"}}
-    within = fence(log, 40, 40)
+    return Later(log, rows, now, changed, gone, fence(log, 40, 40))
+
+
+def test_a_feed_that_was_loaded_later_says_nothing_of_what_was_read(later: Later) -> None:
+    """Rows have come, gone and changed between the two; what is wrong in any case is so still."""
+    log, rows, now, _, gone, within = later
     table_proof = proof_of(loaded(CUSTOMERS, now), CUSTOMERS, rows, within)
     verdicts, drifts, first = judged(table_proof)
     assert (verdicts, drifts) == ({"in_flight": len(rows) - 1, "missing": 1}, [("missing", ())])
@@ -189,16 +205,13 @@ def test_a_feed_that_was_loaded_later_says_nothing_of_what_was_read() -> None:
     ]  # fmt: skip
 
 
-def test_what_a_feed_has_loaded_before_the_reading_is_judged() -> None:
+def test_what_a_feed_has_loaded_before_the_reading_is_judged(later: Later) -> None:
     """Whether or not it has loaded the row once more since."""
-    log = simulate(21, 40)
-    rows = log.final_rows(CUSTOMERS)
-    changed, _, *others = sorted(rows)
-    now = {key: rows[key] for key in others} | {changed: rows[changed] | {"name": "another"}}
+    _, rows, now, changed, _, within = later
     before_all = loaded(CUSTOMERS, rows, b"\0" * 10)
     for since in ({}, {changed: rows[changed] | {"name": "a third"}}):
         published = [*before_all, *loaded(CUSTOMERS, since)]
-        table_proof = proof_of(published, CUSTOMERS, now, fence(log, 40, 40))
+        table_proof = proof_of(published, CUSTOMERS, now, within)
         _, drifts, first = judged(table_proof)
         assert drifts == [("differs", ("name",)), ("extra", ())]
         assert table_proof.judged(first).outcome(is_sent=True) == "drift"
