@@ -384,17 +384,18 @@ def test_how_far_a_qlik_table_reaches_with_the_time_of_its_change_seq() -> None:
 CDC = """
 CREATE TABLE sys.schemas (schema_id, name);
 CREATE TABLE sys.tables (object_id, name, schema_id);
-CREATE TABLE sys.columns (object_id, name, max_length, precision, scale, is_nullable);
+CREATE TABLE sys.columns (object_id, name, column_id, max_length, precision, scale, is_nullable);
 CREATE TABLE cdc.change_tables (object_id, source_object_id, capture_instance, start_lsn, create_date);
-CREATE TABLE cdc.captured_columns (object_id, column_name, column_type, column_ordinal, is_computed);
+CREATE TABLE cdc.captured_columns
+    (object_id, column_name, column_id, column_type, column_ordinal, is_computed);
 CREATE TABLE cdc.index_columns (object_id, column_name, index_ordinal);
 CREATE TABLE cdc.lsn_time_mapping (start_lsn, tran_end_time, tran_id);
 INSERT INTO sys.schemas VALUES (1, 'dbo');
 INSERT INTO sys.tables VALUES (10, 'orders', 1);
 CREATE TABLE cdc.dbo_orders_CT ("__$start_lsn", "__$operation", id, old);
 CREATE TABLE cdc.dbo_orders_2_CT ("__$start_lsn", "__$operation", id, new);
-INSERT INTO cdc.captured_columns VALUES (20, 'id', 'int', 1, 0), (20, 'old', 'int', 2, 0),
-    (21, 'id', 'int', 1, 0), (21, 'new', 'int', 3, 0);
+INSERT INTO cdc.captured_columns VALUES (20, 'id', 1, 'int', 1, 0), (20, 'old', 2, 'int', 2, 0),
+    (21, 'id', 1, 'int', 1, 0), (21, 'new', 3, 'int', 3, 0);
 INSERT INTO cdc.index_columns VALUES (20, 'id', 1), (21, 'id', 1);
 """
 
@@ -456,10 +457,23 @@ def test_windows_on_either_side_of_the_change(
 def test_a_column_that_was_dropped_at_the_source_is_captured_as_null(captured: Memory) -> None:
     assert [c.dropped for part in cdc(captured).tables for c in part.writer_schema.columns] == [False] * 4
     captured.session.executescript("""
-        INSERT INTO sys.columns VALUES (10, 'id', 4, 10, 0, 0), (10, 'new', 4, 10, 0, 1);
+        INSERT INTO sys.columns VALUES (10, 'id', 1, 4, 10, 0, 0), (10, 'new', 3, 4, 10, 0, 1);
     """)
-    of_parts = [part.writer_schema.columns for part in cdc(captured).tables]
-    assert [[c.name for c in columns if c.dropped] for columns in of_parts] == [["old"], []]
+    assert dropped(captured) == [["old"], []]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_captured_as_null(captured: Memory) -> None:
+    """It is another column, known by its id, whatever its name. One that has another name is the same."""
+    captured.session.executescript("""
+        INSERT INTO sys.columns VALUES (10, 'id', 1, 4, 10, 0, 0), (10, 'renamed', 3, 4, 10, 0, 1),
+            (10, 'old', 4, 4, 10, 0, 1);
+    """)
+    assert dropped(captured) == [["old"], []]
+
+
+def dropped(memory: Memory) -> list[list[str]]:
+    of_parts = [part.writer_schema.columns for part in cdc(memory).tables]
+    return [[c.name for c in columns if c.dropped] for columns in of_parts]
 
 
 def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
@@ -619,7 +633,7 @@ def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
     memory.session.executescript("""
         INSERT INTO sys.tables VALUES (11, 'items', 1);
         CREATE TABLE cdc.dbo_items_CT ("__$start_lsn", "__$operation", id);
-        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0);
+        INSERT INTO cdc.captured_columns VALUES (22, 'id', 1, 'int', 1, 0);
         INSERT INTO cdc.index_columns VALUES (22, 'id', 1);
     """)
     memory.session.execute(
@@ -730,7 +744,7 @@ def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: M
     captured.session.executescript("""
         INSERT INTO sys.tables VALUES (30, 'Orders', 1);
         CREATE TABLE cdc.upper_CT ("__$start_lsn", "__$operation", id);
-        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0);
+        INSERT INTO cdc.captured_columns VALUES (22, 'id', 1, 'int', 1, 0);
         INSERT INTO cdc.index_columns VALUES (22, 'id', 1);
         INSERT INTO cdc.change_tables VALUES (22, 30, 'upper', x'00000000000000000002', '2026-08-07');
     """)

@@ -80,7 +80,7 @@ def test_captured_columns(database: str) -> None:
         "AND cdc.index_columns.column_name = cdc.captured_columns.column_name "
         "LEFT OUTER JOIN cdc.change_tables ON cdc.change_tables.object_id = cdc.captured_columns.object_id "
         "LEFT OUTER JOIN sys.columns AS source ON source.object_id = cdc.change_tables.source_object_id "
-        "AND source.name = cdc.captured_columns.column_name"
+        "AND source.column_id = cdc.captured_columns.column_id"
     )
 
 

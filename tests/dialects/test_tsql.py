@@ -92,12 +92,12 @@ def captured() -> Iterator[SqlServer]:
         CREATE TABLE cdc.change_tables
             (object_id, source_object_id, capture_instance, start_lsn, create_date);
         CREATE TABLE cdc.captured_columns
-            (object_id, column_name, column_type, column_ordinal, is_computed);
+            (object_id, column_name, column_id, column_type, column_ordinal, is_computed);
         CREATE TABLE cdc.index_columns (object_id, column_name, index_ordinal);
         CREATE TABLE cdc.lsn_time_mapping (start_lsn, tran_end_time, tran_id);
         CREATE TABLE sys.tables (object_id, name, schema_id);
         CREATE TABLE sys.schemas (schema_id, name);
-        CREATE TABLE sys.columns (object_id, name, max_length, precision, scale, is_nullable);
+        CREATE TABLE sys.columns (object_id, name, column_id, max_length, precision, scale, is_nullable);
         INSERT INTO sys.schemas VALUES (1, 'dbo');
         CREATE TABLE cdc.{quoted(f"{CAPTURE}_CT")} ({header}, {", ".join(map(quoted, HOSTILE))});
         """
@@ -106,8 +106,8 @@ def captured() -> Iterator[SqlServer]:
     execute("INSERT INTO sys.tables VALUES (10, ?, 1)", [(TABLE,)])
     execute("INSERT INTO cdc.change_tables VALUES (20, 10, ?, ?, '2026-08-01')", [(CAPTURE, lsn(1))])
     execute(
-        "INSERT INTO cdc.captured_columns VALUES (20, ?, 'int', ?, 0)",
-        [(name, at) for at, name in enumerate(HOSTILE, 1)],
+        "INSERT INTO cdc.captured_columns VALUES (20, ?, ?, 'int', ?, 0)",
+        [(name, at, at) for at, name in enumerate(HOSTILE, 1)],
     )
     execute("INSERT INTO cdc.lsn_time_mapping VALUES (?, ?, x'1A00')", [(lsn(n), at) for at, n in COMMITS])
     execute(

@@ -55,8 +55,9 @@ class CdcCatalog:
         )  # fmt: skip
         self._captured = Table(
             "captured_columns", meta,
-            Column("object_id", Integer), Column("column_name", String), Column("column_type", String),
-            Column("column_ordinal", Integer), Column("is_computed", Integer), schema=cdc_schema,
+            Column("object_id", Integer), Column("column_name", String), Column("column_id", Integer),
+            Column("column_type", String), Column("column_ordinal", Integer), Column("is_computed", Integer),
+            schema=cdc_schema,
         )  # fmt: skip
         self._index = Table(
             "index_columns", meta,
@@ -73,9 +74,9 @@ class CdcCatalog:
         )
         self._columns = Table(
             "columns", meta,
-            Column("object_id", Integer), Column("name", String), Column("max_length", Integer),
-            Column("precision", Integer), Column("scale", Integer), Column("is_nullable", Integer),
-            schema="sys",
+            Column("object_id", Integer), Column("name", String), Column("column_id", Integer),
+            Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer),
+            Column("is_nullable", Integer), schema="sys",
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
@@ -94,7 +95,8 @@ class CdcCatalog:
     def captured_columns(self) -> Select[Any]:
         """Every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
 
-        `source_name`: of the source table's column; NULL if that has it no more, or may not be seen.
+        `source_name`: of the source table's column; NULL if that has it no more, or may not be seen. It is
+        known by its id: one that was dropped and added again is another one, which is not captured.
         """
         captured, size, index = self._captured.c, self._columns.c, self._index.c
         tables, source = self._change_tables.c, self._columns.alias("source")
@@ -116,7 +118,7 @@ class CdcCatalog:
             .outerjoin(
                 source,
                 and_(
-                    source.c.object_id == tables.source_object_id, source.c.name == captured.column_name
+                    source.c.object_id == tables.source_object_id, source.c.column_id == captured.column_id
                 ),
             )
         )  # fmt: skip
