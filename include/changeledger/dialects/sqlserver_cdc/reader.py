@@ -203,7 +203,7 @@ class CaptureTables:
         for config in self._feed.tables:
             of_one = instances[config.table]
             self._oldest[config.table] = of_one[0]
-            bounds = [None, *(_before(i.start_lsn) for i in of_one[1:]), None]
+            bounds = [*(_before(i.start_lsn) for i in of_one), None]
             for instance, (begin, end) in zip(of_one, pairwise(bounds), strict=True):
                 self._parts[instance.name] = _Part(instance, begin, end)
                 writer_schema = sql.contract_of(config, instance, columns).checked()
