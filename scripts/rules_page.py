@@ -78,7 +78,9 @@ BOOK: Final[Mapping[str, Entry]] = {
         f"[events come at least once]({_DEBEZIUM})",
     ),
     "interval_forward": Entry(
-        "an interval that ends before it begins hides rows from queries by time", _OWN_TABLES
+        "an interval that ends before it begins hides rows from queries by time",
+        "[published changes that a window reads again in another text](types.md#what-the-lake-has): begin it "
+        f"later; else {_OWN_TABLES}",
     ),
     "one_open_interval": Entry("a row has one present state", _OWN_TABLES),
     "current_equals_open_history": Entry("current rows and history are two views of one state", _OWN_TABLES),

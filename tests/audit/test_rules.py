@@ -140,6 +140,12 @@ def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
     assert violated(of_keys(changes(), history, current)) == {name: 1}
 
 
+def test_a_published_change_that_was_read_again_in_another_text_is_named() -> None:
+    shared = interval(2, AT + timedelta(minutes=1), _next_sort_key=interval(2)["_sort_key"])
+    (row,) = broken(of_keys(changes(), [*HISTORY, shared], CURRENT))["interval_forward"]
+    assert row["why"].startswith("another change of the key has the same position in the order")
+
+
 def test_broken_rows_of_what_is_built_show_where_they_are() -> None:
     breaks = broken(of_keys(changes(), [*HISTORY, interval(1), interval(2, AT - timedelta(1))], CURRENT[:2]))
     (twice,), (lost,), (backward,) = (

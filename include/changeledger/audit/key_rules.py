@@ -74,8 +74,11 @@ def _of_each(
 def _interval_forward(touched: pa.Table) -> Broken:
     begins, ends = column(touched, "_valid_from"), column(touched, "_valid_to")
     place, following = column(touched, "_sort_key"), column(touched, "_next_sort_key")
-    backward = flags_of(pc.less(ends, begins)) | flags_of(pc.less_equal(following, place))
-    return rows_that(backward, "the interval ends before it begins")
+    is_shared = flags_of(pc.equal(following, place))
+    is_backward = flags_of(pc.less(ends, begins)) | flags_of(pc.less(following, place))
+    shared = "another change of the key has the same position in the order, such as one published before"
+    rows = np.flatnonzero(is_shared | is_backward)
+    return Broken(rows, [shared if is_shared[row] else "the interval ends before it begins" for row in rows])
 
 
 def _one_of_each_key(rows: pa.Table, what: str) -> Broken:

@@ -50,7 +50,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     ),
     "ledger_keeps_everything": _OWN_TABLES,
     "duplicates_leave_one": _OWN_TABLES,
-    "interval_forward": _OWN_TABLES,
+    "interval_forward": (
+        "If the rows say that another change has their position, the window has read published changes "
+        "again, whose values have another text since: a column of a change table has got another length "
+        "(`char(5)`, now `char(10)`) or type. Begin the window after that change. Else: " + _OWN_TABLES
+    ),
     "one_open_interval": _OWN_TABLES,
     "current_equals_open_history": _OWN_TABLES,
     "current_key_unique": _OWN_TABLES,
