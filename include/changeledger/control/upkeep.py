@@ -76,6 +76,11 @@ class Upkeep(Part):
         with self._writing(row.feed) as session:
             session.add(row)
 
+    def erasures(self, feed: str, since: datetime | None = None) -> list[ErasureRow]:
+        """The keys that were erased, after a moment or ever."""
+        query = select(ErasureRow).where(ErasureRow.feed == feed).order_by(ErasureRow.id)
+        return self._all(query if since is None else query.where(ErasureRow.at > since))
+
     def superseded(self, database: str, feed: str, before: datetime) -> Old:
         """The feed's older results, but for the last ones of each table and open disagreements."""
         comparisons, proofs = standing_comparisons([database]), newest_proofs([database])

@@ -11,7 +11,7 @@ from changeledger.dialects.interface import MessageDialect
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
-from changeledger.stages.extraction import replaying, resetting
+from changeledger.stages.extraction import erased, replaying, resetting
 from changeledger.stages.extraction.messages import extract_messages
 from changeledger.stages.extraction.tables import extract_tables
 from changeledger.stages.normalization import repairing
@@ -34,6 +34,7 @@ def run(ctx: StageContext) -> bool:
         extract_messages(ctx)
     else:
         extract_tables(ctx)
+    erased.warn(ctx)
     ctx.finish("extract", ())
     # A window of which nothing came is no empty one where something was to come: the audit stops it.
     is_incomplete = any(read.problem for read in ctx.control.sources.reads(ctx.feed.feed, ctx.window.id))

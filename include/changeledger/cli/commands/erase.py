@@ -40,6 +40,8 @@ def erase(
         counts = erasing.counts()
         for name, count in counts.items():
             say(f"{count:>10,}  {name}")
+        if not counts:
+            say("no row has this key: is it as the lake writes it? Older releases are removed all the same")
         for key in erasing.linked():
             say(f"the row has also had the key {key}: erase that, too, if it is the same person's")
         if not yes:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
@@ -26,9 +26,7 @@ from changeledger.kernels.arrow import arrow_type
 from changeledger.lake import catalog, iceberg, refs, scans, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
-from changeledger.lake.records import message_record
 from changeledger.lake.refs import release_tag
-from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
@@ -37,6 +35,7 @@ from changeledger.model.wording import counted
 from changeledger.pages import folders
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.publishing import require_as_published, secret_of
+from changeledger.stages.maintenance.erased_records import ErasedRecords
 from changeledger.stages.maintenance.one_key import OneKey
 
 _HOLDER = "changeledger erase"
@@ -160,72 +159,9 @@ class Erasing:
 
     def _find_records(self) -> None:
         """The row's raw records, as the view `_RECORDS`: fixed, because what says so is deleted itself."""
-        changes = iceberg.read(self.spark, self._names.changes)
-        ledger = changes.where(self.key.in_ledger())
-        paired = ledger.where("paired_source_position IS NOT NULL").select(
-            F.col("paired_source_position").alias("source_position")
-        )
-        records = ledger.select("source_position").union(paired)
-        events = iceberg.union([records, *self._repeated(ledger)])
-        frames = [events, *self._segments(events), *self._of_messages(records), *self._of_rows()]
-        rows = iceberg.union(frames).distinct().collect()
-        view = self.spark.createDataFrame(rows, changes.select("source_position").schema)
-        view.createOrReplaceTempView(_RECORDS)
-
-    def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
-        """Duplicates name the change that they repeat."""
-        dispositions = self.feed.lake.dispositions
-        if not catalog.exists(dispositions):
-            return []
-        ids = ledger.select(F.col("change_id").alias("detail"))
-        return [
-            iceberg.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("source_position")
-        ]
-
-    def _segments(self, events: DataFrame) -> list[DataFrame]:
-        """The other segments of split events name the first one's place."""
-        if not catalog.exists(self.feed.lake.dispositions):
-            return []
-        parts = ("source", F.lit("["), "partition", F.lit("]@"), "offset")
-        place = F.concat(*(F.col(f"source_position.{p}") if isinstance(p, str) else p for p in parts))
-        paired = iceberg.read(self.spark, self.feed.lake.dispositions).where(
-            F.col("disposition") == change.PAIRED
-        )
-        firsts = events.select(place.alias("detail"))
-        return [paired.join(firsts, "detail", "left_semi").select("source_position")]
-
-    def _of_messages(self, records: DataFrame) -> list[DataFrame]:
-        """Messages with the key of the row's own messages: tombstones, and what could not be read.
-
-        Not where other rows' messages have it, too: a key may be the topic's, or the table's.
-        """
-        if not catalog.exists(self.feed.lake.raw):
-            return []
-        place = ["topic", "message_key"]
-        messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
-        keyed = messages.select(
-            "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
-        )
-        keys = keyed.join(records, "source_position", "left_semi").select(place).distinct()
-        candidates = keyed.join(keys, place, "left_semi")
-        ledgers = filter(catalog.exists, [names.changes for names in self.feed.names.values()])
-        changes = [iceberg.read(self.spark, t).select("source_position") for t in ledgers]
-        others = candidates.join(iceberg.union(changes), "source_position", "left_semi").join(
-            records, "source_position", "left_anti"
-        )
-        return [
-            candidates.join(others.select(place).distinct(), place, "left_anti").select("source_position")
-        ]
-
-    def _of_rows(self) -> list[DataFrame]:
-        """Rows of change tables have the columns of the key."""
-        if not catalog.exists(self._names.raw):
-            return []
-        rows = iceberg.read(self.spark, self._names.raw)
-        names = {name.lower(): name for name in rows.columns}
-        if not all(name.lower() in names for name in self.source_key.values):
-            return []
-        return [rows.where(self.source_key.columns("", names)).select("source_position")]
+        frame = ErasedRecords(self.spark, self.feed, self.key, self.source_key).positions()
+        rows = frame.distinct().collect()
+        self.spark.createDataFrame(rows, frame.schema).createOrReplaceTempView(_RECORDS)
 
     @property
     def _in_source(self) -> str:
@@ -248,7 +184,8 @@ class Erasing:
         rows = scans.counts({table: mains[table] for table in self._names if table in mains})
         counts = {kind: rows[table] for kind, table in self._names._asdict().items() if table in rows}
         self.control.upkeep.move_release(newest, {**newest.tables, **mains}, self.key.contract.table, counts)
-        tables = [table for table in newest.tables if catalog.exists(table)]
+        # A table that the feed has left out meanwhile has the tags of older releases alone.
+        tables = [table for table in {*newest.tables, *written} if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
             for table, names in refs.names(tables, refs.TAG).items()

@@ -1,0 +1,40 @@
+"""A run that reads the past again may bring back the rows of keys that were erased since."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from changeledger.model.wording import counted
+from changeledger.stages.common.context import StageContext, log
+
+
+def warn(ctx: StageContext) -> None:
+    """Warns of keys that were erased from what the window reads again: the source may have them still."""
+    start = ctx.opened("extract").from_position or {}
+    if not ctx.starts_over and not begins_before(start, ctx.released):
+        return
+    since = None if ctx.starts_over else ctx.window.start
+    erased = Counter(row.table for row in ctx.control.upkeep.erasures(ctx.feed.feed, since))
+    if not erased:
+        return
+    keys = ", ".join(f"{counted(count, 'key')} of {table}" for table, count in sorted(erased.items()))
+    log.warning(
+        "%s: the window reads again what was read before an erasure (%s). What the source still has of it is "
+        "published again: erase it once more after this run (docs/maintenance.md)",
+        ctx.feed.feed,
+        keys,
+    )
+
+
+def begins_before(start: Mapping[str, Any], released: Mapping[str, Any]) -> bool:
+    """Does a window that begins at `start` read what was released?"""
+    return any(_is_before(first, released[source]) for source, first in start.items() if source in released)
+
+
+def _is_before(first: Any, released: Any) -> bool:
+    """Positions of a table, or offsets by partition."""
+    if isinstance(first, Mapping):
+        return any(first[number] < released[number] for number in first.keys() & released.keys())
+    return bool(first is not None and released is not None and first < released)

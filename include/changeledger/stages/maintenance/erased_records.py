@@ -1,0 +1,115 @@
+"""Erase: which records, as received, a row has come by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config.feed import Feed
+from changeledger.lake import catalog, iceberg
+from changeledger.lake.records import message_record
+from changeledger.model import change
+from changeledger.model.table_names import TableNames
+from changeledger.stages.maintenance.one_key import OneKey
+
+
+@dataclass(frozen=True)
+class ErasedRecords:
+    """Of one key of a table of the feed."""
+
+    spark: SparkSession
+    feed: Feed
+    # As the published tables have it, and as the source does.
+    key: OneKey
+    source_key: OneKey
+
+    def positions(self) -> DataFrame:
+        """In the column `source_position`; a record may be in several rows."""
+        ledger = iceberg.read(self.spark, self._names.changes).where(self.key.in_ledger())
+        paired = ledger.where("paired_source_position IS NOT NULL").select(
+            F.col("paired_source_position").alias("source_position")
+        )
+        records = ledger.select("source_position").union(paired)
+        events = iceberg.union([records, *self._repeated(ledger)])
+        of_events = [events, *self._segments(events), *self._keyed_alike(records)]
+        return iceberg.union([*of_events, *self._quarantined(), *self._of_rows()])
+
+    @property
+    def _names(self) -> TableNames:
+        return self.feed.names[self.key.contract.table]
+
+    def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
+        """Duplicates name the change that they repeat."""
+        dispositions = self.feed.lake.dispositions
+        if not catalog.exists(dispositions):
+            return []
+        ids = ledger.select(F.col("change_id").alias("detail"))
+        return [
+            iceberg.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("source_position")
+        ]
+
+    def _segments(self, events: DataFrame) -> list[DataFrame]:
+        """The other segments of split events name the first one's place."""
+        if not catalog.exists(self.feed.lake.dispositions):
+            return []
+        parts = ("source", F.lit("["), "partition", F.lit("]@"), "offset")
+        place = F.concat(*(F.col(f"source_position.{p}") if isinstance(p, str) else p for p in parts))
+        paired = iceberg.read(self.spark, self.feed.lake.dispositions).where(
+            F.col("disposition") == change.PAIRED
+        )
+        firsts = events.select(place.alias("detail"))
+        return [paired.join(firsts, "detail", "left_semi").select("source_position")]
+
+    def _keyed_alike(self, records: DataFrame) -> list[DataFrame]:
+        """Messages with the key of the row's own messages: tombstones, and what could not be read.
+
+        Not where other rows' messages have it, too: a key may be the topic's, or the table's.
+        """
+        if not catalog.exists(self.feed.lake.raw):
+            return []
+        place = ["topic", "message_key"]
+        messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
+        keyed = messages.select(
+            "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
+        )
+        keys = keyed.join(records, "source_position", "left_semi").select(place).distinct()
+        candidates = keyed.join(keys, place, "left_semi")
+        ledgers = filter(catalog.exists, [names.changes for names in self.feed.names.values()])
+        changes = [iceberg.read(self.spark, t).select("source_position") for t in ledgers]
+        others = candidates.join(iceberg.union(changes), "source_position", "left_semi").join(
+            records, "source_position", "left_anti"
+        )
+        return [
+            candidates.join(others.select(place).distinct(), place, "left_anti").select("source_position")
+        ]
+
+    def _quarantined(self) -> list[DataFrame]:
+        """Messages of the table that could not be read, by a key in JSON: the row may have no others."""
+        if not catalog.exists(self.feed.lake.quarantine):
+            return []
+        messages = iceberg.read(self.spark, self.feed.lake.quarantine).where(
+            F.lower("table") == self.key.contract.table.lower()
+        )
+        message_key, columns = F.col("raw_key").cast("string"), len(self.source_key.values)
+        # With a schema, Connect puts the key into `payload`.
+        keys = message_key, F.get_json_object(message_key, "$.payload")
+        return [
+            messages.select("source_position", key.alias("key"))
+            .where(self.source_key.in_json())
+            # A key with a column more names other rows, too.
+            .where(F.size(F.from_json("key", "map<string,string>")) == columns)
+            .select("source_position")
+            for key in keys
+        ]
+
+    def _of_rows(self) -> list[DataFrame]:
+        """Rows of change tables have the columns of the key."""
+        if not catalog.exists(self._names.raw):
+            return []
+        rows = iceberg.read(self.spark, self._names.raw)
+        names = {name.lower(): name for name in rows.columns}
+        if not all(name.lower() in names for name in self.source_key.values):
+            return []
+        return [rows.where(self.source_key.columns("", names)).select("source_position")]

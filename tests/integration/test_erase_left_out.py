@@ -1,0 +1,98 @@
+"""Erase reaches what the newest release does not have: unread records, and tables that were left out."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.lake import refs
+from changeledger.stages import extract
+from changeledger.stages.maintenance.erasing import Erasing
+from sourcelab.messages import Message, produce
+from sourcelab.services import KafkaBroker
+from tests.integration.line import debezium_feed, lake_name, rows, run, window
+
+pytestmark = pytest.mark.integration
+
+COLUMNS = [{"name": "id", "type": "int", "nullable": False}, {"name": "age", "type": "int"}]
+TABLES = [{"table": f"dbo.{name}", "key": ["id"], "columns": COLUMNS} for name in ("people", "pets")]
+
+
+def inserted(prefix: str, table: str, number: int, age: object, key: object) -> Message:
+    """The insert of a row, in JSON without schemas."""
+    lsn = f"00000027:00000001:{number:04x}"
+    source = {
+        "version": "3.4.0.Final", "connector": "sqlserver", "name": prefix, "ts_ms": 1786119900883,
+        "snapshot": "false", "db": "shop", "schema": "dbo", "table": table, "commit_lsn": lsn,
+        "change_lsn": lsn, "event_serial_no": 1,
+    }  # fmt: skip
+    value = {"before": None, "after": {"id": number, "age": age}, "source": source, "op": "c"}
+    value["ts_ms"] = 1786119901883
+    texts = (json.dumps(part).encode() for part in (key, value))
+    return Message(f"{prefix}.dbo.{table}", *texts, (), 1786119901883)
+
+
+def listed(feed: Feed, *tables: dict[str, Any]) -> Feed:
+    return Feed.model_validate({**feed.model_dump(by_alias=True), "tables": tables})
+
+
+def test_records_that_could_not_be_read_of_a_row_without_changes(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By the message's key, with and without a schema; another table's, and a wider key, are other rows'."""
+    prefix = "unread"
+    feed = debezium_feed("erasing_unread", kafka, prefix, monkeypatch, tables=TABLES)
+    kept = [
+        inserted(prefix, "people", 1, 40, {"id": 1}),
+        inserted(prefix, "people", 3, "old", {"id": 3}),
+        inserted(prefix, "people", 2, "old", {"id": 2, "region": "north"}),
+        inserted(prefix, "pets", 2, "old", {"id": 2}),
+    ]
+    gone = [
+        inserted(prefix, "people", 2, "old", {"id": 2}),
+        inserted(prefix, "people", 2, "older", {"schema": {"type": "struct"}, "payload": {"id": 2}}),
+    ]
+    produce(kafka.bootstrap, [*kept, *gone], partitions=1)
+    run(spark, feed, window())
+    erased = Erasing.of(spark, feed, "dbo.people", {"id": "2"}).erase("a tester")
+    assert erased == {feed.lake.raw: 2, feed.lake.quarantine: 2, feed.lake.dispositions: 2}
+    assert {bytes(row["value"]) for row in rows(spark, feed.lake.raw)} == {m.value for m in kept}
+    assert {bytes(row["raw_value"]) for row in rows(spark, feed.lake.quarantine)} == {
+        m.value for m in kept[1:]
+    }
+    extract.run(spark, feed, window(start=datetime.now(UTC) - timedelta(milliseconds=1)))
+    assert "reads again" not in caplog.text
+    extract.run(spark, feed, window())
+    assert "before an erasure (1 key of dbo.people)" in caplog.text
+
+
+def test_a_table_that_the_newest_release_does_not_have(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tags of the releases that had it still have the row."""
+    prefix = "relisted"
+    feed = debezium_feed("erasing_relisted", kafka, prefix, monkeypatch, tables=TABLES)
+    sent = [
+        inserted(prefix, table, number, 5, {"id": number})
+        for table in ("people", "pets")
+        for number in (1, 2)
+    ]
+    produce(kafka.bootstrap, sent, partitions=1)
+    first = window()
+    run(spark, feed, first)
+    produce(kafka.bootstrap, [inserted(prefix, "people", 3, 5, {"id": 3})], partitions=1)
+    run(spark, listed(feed, TABLES[0]), window(start=first.end))
+    Erasing.of(spark, feed, "dbo.pets", {"id": "2"}).erase("a tester")
+    pets = [lake_name(feed, "dbo.pets", kind) for kind in ("", "_history", "_changes")]
+    assert refs.names(pets, refs.TAG) in ({}, {table: [] for table in pets})
+    for table in pets:
+        assert len(rows(spark, f"{table}.snapshots")) == 1
+    assert [row["id"] for row in rows(spark, pets[0])] == [1]
