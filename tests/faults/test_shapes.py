@@ -65,6 +65,33 @@ def test_a_type_that_grows_is_widened(
     assert stocks == expected
 
 
+def test_a_type_that_a_run_without_a_release_has_widened(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No type of Iceberg's becomes narrower again: the column stays as wide, and later runs go on."""
+
+    def of(total: str) -> Feed:
+        tables = [{"table": TABLE, "columns": [{"name": "total", "type": total}]}]
+        return message_feed("tries", "ces", kafka, ["tries"], monkeypatch, tables=tables)
+
+    def total() -> str:
+        return str(dict(spark.table(lake_name(feed, TABLE)).dtypes)["total"])
+
+    feed = of("money")
+    produce(kafka.bootstrap, reported("tries", 0, 8), partitions=1)
+    run(spark, feed, window())
+    assert total() == "decimal(19,4)"
+    produce(kafka.bootstrap, reported("tries", 8, 17), partitions=1)
+    tried = Window(start=BEGIN, end=datetime.now(UTC), request=Request(dry_run=True))
+    run(spark, of("decimal(30,4)"), tried, (extract, normalize, reconcile, audit))
+    run(spark, of("decimal(25,4)"), window())
+    assert total() == "decimal(30,4)"
+    published = {
+        (row["region"], row["order_no"]): row["total"] for row in stored_rows(lake_name(feed, TABLE))
+    }
+    assert published == {key: row["total"] for key, row in LOG.final_rows(LOG.table(TABLE)).items()}
+
+
 def test_a_column_that_is_added(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, reduce
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from changeledger.lake import catalog, refs
 from changeledger.lake.known_manifests import MOST_TABLES
 from changeledger.model.change import literal, quoted
+from changeledger.model.sql_type import holds
 
 Columns = Sequence[tuple[str, str]]
 
@@ -49,13 +50,16 @@ def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterab
 def widen(spark: SparkSession, table: str, columns: Columns) -> None:
     """Add the columns, and the fields of structs, that the table lacks, as nullable ones; widen types.
 
-    A branch has no schema of its own in Iceberg: they show on main at once, empty.
+    A branch has no schema of its own in Iceberg: they show on main at once, empty. No type becomes narrower
+    again: one that a run has widened which was not released, or was taken back, stays.
     """
     wanted = schema_of(tuple(columns))
-    for path, kind, is_new in _different(_schema(catalog.load(table)), wanted):
+    for path, kind, stored in _different(_schema(catalog.load(table)), wanted):
         name = ".".join(map(quoted, path))
-        what = f"ADD COLUMN {name} {kind}" if is_new else f"ALTER COLUMN {name} TYPE {kind}"
-        spark.sql(f"ALTER TABLE {table} {what}")
+        if stored is None:
+            spark.sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+        elif not holds(stored, kind):
+            spark.sql(f"ALTER TABLE {table} ALTER COLUMN {name} TYPE {kind}")
 
 
 def has_columns(table: Table, columns: Columns) -> bool:
@@ -64,7 +68,7 @@ def has_columns(table: Table, columns: Columns) -> bool:
     Spark, which reads their types, has to be started before.
     """
     stored, wanted = _schema(table), schema_of(tuple(columns))
-    has_more = any(is_new for _, _, is_new in _different(wanted, stored))
+    has_more = any(other.stored is None for other in _different(wanted, stored))
     return not has_more and not any(_different(stored, wanted))
 
 
@@ -74,8 +78,8 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     nothing is released goes itself, with all that was built of it."""
     loaded = catalog.load(table)
     current, wanted = _schema(loaded), schema_of(tuple(columns))
-    other = [path for path, _, is_new in _different(wanted, current) if is_new]
-    other += [path for path, _, is_new in _different(current, wanted) if not is_new]
+    other = [field.path for field in _different(wanted, current) if field.stored is None]
+    other += [field.path for field in _different(current, wanted) if field.stored is not None]
     if not other:
         return False
     published = refs.head(loaded)
@@ -103,20 +107,28 @@ def schema_of(columns: tuple[tuple[str, str], ...]) -> StructType:
     return struct
 
 
-def _different(schema: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """Path, type, and whether it is new, of each field that `schema` lacks or has in a narrower type."""
+class _Difference(NamedTuple):
+    """A field that a schema lacks, or has in another type (`stored`)."""
+
+    path: tuple[str, ...]
+    kind: str
+    stored: str | None
+
+
+def _different(schema: StructType, wanted: StructType) -> Iterator[_Difference]:
+    """The fields of `wanted` that `schema` lacks or has in another type."""
     known = {field.name.lower(): field for field in schema}
     for field in wanted:
         old = known.get(field.name.lower())
         kind = field.dataType.simpleString()
         if old is None:
-            yield (field.name,), kind, True
+            yield _Difference((field.name,), kind, None)
         elif isinstance(field.dataType, StructType) and isinstance(old.dataType, StructType):
-            for path, inner, is_new in _different(old.dataType, field.dataType):
-                yield (old.name, *path), inner, is_new
+            for inner in _different(old.dataType, field.dataType):
+                yield inner._replace(path=(old.name, *inner.path))
         # Iceberg has no type narrower than int; other types are the contract's to compare.
         elif kind != old.dataType.simpleString() and kind != "smallint":
-            yield (old.name,), kind, False
+            yield _Difference((old.name,), kind, old.dataType.simpleString())
 
 
 def on_branch(table: str, branch: str) -> str:
