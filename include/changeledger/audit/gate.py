@@ -43,6 +43,13 @@ class RuleResult(RuleOutcome):
     def stops(self) -> bool:
         return not self.success and self.severity != "warning" and not self.tolerated
 
+    @property
+    def failure(self) -> str:
+        """What it has not passed by, in words."""
+        if self.errored:
+            return f"could not be checked ({self.error or 'see Data Docs'})"
+        return f"has failed ({counted(self.violations or 0, 'row')})"
+
 
 def docs_index(data_docs: PagePath, feed: str, window: Window) -> PagePath:
     return data_docs / feed / window.id / page.NAME

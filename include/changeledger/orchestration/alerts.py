@@ -58,7 +58,7 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
             "window": None if window is None else window.id,
             "stage": ti.task_id,
             "since": _since(feed.feed, "failed"),
-            "rules": [f"{a.table}: {a.rule} ({a.violations})" for a in stopping],
+            "rules": [a.summary for a in stopping],
             "first": _first(stopping),
             "error": error,
         }

@@ -62,8 +62,8 @@ def run(ctx: StageContext) -> None:
     for verdict in verdicts:
         if not verdict.success:
             why = f"is tolerated: {window.request.reason}" if verdict.tolerated else "does not stop the run"
-            values = feed.feed, verdict.table, verdict.rule, verdict.violations, why, verdict.says
-            log.warning("%s: %s: %s has failed (%s rows) and %s. %s", *values)
+            values = feed.feed, verdict.table, verdict.rule, verdict.failure, why, verdict.says
+            log.warning("%s: %s: %s %s and %s. %s", *values)
     if window.request.dry_run:
         ctx.control.leases.release(feed.feed, window.holder)
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)

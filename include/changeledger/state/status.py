@@ -178,7 +178,7 @@ def _failed_rules(control: ControlStore, window: WindowRow | None) -> tuple[str,
 
 
 def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
-    return tuple(f"{row.table}: {row.rule} ({row.violations})" for row in rows)
+    return tuple(row.summary for row in rows)
 
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:

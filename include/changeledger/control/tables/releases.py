@@ -67,6 +67,12 @@ class AuditRow(ControlTable):
     detail: Mapped[dict[str, Any]] = mapped_column(JSON)
     at: Mapped[datetime]
 
+    @property
+    def summary(self) -> str:
+        """Table, rule and how many rows violate it."""
+        extent = "not checked" if self.detail.get("error") else self.violations
+        return f"{self.table}: {self.rule} ({extent})"
+
 
 class ErasureRow(ControlTable):
     """That a key was erased from a feed's tables: when, by whom, how many rows of each table of the lake."""
