@@ -74,6 +74,23 @@ def test_a_broken_feed_blocks_the_status_of_no_other(
     assert "bad.yaml is not valid" in named.stderr
 
 
+def test_a_folder_without_feeds_is_none_of_feeds_that_stand_well(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ControlStore(f"sqlite:///{home}/control.db")
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(tmp_path / "wrong"))
+    ended = called(capsys, "status")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"there is no feed in {tmp_path / 'wrong'}" in ended.stderr
+
+
+@pytest.mark.usefixtures("home")
+def test_accepting_needs_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "compare", "shop", "--accept", " ")
+    assert ended.returncode == 1
+    assert "--accept is empty" in ended.stderr
+
+
 @pytest.mark.parametrize("key", [["id"], ["=1"], ["id=1", "id=2"]])
 @pytest.mark.usefixtures("home")
 def test_a_key_to_erase_has_each_column_once(key: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,15 @@ def test_nothing_has_been_verified(tmp_path: Path) -> None:
         assert "Nothing has been verified yet" in page
 
 
+def test_a_source_that_nobody_may_read(tmp_path: Path) -> None:
+    """Feeds may have releases: what is lacking is a connection."""
+    write(Report("shop", AT, [], has_source=False), tmp_path)
+    for name in ("index.html", "proof.md"):
+        page = (tmp_path / name).read_text("utf-8")
+        assert "of the database names no connection to it" in page
+        assert "a feed needs a release" not in page
+
+
 def test_feeds_without_a_release_are_named(tmp_path: Path) -> None:
     proven = FeedProofs("one", PROVEN, [row("one", "dbo.t", PROVEN, rows=1200)], [])
     write(Report("shop", AT, [proven], ["two", "one (dbo.u)"]), tmp_path)

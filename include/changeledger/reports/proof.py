@@ -96,6 +96,8 @@ class Report:
     feeds: Sequence[FeedProofs]
     # Feeds, and tables of feeds, of which there is no proof.
     missing: Sequence[str] = ()
+    # Is a connection to the source known?
+    has_source: bool = True
 
 
 def counted(row: ProofRow) -> dict[str, int]:
@@ -139,7 +141,8 @@ def gather(
         for feed, rows in last.items()
     ]
     now = datetime.now(UTC).replace(microsecond=0)
-    return Report(database.database, now, feeds, _missing(database, configured, last))
+    missing, has_source = _missing(database, configured, last), database.source(configured) is not None
+    return Report(database.database, now, feeds, missing, has_source)
 
 
 def _missing(

@@ -86,6 +86,12 @@ def run(
         if source is not None:
             reading = _DatabaseProof(spark, control, database.database, source)
             rows += reading.prove(writer, _published(control, chosen), what)
+        else:
+            log.warning(
+                "%s: the source is not read: `verify:` of the database names no connection to it "
+                "(docs/verify.md). Only rows that topics deliver again are checked",
+                database.database,
+            )
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(

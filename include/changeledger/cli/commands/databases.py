@@ -54,8 +54,8 @@ def compare(
         bool, typer.Option("--full", help="Compare everything, not only what is new since the last time.")
     ] = False,
     accept: Annotated[
-        str, typer.Option(metavar="REASON", help="Accept what disagrees so far, instead of comparing.")
-    ] = "",
+        str | None, typer.Option(metavar="REASON", help="Accept what disagrees so far, instead of comparing.")
+    ] = None,
     feed: Annotated[str, typer.Option(help="With --accept: of this feed alone.")] = "",
     table: Annotated[str, typer.Option(help="With --accept: of this table alone.")] = "",
 ) -> None:
@@ -63,7 +63,7 @@ def compare(
 
     What disagrees is compared again in each run, which fails, until the feeds agree or somebody accepts it.
     """
-    if accept:
+    if accept is not None:
         _accept(name, accept, feed, table)
         return
     if feed or table:
@@ -80,7 +80,9 @@ def compare(
 
 
 def _accept(name: str, reason: str, feed: str, table: str) -> None:
-    """Raises ConfigError if nothing disagrees."""
+    """Raises ConfigError if nothing disagrees, or without a reason."""
+    if not reason.strip():
+        raise ConfigError("--accept is empty: the report shows the reason", "say why")
     from changeledger.control import ControlStore  # noqa: PLC0415 - as in `opened`
 
     settings = Settings()

@@ -37,6 +37,12 @@ def status(
     named = [named_feed(Settings().feeds, name) for name in feed or []]
     feeds, broken = ({}, False) if named else readable()
     require_lake(Settings())
+    if not (named or feeds or broken):
+        # Whoever watches by the exit code would take a wrong folder for feeds that stand well.
+        raise ConfigError(
+            f"there is no feed in {Settings().feeds}",
+            "set CHANGELEDGER_FEEDS to the folder of the feed files, or write one (docs/feeds.md)",
+        )
     control = ControlStore(Settings().control_url)
     statuses = [gather(control, feed) for feed in named or feeds.values()]
     if as_json:
