@@ -37,7 +37,11 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console(soft_wrap=True)
     if arguments.soak is not None:
-        soak.run(FOLDER, arguments.soak, lambda text: console.print(text, highlight=False, markup=False))
+        with _lab(console, "disk") as lab:
+            known = _undisturbed(console, lab).known
+        soak.run(
+            FOLDER, known, arguments.soak, lambda text: console.print(text, highlight=False, markup=False)
+        )
     elif not arguments.page:
         until = time.monotonic() + (arguments.minutes * 60 if arguments.minutes else float("inf"))
         try:
@@ -54,15 +58,24 @@ def folder_of(lake: str) -> Path:
 
 def _run(console: Console, lake: str, until: float, only: str) -> None:
     outcomes, version = Outcomes(FOLDER / "outcomes.jsonl"), code()
-    console.print("starting services")
-    with Lab(folder_of(lake), own_disk=lake == "disk", lake=lake) as lab:
-        console.print("the undisturbed run: from the last time, or made now")
-        known = base(lab)
-        Effects(lab.folder / EFFECTS).save(known.known)
+    with _lab(console, lake) as lab:
+        known = _undisturbed(console, lab)
         for cell in _remaining(outcomes, known, version, lake, only):
             if time.monotonic() > until:
                 return
             _record(console, outcomes, lab, known, cell, version)
+
+
+def _lab(console: Console, lake: str) -> Lab:
+    console.print("starting services")
+    return Lab(folder_of(lake), own_disk=lake == "disk", lake=lake)
+
+
+def _undisturbed(console: Console, lab: Lab) -> Base:
+    console.print("the undisturbed run: from the last time, or made now")
+    known = base(lab)
+    Effects(lab.folder / EFFECTS).save(known.known)
+    return known
 
 
 def _remaining(outcomes: Outcomes, known: Base, version: str, lake: str, only: str) -> Iterator[Cell]:

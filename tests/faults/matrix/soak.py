@@ -25,7 +25,7 @@ from tests.faults.matrix.faults import FAULTS, Fault
 from tests.faults.matrix.judge import BOOKS, differences
 from tests.faults.matrix.lab import Lab, State, Windows, moment
 from tests.faults.matrix.operator import Operator
-from tests.faults.matrix.outcomes import Effects, Soak
+from tests.faults.matrix.outcomes import Soak
 from tests.faults.matrix.scene import disturb, go_on
 from tests.faults.matrix.troubles import OF_DISKS
 
@@ -36,12 +36,11 @@ _ACTIONS = ("repeated", "maintained", "replayed")
 _RETRIES = ("task", "run", "earlier")
 
 
-def run(folder: Path, seed: int, say: Callable[[str], None]) -> Soak:
-    """Raises Defect if there is no way to go on; `effects.json` of the matrix says what a stage does."""
+def run(folder: Path, known: Known, seed: int, say: Callable[[str], None]) -> Soak:
+    """`known`: what each stage does. Raises Defect if there is no way to go on."""
     begin = time.monotonic()
     log = simulate(5, _TRANSACTIONS)
     spans = windows(log)
-    known = Effects(folder / "effects.json").load()
     # The last one is the whole log, for what all is compared with.
     whole = (spans[0][0], spans[-1][1])
     with Lab(folder / "soak", own_disk=True, log=log, windows=(*spans, whole)) as lab:
