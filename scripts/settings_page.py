@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
@@ -82,20 +85,36 @@ def page() -> str:
 
 
 def _section(title: str, text: str, model: type[BaseModel]) -> str:
-    schema = model.model_json_schema()
-    prefix = "CHANGELEDGER_" if model is Settings else ""
-    rows = [
-        _row(prefix + (name.upper() if prefix else name), known, name in schema.get("required", ()))
-        for name, known in schema["properties"].items()
-    ]
+    schema, meanings = model.model_json_schema(), _meanings(model)
+    rows = []
+    for name, field in model.model_fields.items():
+        if name not in meanings:
+            raise ValueError(f"{model.__name__}.{name} has no docstring that says what it is")
+        stated = field.alias or name
+        shown = f"CHANGELEDGER_{name.upper()}" if model is Settings else stated
+        is_required = stated in schema.get("required", ())
+        rows.append(_row(shown, meanings[name], schema["properties"][stated], is_required))
     head = ["| setting | meaning | values | default |", "|---|---|---|---|"]
     return "\n".join([f"## {title}\n", *([f"{text}\n"] if text else []), *head, *rows, ""])
 
 
-def _row(name: str, known: Mapping[str, Any], required: bool) -> str:
-    if "description" not in known:
-        raise ValueError(f"{name} has no docstring that says what it is")
-    meaning = " ".join(known["description"].split())
+def _meanings(model: type[BaseModel]) -> dict[str, str]:
+    """By member of the model, the docstring behind it. Read here alone: each process that imports the models
+    would pay for it otherwise."""
+    meanings: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if not base.__module__.startswith("changeledger."):
+            continue
+        (definition,) = ast.parse(inspect.getsource(base)).body
+        assert isinstance(definition, ast.ClassDef)
+        for member, following in pairwise(definition.body):
+            match member, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    meanings[name] = " ".join(text.split())
+    return meanings
+
+
+def _row(name: str, meaning: str, known: Mapping[str, Any], required: bool) -> str:
     return f"| `{name}` | {meaning} | {_values(known)} | {'required' if required else _default(known)} |"
 
 

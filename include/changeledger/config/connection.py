@@ -18,7 +18,7 @@ class Connection(BaseModel):
     the job under that name; outside Airflow the variable is set by hand.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     conn_type: str
     """Source: `mssql`, `postgres`, `sqlite` or `kafka`. Spark: `spark` or `spark_connect`."""

@@ -52,9 +52,7 @@ class Settings(BaseSettings):
     """The installation. Every setting is an environment variable `CHANGELEDGER_<SETTING>`; an empty one is
     unset."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, env_ignore_empty=True, frozen=True, use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, frozen=True)
 
     def __init__(self, **given: Any) -> None:
         """Raises ConfigError that names the variable and does not show its value, which may be a secret."""

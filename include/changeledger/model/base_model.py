@@ -17,9 +17,7 @@ class Strict(BaseModel):
     A setting may have an `alias`: the name that people write.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, serialize_by_alias=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
     # By the name that a setting had once, the one that it has now.
     renamed: ClassVar[Mapping[str, str]] = {}
 
