@@ -21,11 +21,11 @@ from changeledger.config.files import named_feed, readable_feeds
 from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
+from changeledger.console.arrow_alone import load_arrow
 from changeledger.console.process import collect_rarely, escape_unknown, leave, reach_directly
 from changeledger.console.terminal import Lines
 from changeledger.model.errors import ChangeledgerError, ConfigError, LeaseLost, SparkNeeded, SparkUnavailable
 from changeledger.model.window import Request, Window
-from changeledger.pages.html import failure_noted
 from changeledger.spark import failures
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("changeledger")
 # A job's script imports its stage after this frame, which takes most of a second.
 collect_rarely()
+load_arrow()
 
 
 Stage = Callable[["Callable[[], SparkSession]", Feed, Window, "HeldLease"], bool | None]
@@ -108,8 +109,8 @@ def main_of_database(
         if is_needed is not None and not is_needed(database, feeds, asked):
             log.info("%s: nothing to do", database.database)
             return 0
-        # As in `_run`.
-        from changeledger.control.failures import failure_kept  # noqa: PLC0415
+        from changeledger.control.failures import failure_kept  # noqa: PLC0415 - as in `_run`
+        from changeledger.pages.html import failure_noted  # noqa: PLC0415
         from changeledger.stages.common.context import control_store  # noqa: PLC0415
 
         kept = failure_kept(lambda: control_store(settings).failures, page(database, settings).parent.name)

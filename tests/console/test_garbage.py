@@ -1,4 +1,4 @@
-"""Jobs and commands look for garbage rarely; a program that imports the library keeps its own setting."""
+"""Jobs, commands and Spark's workers look for garbage rarely; a program with the library sets it itself."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ def threshold_after(program: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "program", ["import changeledger.job", "from changeledger.cli.main import main; main(['--version'])"]
+    "program",
+    [
+        "import changeledger.job",
+        "from changeledger.cli.main import main; main(['--version'])",
+        "import pyspark.worker, changeledger.spark.tasks",
+    ],
 )
-def test_jobs_and_commands_look_rarely(program: str) -> None:
+def test_jobs_commands_and_workers_look_rarely(program: str) -> None:
     assert threshold_after(program) == 50_000
 
 
 def test_the_library_leaves_it() -> None:
-    assert threshold_after("import changeledger.reader, changeledger.cli.main") == threshold_after("pass")
+    assert threshold_after(
+        "import changeledger.reader, changeledger.cli.main, changeledger.spark.tasks"
+    ) == threshold_after("pass")

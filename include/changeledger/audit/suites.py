@@ -26,6 +26,7 @@ from changeledger.audit.outcomes import (
 from changeledger.audit.rules import SAMPLES, Rule
 from changeledger.audit.user_expectations import Asked
 from changeledger.config.folders import private
+from changeledger.console.arrow_alone import expect_pandas
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -53,8 +54,10 @@ class Judged(NamedTuple):
 
 
 def load() -> None:
-    """Import Great Expectations, which takes seconds."""
+    """Import Great Expectations, which takes seconds and has values of pandas."""
     import changeledger.audit.expectations  # noqa: F401, PLC0415
+
+    expect_pandas()
 
 
 def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str, folder: Path) -> Outcomes:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from changeledger import exit_codes
 from changeledger.cli.commands import arguments
-from changeledger.cli.decode.light import load_arrow
 from changeledger.cli.decode.pretty import drawn
 from changeledger.console import terminal
+from changeledger.console.arrow_alone import load_arrow
 from changeledger.pages.escaping import json_line
 
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}

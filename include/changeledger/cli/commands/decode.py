@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from changeledger.cli.decode.light import load_arrow
 from changeledger.cli.decode.pretty import drawn
 from changeledger.config.files import load_feed
 from changeledger.config.sources import SOURCE_MODELS
+from changeledger.console.arrow_alone import load_arrow
 from changeledger.model.errors import ConfigError
 from changeledger.pages.escaping import escaped, json_line
 

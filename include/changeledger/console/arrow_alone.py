@@ -1,4 +1,4 @@
-"""Arrow for a command that answers at once."""
+"""Arrow for processes that end soon, and for Spark's workers: without pandas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load_arrow() -> None:
     """Import pyarrow without pandas.
 
     pyarrow imports pandas for the first array that it makes of Python values, in case these are pandas' own:
-    a fifth of a second. It looks for pandas again where it really needs it.
+    a fifth of a second. It looks for pandas again where it makes such values (`expect_pandas`).
     """
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
@@ -30,3 +30,10 @@ def load_arrow() -> None:
         pa.array([])
     finally:
         sys.meta_path.remove(finder)
+
+
+def expect_pandas() -> None:
+    """Import pandas, and let pyarrow know again what is its own: a NaN of it is a NULL."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    pa.table({}).to_pandas()
