@@ -471,6 +471,14 @@ def test_a_column_that_was_dropped_and_added_again_is_captured_as_null(captured:
     assert dropped(captured) == [["old"], []]
 
 
+def test_a_copy_of_the_catalog_without_ids_knows_columns_by_their_names(captured: Memory) -> None:
+    captured.session.executescript("""
+        ALTER TABLE sys.columns DROP COLUMN column_id;
+        INSERT INTO sys.columns VALUES (10, 'id', 4, 10, 0, 0), (10, 'new', 4, 10, 0, 1);
+    """)
+    assert dropped(captured) == [["old"], []]
+
+
 def dropped(memory: Memory) -> list[list[str]]:
     of_parts = [part.writer_schema.columns for part in cdc(memory).tables]
     return [[c.name for c in columns if c.dropped] for columns in of_parts]

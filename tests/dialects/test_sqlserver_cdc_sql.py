@@ -65,9 +65,16 @@ def test_capture_instances(database: str) -> None:
 
 
 @every_database
-def test_captured_columns(database: str) -> None:
+@pytest.mark.parametrize(
+    ("by_id", "is_it"),
+    [
+        (True, "source.column_id = cdc.captured_columns.column_id"),
+        (False, "source.name = cdc.captured_columns.column_name"),
+    ],
+)
+def test_captured_columns(database: str, by_id: bool, is_it: str) -> None:
     precision = "[precision]" if database == "mssql" else "precision"
-    assert sql(CATALOG.captured_columns(), database) == (
+    assert sql(CATALOG.captured_columns(by_id=by_id), database) == (
         "SELECT cdc.captured_columns.object_id, cdc.captured_columns.column_name, "
         "cdc.captured_columns.column_type, cdc.captured_columns.column_ordinal, "
         f"cdc.captured_columns.is_computed, sys.columns.max_length, sys.columns.{precision}, "
@@ -80,7 +87,7 @@ def test_captured_columns(database: str) -> None:
         "AND cdc.index_columns.column_name = cdc.captured_columns.column_name "
         "LEFT OUTER JOIN cdc.change_tables ON cdc.change_tables.object_id = cdc.captured_columns.object_id "
         "LEFT OUTER JOIN sys.columns AS source ON source.object_id = cdc.change_tables.source_object_id "
-        "AND source.column_id = cdc.captured_columns.column_id"
+        f"AND {is_it}"
     )
 
 

@@ -92,14 +92,20 @@ class CdcCatalog:
             .outerjoin(self._schemas, schemas.schema_id == tables.schema_id)
         )  # fmt: skip
 
-    def captured_columns(self) -> Select[Any]:
+    def columns_header(self) -> Select[Any]:
+        """No rows of `sys.columns`, all of its columns: a copy of the catalog may have no `column_id`."""
+        return select(literal_star()).select_from(self._columns).where(literal(1) == literal(0))
+
+    def captured_columns(self, *, by_id: bool) -> Select[Any]:
         """Every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
 
         `source_name`: of the source table's column; NULL if that has it no more, or may not be seen. It is
-        known by its id: one that was dropped and added again is another one, which is not captured.
+        known by its id: one that was dropped and added again is another one, which is not captured. Without
+        ids it is known by its name.
         """
         captured, size, index = self._captured.c, self._columns.c, self._index.c
         tables, source = self._change_tables.c, self._columns.alias("source")
+        is_it = source.c.column_id == captured.column_id if by_id else source.c.name == captured.column_name
         return (
             select(
                 captured.object_id, captured.column_name, captured.column_type, captured.column_ordinal,
@@ -115,12 +121,7 @@ class CdcCatalog:
                 and_(index.object_id == captured.object_id, index.column_name == captured.column_name),
             )
             .outerjoin(self._change_tables, tables.object_id == captured.object_id)
-            .outerjoin(
-                source,
-                and_(
-                    source.c.object_id == tables.source_object_id, source.c.column_id == captured.column_id
-                ),
-            )
+            .outerjoin(source, and_(source.c.object_id == tables.source_object_id, is_it))
         )  # fmt: skip
 
     def row_count(self, instance: CaptureInstance, after: bytes | None, to: bytes) -> Select[Any]:

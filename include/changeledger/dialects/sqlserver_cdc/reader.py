@@ -198,7 +198,9 @@ class CaptureTables:
             )
 
     def _discovered(self) -> list[ChangeTable]:
-        instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns())
+        by_id = "column_id" in self._database.columns(self._catalog.columns_header())
+        captured = self._catalog.captured_columns(by_id=by_id)
+        instances, columns = self._instances(), self._database.rows(captured)
         change_tables = []
         for config in self._feed.tables:
             of_one = instances[config.table]
