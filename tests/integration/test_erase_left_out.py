@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.lake import refs
+from changeledger.lake import refs, upkeep
 from changeledger.stages import extract
 from changeledger.stages.maintenance.erasing import Erasing
 from sourcelab.messages import Message, produce
@@ -96,3 +96,40 @@ def test_a_table_that_the_newest_release_does_not_have(
     for table in pets:
         assert len(rows(spark, f"{table}.snapshots")) == 1
     assert [row["id"] for row in rows(spark, pets[0])] == [1]
+
+
+def test_an_erase_that_is_killed_is_completed_by_the_next(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it has deleted: what leads to the row's records goes last."""
+    prefix = "killed"
+    feed = debezium_feed("erasing_killed", kafka, prefix, monkeypatch, tables=TABLES)
+    of_rows = [
+        [
+            inserted(prefix, "people", number, 5, {"id": number}),
+            inserted(prefix, "people", number, 5, {"id": number}),
+            inserted(prefix, "people", number, "old", {"id": number})._replace(value=None),
+        ]
+        for number in (1, 2, 3)
+    ]
+    produce(kafka.bootstrap, [message for messages in of_rows for message in messages], partitions=1)
+    run(spark, feed, window())
+    delete_where = upkeep.delete_where
+    people = feed.names["dbo.people"]
+    for number, table in ((1, feed.lake.raw), (2, people.changes)):
+
+        def killed(session: SparkSession, name: str, condition: str, last: str = table) -> int:
+            if name == last:
+                raise InterruptedError
+            return delete_where(session, name, condition)
+
+        erasing = Erasing.of(spark, feed, "dbo.people", {"id": str(number)})
+        monkeypatch.setattr(upkeep, "delete_where", killed)
+        with pytest.raises(InterruptedError):
+            erasing.erase("a tester")
+        monkeypatch.setattr(upkeep, "delete_where", delete_where)
+        erasing.erase("a tester")
+    assert {row["key"] for row in rows(spark, feed.lake.raw)} == {b'{"id": 3}'}
+    assert {row["id"] for row in rows(spark, people.current)} == {3}
+    assert {row["key"]["id"] for row in rows(spark, people.changes)} == {3}
+    assert {row["source_position"]["offset"] for row in rows(spark, feed.lake.dispositions)} == {7, 8}

@@ -39,9 +39,8 @@ from changeledger.stages.maintenance.erased_records import ErasedRecords
 from changeledger.stages.maintenance.one_key import OneKey
 
 _HOLDER = "changeledger erase"
-# Of a feed's tables beside its ledgers: those that have a `source_position`, and those whose columns are one.
-_BY_RECORD = ("quarantine", "dispositions", "replay_requests", "image_chain_breaks", "applied_repairs")
-_BY_OFFSET = ("raw", "pending")
+# Of a feed's tables beside its ledgers: those that have a `source_position` and lead to no other record.
+_BY_RECORD = ("quarantine", "replay_requests", "image_chain_breaks", "applied_repairs")
 # Of all feeds, with keys as JSON.
 _SHARED = (DRIFT, REPAIRS, FINDINGS)
 _RECORDS = "changeledger_erased_records"
@@ -139,22 +138,28 @@ class Erasing:
         return self.feed.names[self.key.contract.table]
 
     def _conditions(self) -> dict[str, list[str]]:
-        """What is to be deleted of each table that is there."""
+        """What is to be deleted of each table that is there.
+
+        Those that lead to records come last, the ledger behind all: an erase that was killed finds the rest.
+        """
         table = self.key.contract.table
         read = self._read_of_source()
         shared = f"database = {literal(self.feed.database)} AND lower(`table`) = {literal(table.lower())}"
+        ours = self.feed.lake
         conditions = {
             self._names.current: [self.key.columns()],
             self._names.history: [self.key.columns()],
-            self._names.changes: [self.key.in_ledger()],
-            self._names.raw: [_OF_RECORD],
-            **{getattr(self.feed.lake, name): [_OF_RECORD] for name in _BY_RECORD},
-            **{getattr(self.feed.lake, name): [_OF_OFFSET] for name in _BY_OFFSET},
+            **{getattr(ours, name): [_OF_RECORD] for name in _BY_RECORD},
+            ours.pending: [_OF_OFFSET],
             **{name: [f"{shared} AND {self.key.in_json()}"] for name in _SHARED},
             **({} if read is None else {read.tables[self._in_source]["name"]: [self.source_key.columns()]}),
+            ours.raw: [_OF_OFFSET],
+            self._names.raw: [_OF_RECORD],
+            ours.dispositions: [_OF_RECORD],
+            self._names.changes: [self.key.in_ledger()],
         }
         broken = f"`table` = {literal(table)} AND {self.key.in_json()}"
-        conditions[self.feed.lake.image_chain_breaks].append(broken)
+        conditions[ours.image_chain_breaks].append(broken)
         return {name: wanted for name, wanted in conditions.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:
