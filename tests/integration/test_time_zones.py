@@ -13,8 +13,11 @@ from pyspark.sql import functions as F
 from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
+from changeledger.config.settings import Settings
+from changeledger.control import AskedReset, ControlStore
 from changeledger.dialects.tables.sql import as_read
 from changeledger.jdbc.database import JdbcDatabase
+from changeledger.model.errors import ConfigError
 from changeledger.model.sql_type import SqlType
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
@@ -106,3 +109,28 @@ def test_commits_in_an_hour_that_the_servers_clock_shows_twice(
         assert "clock_suspect" not in (row["flags"] or [])
         start = max(bound for bound in bounds if bound <= at)
         assert row["window_id"].startswith(f"{start:%Y%m%dT%H%M}")
+
+
+def test_a_zone_that_was_stated_wrongly_is_corrected_by_a_reset(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next commits would stand an hour before those that are published."""
+    log, tables = simulate(5, 24), [{"table": "dbo.customers"}]
+    sqlserver_cdc.load(postgres.url, log, to_tx=12)
+    feed = cdc_feed("zone_corrected", postgres, monkeypatch, tables=tables)
+    first = window()
+    run(spark, feed, first)
+    sqlserver_cdc.append(postgres.url, log, 12, 18)
+    corrected = cdc_feed("zone_corrected", postgres, monkeypatch, tables=tables, time_zone="Etc/GMT-1")
+    with pytest.raises(ConfigError, match="were read by `time_zone: UTC`"):
+        run(spark, corrected, window(start=first.end))
+    ControlStore(Settings().control_url).resets.ask(feed.feed, AskedReset("a wrong zone", "a tester"))
+    again = window(start=first.end)
+    run(spark, corrected, again)
+    sqlserver_cdc.append(postgres.url, log, 18, len(log.transactions))
+    run(spark, corrected, window(start=again.end))
+    true = {t.commit_lsn: t.commit_time.replace(tzinfo=UTC) - timedelta(hours=1) for t in log.transactions}
+    changes = spark.table(lake_name(feed, "dbo.customers", "_changes"))
+    for row in changes.select("commit_lsn", F.unix_seconds("committed_at").alias("at")).collect():
+        published = datetime.fromtimestamp(row["at"], UTC)
+        assert abs(published - true[bytes(row["commit_lsn"])]) <= timedelta(seconds=1)

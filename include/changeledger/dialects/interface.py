@@ -125,6 +125,8 @@ class TableDialect:
     masks_count_header: bool = False
     # Does the source itself say which columns are computed?
     knows_computed: bool = False
+    # Are commit times local ones, which the feed's `time_zone` makes instants?
+    has_local_times: bool = False
 
     @property
     def name(self) -> str:

@@ -38,7 +38,8 @@ class SourceMarkRow(ControlTable):
     source: Mapped[str] = mapped_column(primary_key=True)
     # The topic's id; empty if the broker has none.
     identity: Mapped[str]
-    # The offset after the record, and a hash of it; None if none stands there (a transaction's mark).
+    # The offset after the record, and a hash of it; None if none stands there (a transaction's mark). Of a
+    # change table 0, and the time zone by which its commit times were read.
     place: Mapped[int] = mapped_column(BigInteger)
     fingerprint: Mapped[str | None]
 

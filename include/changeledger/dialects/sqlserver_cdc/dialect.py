@@ -94,4 +94,5 @@ SQLSERVER_CDC = TableDialect(
     header_names,
     with_folds,
     knows_computed=True,
+    has_local_times=True,
 )

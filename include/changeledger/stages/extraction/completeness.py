@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from changeledger.control import SourceMark, furthest
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore, SourceMark, furthest
 from changeledger.dialects.interface import TablePositions, TableReader
 from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.lake import catalog, scans
-from changeledger.model.errors import SourceDataLostError, load_again
+from changeledger.model.errors import ConfigError, SourceDataLostError, load_again
 from changeledger.model.source_state import SourceState, partition_state
 from changeledger.model.window import SourceRead, partition_name
 from changeledger.stages.common.context import StageContext, log
@@ -81,6 +82,21 @@ def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released:
             f"{ctx.feed.feed}: the source was restored, failed over with loss, or has another table of that "
             f"name: {'; '.join(others)}",
             load_again(ctx.feed.feed),
+        )
+
+
+def require_zone(control: ControlStore, feed: Feed, released: TablePositions) -> None:
+    """Raises ConfigError if what is released was read by another `time_zone`."""
+    marks = control.sources.marks(feed.feed)
+    zones = {marks[table].fingerprint for table in released if table in marks} - {None, feed.time_zone}
+    if zones:
+        was = ", ".join(sorted(map(str, zones)))
+        raise ConfigError(
+            f"{feed.feed}: published commit times were read by `time_zone: {was}`, and the next are to be "
+            f"read by `{feed.time_zone}`: histories would be of two zones",
+            f"put it back; or, if published times are wrong, `changeledger reset {feed.feed} --reason ...` "
+            "loads all of them again by the new zone. If the server itself has moved to another zone, give "
+            "the feed a new name",
         )
 
 

@@ -39,6 +39,9 @@ def extract_tables(ctx: StageContext) -> None:
 def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -> None:
     feed, reader = ctx.feed, dialect.reader(ctx.feed, database)
     released = ctx.released
+    zone = feed.time_zone if dialect.has_local_times else None
+    if zone is not None:
+        completeness.require_zone(ctx.control, feed, released)
     _require_released(ctx, reader, released)
     resetting.require_rows(ctx, reader)
     stored = ctx.open(lambda: _resolve(ctx, reader, released))
@@ -49,9 +52,14 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     _require_released(ctx, reader, released)
     ctx.control.sources.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
-    completeness.save_marks(
-        ctx, {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items() if t in ctx.names}
-    )
+    # What is published is of the zone before until a reset is: its release forgets the marks.
+    before = ctx.control.sources.marks(feed.feed) if ctx.starts_over else {}
+    marks = {
+        table: SourceMark(text, 0, before[table].fingerprint if table in before else zone)
+        for table, text in reader.landmarks(reached).items()
+        if table in ctx.names
+    }
+    completeness.save_marks(ctx, marks)
     completeness.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
         ctx.control.contracts.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
