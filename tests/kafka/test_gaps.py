@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from changeledger.kafka.gaps import check_continuity
-from changeledger.model.errors import SourceDataLostError
+from changeledger.kafka.gaps import check_continuity, check_named
+from changeledger.model.errors import ConfigError, SourceDataLostError
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,12 @@ def test_a_gap_names_the_command(wanted: dict[str, dict[str, int]], said: str) -
         check_continuity("shop", wanted, {"t": {"0": 7}}, {"t": {"0": 9}})
     assert "`changeledger reset shop --accept-gap --reason ...`" in raised.value.remedy
     assert "'A gap'" in raised.value.remedy
+
+
+def test_a_topic_that_the_feed_leaves_out_is_not_lost() -> None:
+    """It is there: a reset would be no remedy."""
+    check_named("shop", ())
+    with pytest.raises(
+        ConfigError, match=r"(?s)`topics:` does not name shop.dbo.orders any more.*put it back"
+    ):
+        check_named("shop", ["shop.dbo.orders"])

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from changeledger.kafka.topics import Offsets
-from changeledger.model.errors import SourceDataLostError, load_again
+from changeledger.model.errors import ConfigError, SourceDataLostError, load_again
+
+
+def check_named(feed: str, left_out: Sequence[str]) -> None:
+    """Raises ConfigError if there are topics that were read and that `topics:` does not name any more."""
+    if left_out:
+        raise ConfigError(
+            f"{feed}: `topics:` does not name {', '.join(left_out)} any more, whose messages are published",
+            "put it back, and leave a table that is not wanted out of `tables:` alone (docs/tables.md); "
+            f"where the connector writes into other topics now, {load_again(feed)}",
+        )
 
 
 def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from changeledger.config.connection import Connection
 from changeledger.config.sources import KafkaTopics
 from changeledger.dialects.messages.frames import AVRO_WITH_ID, CONTENT_TYPE, ID_HEADERS
-from changeledger.kafka.gaps import check_continuity, check_retention
+from changeledger.kafka.gaps import check_continuity, check_named, check_retention
 from changeledger.kafka.messages import RAW, of_window
 from changeledger.kafka.schema_registry import SchemaRegistry
 from changeledger.kafka.topics import Kafka, Offsets
@@ -102,6 +102,8 @@ def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offs
     feed = ctx.feed
     topics = kafka.topics_of(feed.feed, source.topics)
     released = ctx.released
+    lacking = released.keys() - set(topics)
+    check_named(feed.feed, kafka.topics(lacking) if lacking else ())
     earliest, end = kafka.earliest(topics), kafka.until(topics, ctx.window.end)
     latest, request = kafka.latest(topics), ctx.window.request
     check_continuity(feed.feed, released, earliest, latest)
