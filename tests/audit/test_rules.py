@@ -112,6 +112,7 @@ CURRENT = [interval(1), interval(2), interval(4)]
 BUILT_FAULTS = [
     ("interval_forward", [*HISTORY, interval(2, AT - timedelta(minutes=1))], CURRENT),
     ("interval_forward", [*HISTORY, interval(2, AT, _next_sort_key=b"\x01")], CURRENT),
+    ("interval_forward", [*HISTORY, interval(2, AT, _next_sort_key=b"\x00")], CURRENT),
     ("one_open_interval", [*HISTORY, interval(1, _is_deleted=True)], CURRENT),
     # The second one is of an earlier run: the key is this run's all the same.
     ("one_open_interval", [*HISTORY, interval(2, _window_id="x", _is_deleted=True)], CURRENT),
