@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from changeledger.control import furthest
 from changeledger.model.wording import counted
 from changeledger.stages.common.context import StageContext, log
 
@@ -30,11 +31,8 @@ def warn(ctx: StageContext) -> None:
 
 def begins_before(start: Mapping[str, Any], released: Mapping[str, Any]) -> bool:
     """Does a window that begins at `start` read what was released?"""
-    return any(_is_before(first, released[source]) for source, first in start.items() if source in released)
-
-
-def _is_before(first: Any, released: Any) -> bool:
-    """Positions of a table, or offsets by partition."""
-    if isinstance(first, Mapping):
-        return any(first[number] < released[number] for number in first.keys() & released.keys())
-    return bool(first is not None and released is not None and first < released)
+    return any(
+        furthest(released[source], first) != first
+        for source, first in start.items()
+        if first is not None and source in released
+    )
