@@ -21,6 +21,7 @@ from changeledger.dialects.interface import TableReader
 from changeledger.dialects.qlik_tables.reader import ChangeTables
 from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
+from changeledger.dialects.tables.sql import header
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.jdbc.times import printed
 from changeledger.model.contract import Column, Contract
@@ -203,7 +204,7 @@ def test_what_the_proof_asks_of_a_source() -> None:
     server = SqlServer("")
     moment = TimeMapping("cdc").highest_lsn().add_columns(snapshot_sql.UtcNow().label("at"))
     asked = [
-        snapshot_sql.clock(), moment, snapshot_sql.header(source), snapshot_sql.row_count(source),
+        snapshot_sql.clock(), moment, header(source), snapshot_sql.row_count(source),
         snapshot_sql.cuts(source, contract, 1000), *snapshot_sql.parts(source, contract, ["a'b", b"\x01"]),
     ]  # fmt: skip
     for query in asked:

@@ -12,7 +12,6 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ColumnElement
 
-from changeledger.dialects.sqlserver_cdc.catalog import literal_star
 from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
 from changeledger.dialects.tables.sql import as_read
 from changeledger.model.contract import Contract
@@ -46,11 +45,6 @@ def clock() -> Select[Any]:
 
 def source_table(schema: str, name: str, columns: Sequence[str] = ()) -> TableClause:
     return table(name, *map(column, columns), schema=schema)
-
-
-def header(source: TableClause) -> Select[Any]:
-    """No rows, all columns."""
-    return select(literal_star()).select_from(source).where(literal(1) == literal(0))
 
 
 def row_count(source: TableClause) -> Select[Any]:

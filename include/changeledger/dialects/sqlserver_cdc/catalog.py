@@ -23,7 +23,6 @@ from sqlalchemy import (
     and_,
     column,
     func,
-    literal,
     select,
     table,
 )
@@ -34,7 +33,7 @@ from changeledger.dialects.sqlserver_cdc.header import COMMIT_TIME, START_LSN
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
 from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping, fold, in_range
-from changeledger.dialects.tables.sql import as_read, key_positions
+from changeledger.dialects.tables.sql import as_read, header, key_positions
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
@@ -94,7 +93,7 @@ class CdcCatalog:
 
     def columns_header(self) -> Select[Any]:
         """No rows of `sys.columns`, all of its columns: a copy of the catalog may have no `column_id`."""
-        return select(literal_star()).select_from(self._columns).where(literal(1) == literal(0))
+        return header(self._columns)
 
     def captured_columns(self, *, by_id: bool) -> Select[Any]:
         """Every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
@@ -162,12 +161,7 @@ class CdcCatalog:
 
     def header(self, instance: CaptureInstance) -> Select[Any]:
         """No rows of the change table, all of its columns: shows which header columns there are."""
-        everything = table(f"{instance.name}_CT", schema=self._schema)
-        return select(literal_star()).select_from(everything).where(literal(1) == literal(0))
-
-
-def literal_star() -> ColumnElement[Any]:
-    return column("*", is_literal=True)
+        return header(table(f"{instance.name}_CT", schema=self._schema))
 
 
 def contract_of(

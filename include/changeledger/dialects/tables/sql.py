@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, DateTime, String, Unicode, cast, literal
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    FromClause,
+    Select,
+    String,
+    Unicode,
+    cast,
+    column,
+    literal,
+    select,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -16,6 +27,12 @@ from changeledger.model.sql_type import SqlType
 
 # Types that no JDBC type of Spark holds without loss; they are read as the database prints them.
 _AS_TEXT = {"time", "datetimeoffset", "xml"}
+
+
+def header(source: FromClause) -> Select[Any]:
+    """No rows of the table, all of its columns."""
+    everything: ColumnElement[Any] = column("*", is_literal=True)
+    return select(everything).select_from(source).where(literal(1) == literal(0))
 
 
 # Of what may be in an sql_variant, how CONVERT prints it without loss: its own style cuts seconds, digits of

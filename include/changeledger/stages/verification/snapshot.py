@@ -15,6 +15,7 @@ from changeledger.config.database import Verify
 from changeledger.control import SnapshotRow
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
+from changeledger.dialects.tables.sql import header
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import catalog, iceberg
 from changeledger.lake.parallel import parallel_map
@@ -82,7 +83,7 @@ class _SnapshotReader(NamedTuple):
         log.info("%s: reading it from the source", contract.table)
         schema, _, name = contract.table.partition(".")
         place = (self.source.schemas.get(schema, schema), name)
-        source_columns = self.database.columns(sql.header(sql.source_table(*place)))
+        source_columns = self.database.columns(header(sql.source_table(*place)))
         contract = _present(contract, source_columns)
         source = sql.source_table(*place, contract.names)
         (counted,) = self.database.rows(sql.row_count(source))
