@@ -27,6 +27,5 @@ def test_jobs_commands_and_workers_look_rarely(program: str) -> None:
 
 
 def test_the_library_leaves_it() -> None:
-    assert threshold_after(
-        "import changeledger.reader, changeledger.cli.main, changeledger.spark.tasks"
-    ) == threshold_after("pass")
+    library = "import changeledger.reader, changeledger.cli.main, changeledger.spark.tasks"
+    assert threshold_after(library) == threshold_after("pass")
