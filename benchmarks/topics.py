@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zlib import crc32
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
+from sourcelab.messages import in_order
 
 PARTITIONS = 2
 # The windows are hours from then on.
@@ -28,7 +29,7 @@ def fill(bootstrap: str, topic: str, messages: Path, number: int = 1) -> None:
     """The lines of the file in a new topic, as `number` windows of equal size."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result()
-    producer = Producer(
+    producer = in_order(
         {"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 1_000_000}
     )
     with messages.open("rb") as lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) ->
     # A broker that is not there would be complained about in a thousand lines.
     client: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _: None}
     admin = AdminClient(client)
-    producer = Producer(
+    producer = in_order(
         {**client, "enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 20}
     )
     failed: list[KafkaError] = []
@@ -68,6 +68,15 @@ def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) ->
     if failed or left:
         raise NotWritten(f"{len(failed)} of {count} messages failed, {left} are unsent: {failed[:3]}")
     return count
+
+
+def in_order(settings: Mapping[str, Any]) -> Producer:
+    """A producer that has one request to a broker at a time.
+
+    A broker that has just made a topic may refuse a request for it and take the next one. The records of the
+    first then come later, or are lost though they are acknowledged (KAFKA-15591).
+    """
+    return Producer({**settings, "max.in.flight.requests.per.connection": 1})
 
 
 def _send(producer: Producer, record: dict[str, Any], delivered: Callable[..., None]) -> None:

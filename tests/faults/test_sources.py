@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ from changeledger.model.window import SourceRead, Window
 from changeledger.stages import audit, extract, normalize, reconcile
 from sourcelab import debezium
 from sourcelab.log import simulate
-from sourcelab.messages import Message
+from sourcelab.messages import Message, in_order
 from sourcelab.services import KafkaBroker
 from tests.integration.line import message_feed, run, window
 
@@ -69,7 +69,7 @@ def create(kafka: KafkaBroker, topic: str, **config: str) -> None:
 def send(
     kafka: KafkaBroker, topic: str, reported: list[Message], *, aborted: bool = False, **settings: str
 ) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
+    producer = in_order({"bootstrap.servers": kafka.bootstrap, **settings})
     if settings:
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
@@ -20,6 +19,7 @@ from changeledger.stages import audit, extract, normalize, reconcile
 from changeledger.state.status import gather
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
+from sourcelab.messages import in_order
 from sourcelab.services import KafkaBroker, Postgres
 from tests.faults.test_sources import TABLE, create, extracted, messages, reads, send, wait
 from tests.integration.line import cdc_feed, message_feed, run, window
@@ -65,7 +65,7 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
     """Every later window ends where the transaction begins, whatever other producers write after it."""
     first, hanging, *others = messages(4)
     send(kafka, topic, [first])
-    producer = Producer(
+    producer = in_order(
         {
             "bootstrap.servers": kafka.bootstrap,
             "transactional.id": topic,

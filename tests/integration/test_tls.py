@@ -15,7 +15,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -40,6 +39,7 @@ from changeledger.model.errors import ConfigError
 from changeledger.spark import failures
 from changeledger.spark.rows import Workers
 from changeledger.stages import extract
+from sourcelab.messages import in_order
 from sourcelab.services import KafkaBroker, Postgres
 from tests.certificates import Authority
 from tests.conftest import JARS
@@ -86,7 +86,7 @@ def broker(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> It
                 ]
             )
         )
-        producer = Producer({"bootstrap.servers": service.bootstrap})
+        producer = in_order({"bootstrap.servers": service.bootstrap})
         for number in range(3):
             producer.produce("open", b"%d" % number)
         assert producer.flush(_SECONDS) == 0

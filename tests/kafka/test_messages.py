@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import given
@@ -24,6 +24,7 @@ from changeledger.kafka.topics import Kafka
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.errors import SourceDataLostError
 from changeledger.spark.rows import Workers
+from sourcelab.messages import in_order
 from sourcelab.services import KafkaBroker
 
 _SECONDS = 30
@@ -69,7 +70,7 @@ def create(kafka: KafkaBroker, topic: str, partitions: int = 1, **config: str) -
 
 
 def send(kafka: KafkaBroker, topic: str, records: Sequence[Record], **settings: Any) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
+    producer = in_order({"bootstrap.servers": kafka.bootstrap, **settings})
     for record in records:
         producer.produce(topic, **{"partition": 0, **record})
     assert producer.flush(_SECONDS) == 0
@@ -77,7 +78,7 @@ def send(kafka: KafkaBroker, topic: str, records: Sequence[Record], **settings: 
 
 def transact(kafka: KafkaBroker, topic: str, values: Sequence[bytes], *, abort: bool = False) -> None:
     """A transaction takes an offset for each value, and one for its commit or abort marker."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}{time.time()}"})
+    producer = in_order({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}{time.time()}"})
     producer.init_transactions(_SECONDS)
     producer.begin_transaction()
     for value in values:
@@ -155,7 +156,7 @@ def test_aborted_messages_and_marks(kafka: KafkaBroker, topic: str) -> None:
 def test_an_open_transaction_is_behind_the_end(kafka: KafkaBroker, topic: str) -> None:
     create(kafka, topic)
     transact(kafka, topic, [b"0"])
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic})
+    producer = in_order({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic})
     producer.init_transactions(_SECONDS)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)

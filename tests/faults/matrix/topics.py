@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
 from changeledger.model.window import STAGES
 from sourcelab import debezium
 from sourcelab.log import simulate
-from sourcelab.messages import Message
+from sourcelab.messages import Message, in_order
 from tests.faults.matrix.base import Base, code, dumped
 from tests.faults.matrix.cells import Cell
 from tests.faults.matrix.effects import Fault
@@ -123,7 +123,7 @@ def _begin(who: Operator, windows: tuple[int, ...] = (1, 2, 3)) -> None:
 
 
 def _send(who: Operator, reported: list[Message], partition: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": who.lab.kafka.bootstrap})
+    producer = in_order({"bootstrap.servers": who.lab.kafka.bootstrap})
     for message in reported:
         producer.produce(TOPIC, message.value, message.key, partition, timestamp=message.timestamp_ms)
     assert producer.flush(_SECONDS) == 0
@@ -225,7 +225,7 @@ def _hanging(who: Operator) -> _Next:
     """Nothing after it can be read, until it is aborted. Its own record is none, but has an offset."""
     _begin_again(who, (1,))
     settings = {"bootstrap.servers": who.lab.kafka.bootstrap, "transactional.id": f"t{datetime.now(UTC)}"}
-    producer = Producer(
+    producer = in_order(
         {**settings, "transaction.timeout.ms": int(timedelta(minutes=10).total_seconds() * 1000)}
     )
     producer.init_transactions(_SECONDS)
