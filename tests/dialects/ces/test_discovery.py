@@ -75,6 +75,10 @@ def test_facts_do_not_depend_on_the_order_of_messages() -> None:
 COLS = '[{"name": "id", "type": "int", "index": 0}, {"name": "n", "type": "int", "index": 1}]'
 WIDER = COLS.replace('"n", "type": "int"', '"n", "type": "bigint"')
 ONLY_N = '[{"NAME": "N", "Type": "INT", "INDEX": 1}]'
+OTHER_N = '[{"name": "id", "type": "int", "index": 0}, {"name": "N", "type": "int", "index": 2}]'
+BOTH_N = OTHER_N.replace("[", '[{"name": "n", "type": "int", "index": 1}, ')
+N_BEHIND = BOTH_N.replace('"n"', '"x"').replace('"N"', '"n"').replace('"x"', '"N"')
+ONLY_ID = '[{"name": "id", "type": "int", "index": 0}]'
 
 
 def _schemas(
@@ -100,6 +104,11 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
     [
         # Columns of several messages are merged; the latest message decides the case of a name.
         ([(COLS, ("id",)), (ONLY_N, ("ID",))], {}, [([ID, ("N", "int", 2, 0)], [0, 1])]),
+        # Two columns whose names differ in case only: in one message, or in two by their places.
+        ([(BOTH_N, ("id",)), (COLS, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0, 1]), ([ID], [2])]),
+        ([(N_BEHIND, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0]), ([ID], [1])]),
+        ([(COLS, ("id",)), (OTHER_N, ("id",))], {}, [([], [0, 1])]),
+        ([(COLS, ("id",)), (OTHER_N, ("id",))], {"columns": ({"name": "n", "type": "int"},)}, [([], [0, 1])]),
         # Two types of one column are two schemas, in the order of the stream.
         (
             [(WIDER, ("id",)), (COLS, ("id",))],

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, columns_alike
-from changeledger.model.column_names import folded, is_name
+from changeledger.model.column_names import alike, folded, is_name
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
@@ -47,8 +47,6 @@ class WriterSchema(NamedTuple):
             return self.fault
         if not self.contract.columns:
             return Problem("no_columns", table).outcome
-        if self.contract.names_alike:
-            return columns_alike(table, self.contract.names_alike).outcome
         return None if self.contract.key else Problem("no_key", table).outcome
 
 
@@ -58,6 +56,8 @@ class _Written(NamedTuple):
     place: int
     # Does the lake have the type as it is written?
     is_known: bool = True
+    # Does the message say the place?
+    is_placed: bool = False
 
 
 def writer_schemas(
@@ -69,14 +69,20 @@ def writer_schemas(
     in where they say nothing.
     """
     in_order = sorted(variants, key=lambda v: v.first)
+    twins = _twins([_entries(v.cols) for v in in_order])
+    refused = [v for v in in_order if not names_in(v.cols).isdisjoint(map(folded, twins))]
+    in_order = [v for v in in_order if v not in refused]
+    result = []
+    if refused:
+        fault = columns_alike(table.table, twins).outcome
+        result.append(WriterSchema(Contract(table=table.table, columns=()), refused, fault))
     if table.stated:
         written = _with_stated(in_order, table)
         key = table.key or _first_key(in_order, {folded(c.name) for c in written}) or _key_names(known)
-        return list(_by_stated(_contract(table.table, written, key), in_order))
+        return [*result, *_by_stated(_contract(table.table, written, key), in_order)]
     columns = {v: _columns(v.cols) for v in in_order}
     apart = _contradicting(columns.values())
     everywhere = _together(columns.values(), leave_out=apart)
-    result = []
     for group in _alike(in_order, columns, apart):
         group_columns = everywhere | _together((columns[v] for v in group), leave_out=set())
         if not group_columns and known is not None:
@@ -138,29 +144,59 @@ def _first_key(variants: Iterable[Variant], columns: Collection[str]) -> tuple[s
 
 
 def _columns(cols: str | None) -> dict[str, _Written]:
-    """By name without its case, as SQL Server compares them; empty where `cols` is not as it should be."""
+    """By name without its case, as SQL Server compares them."""
+    return {folded(column.name): column for column in _entries(cols)}
+
+
+def _entries(cols: str | None) -> list[_Written]:
+    """The columns in their order; none where `cols` is not as it should be."""
     try:
         entries = json.loads(cols or "[]")
     except (ValueError, RecursionError):
-        return {}
-    columns: dict[str, _Written] = {}
+        return []
+    columns: list[_Written] = []
     for entry in entries if isinstance(entries, list) else []:
         members = {str(n).lower(): v for n, v in entry.items()} if isinstance(entry, dict) else {}
         name, kind = members.get("name"), members.get("type")
         if not isinstance(name, str) or not is_name(name):
-            return {}
-        namesake = columns.get(folded(name))
-        # Two names in one message are two columns, to be refused together.
-        key = folded(name) if namesake is None or namesake.name == name else name
-        known_type = _type(kind)
-        place = _index(members.get("index"), len(columns))
-        columns[key] = _Written(name, known_type or "nvarchar(max)", place, known_type is not None)
+            return []
+        known_type, place = _type(kind), _index(members.get("index"))
+        columns.append(
+            _Written(
+                name,
+                known_type or "nvarchar(max)",
+                len(columns) if place is None else place,
+                known_type is not None,
+                place is not None,
+            )
+        )
     return columns
+
+
+def _twins(messages: Iterable[Sequence[_Written]]) -> list[str]:
+    """The names of columns that the lake cannot distinguish, as messages write them.
+
+    A message may have one of them alone. So two names are two columns if one message has both, or if they
+    never stand in the same place of the table.
+    """
+    places: dict[str, dict[str, set[int]]] = {}
+    beside: set[str] = set()
+    for columns in messages:
+        beside.update(alike([*dict.fromkeys(column.name for column in columns)]))
+        for column in columns:
+            of_name = places.setdefault(folded(column.name), {}).setdefault(column.name, set())
+            of_name.update({column.place} if column.is_placed else ())
+    return [
+        name
+        for names in places.values()
+        for name, own in names.items()
+        if name in beside or any(own and others and own.isdisjoint(others) for others in names.values())
+    ]
 
 
 def names_in(cols: str | None) -> frozenset[str]:
     """The names in `cols` without their case; none where it is not as it should be."""
-    return frozenset(folded(column.name) for column in _columns(cols).values())
+    return frozenset(_columns(cols))
 
 
 def _type(written: object) -> str | None:
@@ -173,11 +209,11 @@ def _type(written: object) -> str | None:
     return text
 
 
-def _index(written: object, otherwise: int) -> int:
+def _index(written: object) -> int | None:
     try:
         return max(int(str(written)), 0)
     except ValueError:
-        return otherwise
+        return None
 
 
 def _contradicting(columns: Iterable[Mapping[str, _Written]]) -> set[str]:
