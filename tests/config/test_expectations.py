@@ -15,6 +15,8 @@ from changeledger.config.settings import PROJECT
 from changeledger.model.errors import ConfigError
 
 BETWEEN = "expect_column_values_to_be_between"
+IN_SET = "expect_column_values_to_be_in_set"
+UNIQUE = "expect_column_values_to_be_unique"
 FEED = """
 feed: shop
 dialect: debezium
@@ -44,13 +46,36 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({BETWEEN: {"column": "a"}, "row_condition": "a"}, "unknown setting"),
     ({BETWEEN: {"column": "a", "row_condition": "reflect()"}}, "has no argument 'row_condition'"),
     ({BETWEEN: {"column": "a"}, "expect_column_to_exist": {"column": "a"}}, "at most 1"),
-    ({BETWEEN: {"column": "unit.price"}}, "cannot name the column 'unit.price' in Spark: use `sql`"),
+    (
+        {BETWEEN: {"column": "unit.price", "min_value": 0}},
+        "cannot name the column 'unit.price' in Spark: use `sql`",
+    ),
     ({"expect_compound_columns_to_be_unique": {"column_list": ["a", "b`c"]}}, "the column 'b`c' in Spark"),
     ({BETWEEN: {"column": "a", "max_value": 2**53 + 1}}, "max_value is 9007199254740993, beyond what"),
     (
         {"expect_column_values_to_not_be_in_set": {"column": "a", "value_set": [b"a"]}},
         "value_set has bytes, which it does not compare with a column's: use `sql`",
     ),
+    # Spark finds a value neither in a set that has NULL nor out of it.
+    ({IN_SET: {"column": "a", "value_set": ["open", None]}}, "value_set has null, beside which Spark takes"),
+    # `{open, paid}` in YAML.
+    ({IN_SET: {"column": "a", "value_set": {"open": None, "paid": None}}}, "value_set has members"),
+    ({IN_SET: {"column": "a", "value_set": None}}, f"{IN_SET} needs value_set"),
+    ({BETWEEN: {"column": "a", "max_value": 2**53}}, "max_value is 9007199254740992, beyond what"),
+    ({BETWEEN: {"column": "a", "max_value": "9007199254740993"}}, "max_value is 9007199254740993, beyond"),
+    ({BETWEEN: {"column": "a", "min_value": {"$PARAMETER": "least"}}}, "min_value has members"),
+    ({BETWEEN: {"column": 2024, "min_value": 0}}, "text, not 2024: write it in quotes"),
+    ({"expect_column_to_exist": {"column": None}}, "expect_column_to_exist needs column"),
+    ({"expect_column_to_exist": {"column": "a"}, "expect": "b"}, "Input should be a valid dictionary"),
+    # They hold whatever the table has.
+    (
+        {"expect_column_max_to_be_between": {"column": "a", "strict_max": True}},
+        "needs min_value or max_value",
+    ),
+    ({"expect_table_row_count_to_be_between": {"min_value": None}}, "needs min_value or max_value"),
+    ({"expect_column_values_to_match_regex": {"column": "a"}}, "it needs regex"),
+    ({"expect_column_values_to_be_in_type_list": {"column": "a"}}, "it needs type_list"),
+    ({"expect_table_columns_to_match_set": {}}, "it needs column_set"),
     ({}, "either one type of Great Expectations, or `sql`"),
     ({BETWEEN: {"column": "a"}, "sql": "SELECT 1"}, "either one type of Great Expectations, or `sql`"),
     ({"sql": "SELECT * FROM current"}, "`sql` needs a `name`"),
@@ -70,12 +95,21 @@ def test_what_is_wrong_is_said(config: dict[str, Any], said: str) -> None:
 
 
 def test_an_expectation_is_called_by_its_type_and_columns() -> None:
-    assert (
-        ExpectationConfig.model_validate({BETWEEN: {"column": "unit price"}}).rule == f"{BETWEEN}_unit_price"
-    )
+    assert ExpectationConfig.model_validate({UNIQUE: {"column": "unit price"}}).rule == f"{UNIQUE}_unit_price"
     pair = {"expect_column_pair_values_to_be_equal": {"column_A": "a", "column_B": "b"}}
     assert ExpectationConfig.model_validate(pair).columns == ["a", "b"]
-    assert ExpectationConfig.model_validate({BETWEEN: {"column": "a"}, "name": "x"}).rule == "x"
+    assert ExpectationConfig.model_validate({UNIQUE: {"column": "a"}, "name": "x"}).rule == "x"
+
+
+@pytest.mark.parametrize("end", [";", " ;; -- each row is wrong", "\n; /* each row is wrong */"])
+def test_sql_may_end_with_a_semicolon(end: str) -> None:
+    ExpectationConfig.model_validate({"sql": f"SELECT * FROM current{end}", "name": "a"})
+
+
+def test_bounds_and_sets_that_are_compared_as_they_are() -> None:
+    for arguments in ({"min_value": 2**53 - 1}, {"max_value": "2024-01-01"}, {"min_value": 0.1}):
+        ExpectationConfig.model_validate({BETWEEN: {"column": "a", **arguments}})
+    ExpectationConfig.model_validate({IN_SET: {"column": "a", "value_set": {"open", "paid"}}})
 
 
 def written(folder: Path, orders_file: str = ORDERS_FILE) -> Path:

@@ -127,7 +127,7 @@ def test_an_error_stops_the_run_unless_it_is_tolerated(judge: Judge) -> None:
     [
         {
             "column": {"expect_column_values_to_not_be_null": {"column": "absent"}},
-            "argument": {"expect_column_values_to_be_between": {"column": "id", "mostly": 7}},
+            "argument": {"expect_column_values_to_be_between": {"column": "id", "min_value": 0, "mostly": 7}},
             "sql": {"sql": "SELECT absent FROM current"},
         },
         # Apart: it fails while Spark works, with all that are checked in the same pass.

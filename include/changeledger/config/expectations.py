@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -21,9 +22,15 @@ _TABLES = ("current", "history", "changes")
 # them, for to import Great Expectations takes seconds.
 FILE: Final = Path(__file__).with_name("expectation_types.json")
 _COLUMNS = {"column", "column_A", "column_B", "column_list"}
-# It reads bounds as doubles, which have gaps beyond this number.
-_EXACT = 2**53
+# It reads bounds as doubles: from here on two whole numbers are one of them.
+_INEXACT = 2**53
 _BOUNDS = {"min_value", "max_value", "sum_total"}
+_OF_MEMBERS = {"partition_object", "quantile_ranges"}
+# A type that has arguments of one of these, and no value for any of them, holds whatever the table has.
+_SAYING = (
+    ("min_value", "max_value", "threshold"), ("regex",), ("type_list",), ("column_list",), ("column_set",),
+    ("partition_object",),
+)  # fmt: skip
 
 
 class ExpectationConfig(Strict):
@@ -56,7 +63,8 @@ class ExpectationConfig(Strict):
         if not types:
             return data
         rest = {key: value for key, value in data.items() if key not in types}
-        return {**rest, "expect": {**rest.get("expect", {}), **types}}
+        expect = rest.get("expect", {})
+        return {**rest, "expect": {**expect, **types}} if isinstance(expect, dict) else data
 
     @model_validator(mode="after")
     def _says_what_to_check(self) -> ExpectationConfig:
@@ -103,10 +111,10 @@ class ExpectationsFile(Strict):
 def with_tables(sql: str, tables: Mapping[str, str]) -> str:
     """The query, whose tables are those queries. Raises ConfigError if it does not only read."""
     # Few feeds have SQL, and all DAGs are parsed.
-    from changeledger.read_only_sql.check import checked  # noqa: PLC0415
+    from changeledger.read_only_sql.check import bare, checked  # noqa: PLC0415
 
     views = ", ".join(f"{name} AS ({query})" for name, query in tables.items())
-    return checked(f"WITH {views} SELECT * FROM (\n{sql}\n)").text  # noqa: S608 - it is checked
+    return checked(f"WITH {views} SELECT * FROM (\n{bare(sql)}\n)").text  # noqa: S608 - it is checked
 
 
 @cache
@@ -117,37 +125,65 @@ def known() -> dict[str, dict[str, bool]]:
 
 
 def _require(kind: str, arguments: Mapping[str, Any]) -> None:
-    """Raises ValueError for an unknown type or argument, and for a required one that is missing."""
+    """Raises ValueError for an unknown type or argument, for a required one that is missing, and for values
+    that Great Expectations would not compare as they are."""
     if kind not in known():
         raise ValueError(f"unknown expectation {kind!r}{_guess(kind, known())}")
     parameters = known()[kind]
     for name in arguments:
         if name not in parameters:
             raise ValueError(f"{kind} has no argument {name!r}{_guess(name, parameters)}")
-    missing = [name for name, is_required in parameters.items() if is_required and name not in arguments]
-    if missing:
-        raise ValueError(f"{kind} needs {', '.join(missing)}")
+    _require_values(kind, {name for name, value in arguments.items() if value is not None})
     for name in _columns_of(arguments):
-        if set(str(name)) & set(".`"):
+        if not isinstance(name, str):
+            raise ValueError(f"{kind}: the name of a column is text, not {name!r}: write it in quotes")
+        if set(name) & set(".`"):
             raise ValueError(f"Great Expectations cannot name the column {name!r} in Spark: use `sql`")
     for name, value in arguments.items():
         if why := _altered(name, value):
-            raise ValueError(f"{kind}: {name} {why}: use `sql`")
+            raise ValueError(f"{kind}: {name} {why}")
+
+
+def _require_values(kind: str, given: set[str]) -> None:
+    """`given`: the arguments that have a value."""
+    parameters = known()[kind]
+    missing = [name for name, is_required in parameters.items() if is_required and name not in given]
+    if missing:
+        raise ValueError(f"{kind} needs {', '.join(missing)}")
+    for choice in _SAYING:
+        names = [name for name in choice if name in parameters]
+        if names and not given.intersection(names):
+            raise ValueError(f"{kind} would hold whatever the table has: it needs {' or '.join(names)}")
 
 
 def _altered(name: str, value: Any) -> str:
-    """Why Great Expectations would compare with another value; empty: it would not."""
-    values = value if isinstance(value, list) else [value]
+    """Why Great Expectations would compare with another value, and what to do; empty: it would not."""
+    values = value if isinstance(value, list | set | tuple) else [value]
+    if isinstance(value, dict) and name not in _OF_MEMBERS:
+        return "has members: write a value, or a list as [open, paid]"
     if any(isinstance(v, bytes) for v in values):
-        return "has bytes, which it does not compare with a column's"
-    if name in _BOUNDS and isinstance(value, int) and abs(value) > _EXACT:
-        return f"is {value}, beyond what it compares exactly"
+        return "has bytes, which it does not compare with a column's: use `sql`"
+    if name == "value_set" and None in values:
+        return (
+            "has null, beside which Spark takes every value for one of the set: leave it out, for NULLs are "
+            "passed over"
+        )
+    if name in _BOUNDS and _is_inexact(value):
+        return f"is {value}, beyond what it compares exactly: use `sql`"
     return ""
 
 
-def _columns_of(arguments: Mapping[str, Any]) -> list[str]:
-    """The columns that an expectation is about."""
-    names: list[str] = []
+def _is_inexact(bound: Any) -> bool:
+    """Is it a whole number, or the text of a number, of which a double has no exact copy?"""
+    try:
+        return isinstance(bound, int | str) and abs(Decimal(bound)) >= _INEXACT
+    except InvalidOperation:
+        return False
+
+
+def _columns_of(arguments: Mapping[str, Any]) -> list[Any]:
+    """The columns that an expectation is about, as the file has them."""
+    names: list[Any] = []
     for name in sorted(_COLUMNS & arguments.keys()):
         value = arguments[name]
         names += value if isinstance(value, list) else [value]

@@ -72,6 +72,14 @@ def checked(sql: str) -> Statement:
     return Statement(f"{prefix} {query}" if prefix else query)
 
 
+def bare(sql: str) -> str:
+    """The statement without comments, and without semicolons at its end. Raises ConfigError."""
+    try:
+        return cut(sql).text
+    except Unreadable as error:
+        _refuse(f"the statement cannot be checked: {error}")
+
+
 def _require_query(query: str) -> None:
     """Raises Unreadable, too."""
     require_same_quotes(query)
