@@ -62,3 +62,19 @@ def test_an_update_sets_the_bits_of_what_differs(mask: str, contradicts: bool) -
         row for batch in batches for row in batch.to_pylist() if row["source_position"]["offset"] == update
     ]
     assert ("mask_disagrees" in (row["flags"] or ())) == contradicts
+
+
+def test_a_message_may_write_stated_columns_in_another_case() -> None:
+    (case,) = [case for case in ALL if case.folder.name == "columns_stated_in_the_feed"]
+    values = case.messages.column("value").to_pylist()
+    for name in ("region", "no", "guid", "at"):
+        values = [
+            value and value.replace(f'"{name}":'.encode(), f'"{name.upper()}":'.encode()) for value in values
+        ]
+    at = case.messages.schema.get_field_index("value")
+    in_capitals = case.messages.set_column(at, "value", pa.array(values, pa.binary()))
+    batches = decoded(in_capitals, case.feed, {}, None, {})
+    read = {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+    assert [(row["disposition"], row.get("before"), row.get("after")) for row in read.values()] == [
+        (row["disposition"], row.get("before"), row.get("after")) for row in rows(case).values()
+    ]

@@ -26,7 +26,7 @@ from changeledger.dialects.qlik_messages.events import (  # fmt: skip
 )
 from changeledger.dialects.qlik_messages.message import Message
 from changeledger.kernels.json_text import Members, text
-from changeledger.model.column_names import shown
+from changeledger.model.column_names import alike, folded, shown
 from changeledger.model.contract import Contract
 from changeledger.model.source_names import TABLES_ALIKE, not_meant
 
@@ -48,6 +48,10 @@ def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
     if operation not in OPERATIONS:
         raise Problem("unknown_operation", f"operation is {operation}")
     _check_names(data_message, writer_schema)
+    data_message = data_message._replace(
+        data=_by_column(data_message.data, writer_schema),
+        before_data=_by_column(data_message.before_data, writer_schema),
+    )
     before, after = _images(operation, data_message, [column.name for column in writer_schema.key])
     if operation != DELETE and after is None:
         raise Problem("no_after_image", f"{operation} without `data`")
@@ -80,6 +84,14 @@ def _check_names(data_message: Message, writer_schema: Contract) -> None:
     # A schema id says it more exactly.
     if named != source_table and data_message.schema_id is None:
         raise Problem(TABLES_ALIKE, not_meant(named, writer_schema.table, source_table))
+
+
+def _by_column(image: Members | None, writer_schema: Contract) -> Members | None:
+    """The image by the names of its columns: what the feed states may be written in another case."""
+    names = {folded(name): name for name in writer_schema.names}
+    if image is None or image.keys() <= set(names.values()) or alike(tuple(image)):
+        return image
+    return {names.get(folded(name), name): token for name, token in image.items()}
 
 
 def _images(
