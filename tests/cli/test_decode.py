@@ -259,6 +259,13 @@ def test_a_feeds_tables_give_key_and_types() -> None:
     assert (unlisted["disposition"], unlisted["reason"]) == ("control", "table_not_in_feed")
 
 
+def test_a_stated_column_may_begin_like_those_of_sql_server() -> None:
+    columns = [{"name": "id", "type": "int"}, {"name": "__$note", "type": "nvarchar(9)"}]
+    reported = {"table": "dbo.items", "key": ["id"], "columns": columns}
+    (insert,) = decode("sqlserver_cdc", [cdc_row(2, id=1, **{"__$note": "x"})], tables=[reported])
+    assert insert["after"] == {"id": 1, "__$note": "x"}
+
+
 def test_a_contract_counts_before_what_messages_tell(tmp_path: Path) -> None:
     contract = stated(tmp_path, "dbo.t", "id bigint", "v uniqueidentifier")
     fields = [{"field": "id", "type": "string"}, {"field": "v", "type": "string"}]

@@ -83,8 +83,10 @@ def source_table(name: str) -> str:
     return instance if "." in instance else instance.replace("_", ".", 1)
 
 
-def header_names(names: Sequence[str], _feed: Feed, _stated: Collection[str]) -> frozenset[str]:
-    return frozenset(name.lower() for name in names if name.startswith("__$"))
+def header_names(names: Sequence[str], _feed: Feed, stated: Collection[str]) -> frozenset[str]:
+    """A source's column may begin like SQL Server's own, where the feed states it."""
+    of_source = {name.lower() for name in stated}
+    return frozenset({name.lower() for name in names if name.startswith("__$")} - of_source)
 
 
 SQLSERVER_CDC = TableDialect(
