@@ -23,6 +23,7 @@ from changeledger.dialects.ces.events import (
     layout_of,
 )
 from changeledger.dialects.ces.key_beside import doubtful
+from changeledger.dialects.messages.json_numbers import INEXACT, is_printed_double
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, columns_alike, named, no_value_of
 from changeledger.dialects.plan import TablePlan
@@ -68,8 +69,12 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
     for members in (old, current):
         if twice := alike(list(members)):
             raise columns_alike(data.table, twice)
-    if bad := _misfits((old_tokens, tokens), plan.writer_schema):
-        raise Problem("value_does_not_fit", no_value_of(bad))
+    written = _by_column((old_tokens, tokens), plan.writer_schema)
+    decimals = (token for column, token in written if column.spark_type.startswith("decimal"))
+    if any(map(is_printed_double, decimals)):
+        raise Problem("inexact_number", INEXACT)
+    if bad := [column for column, token in written if _is_other(column, token)]:
+        raise Problem("value_does_not_fit", no_value_of(dict.fromkeys(bad)))
     operation, key = operation.upper(), dict(data.key)
     before, unknown = as_row(image_before(operation, old, key, rows), rows)
     after, others = as_row(image_after(operation, current, key, rows), rows)
@@ -83,19 +88,22 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
     )  # fmt: skip
 
 
-def _misfits(images: Iterable[Mapping[str, Token]], writer_schema: Contract) -> list[Column]:
-    """The columns with a member that their text is not: the producer writes every value as text.
+def _by_column(images: Iterable[Mapping[str, Token]], writer_schema: Contract) -> list[tuple[Column, Token]]:
+    """The tokens of both images with their columns, in the order of these."""
+    tokens: dict[str, list[Token]] = {}
+    for name, token in (member for image in images for member in image.items()):
+        tokens.setdefault(name.lower(), []).append(token)
+    return [
+        (column, token) for column in writer_schema.columns for token in tokens.get(column.name.lower(), ())
+    ]
+
+
+def _is_other(column: Column, token: Token) -> bool:
+    """Has a column a member that its text is not? The producer writes every value as text.
 
     A number or `true` without quotes may be base64, as text. Nothing says which text an object or an array
     was, whose spaces are gone.
     """
-    tokens: dict[str, list[Token]] = {}
-    for name, token in (member for image in images for member in image.items()):
-        tokens.setdefault(name.lower(), []).append(token)
-    return [c for c in writer_schema.columns if any(_is_other(c, t) for t in tokens.get(c.name.lower(), ()))]
-
-
-def _is_other(column: Column, token: Token) -> bool:
     if column.spark_type == "binary":
         return json_text.is_unquoted(token)
     return column.sql_type.base in TEXTS and column.length_stated and json_text.is_nested(token)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.dialects.messages import foreign, message_rows, one_by_one
+from changeledger.dialects.messages.json_numbers import INEXACT
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, misfits, no_columns
 from changeledger.dialects.plan import TablePlan
@@ -18,7 +19,6 @@ from changeledger.dialects.qlik_messages.findings import changed, columns_of_key
 from changeledger.dialects.qlik_messages.masks import Masks
 from changeledger.dialects.qlik_messages.positions import Positions
 from changeledger.dialects.qlik_messages.sides import Side, absent_columns, side, with_gaps
-from changeledger.dialects.qlik_messages.values import EXACT_DIGITS
 from changeledger.kernels import changes, images, lsn
 from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.changes import Changes
@@ -143,8 +143,7 @@ def _problem_of_place(read: Read, number: int) -> Problem | None:
 def _problem_of_images(read: Read, number: int, plan: TablePlan) -> Problem | None:
     event, writer_schema = read.events[number], plan.writer_schema
     if read.before.inexact[number] or read.after.inexact[number]:
-        what = f"a decimal of more than {EXACT_DIGITS} digits as a JSON number; have it written as text"
-        return Problem("inexact_number", what)
+        return Problem("inexact_number", INEXACT)
     if event.unknown:
         return no_columns(writer_schema.table, event.unknown, writer_schema.names)
     for event_side in (read.before, read.after):

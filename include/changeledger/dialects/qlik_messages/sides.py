@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import UNSET
 
+from changeledger.dialects.messages.json_numbers import is_inexact
 from changeledger.dialects.qlik_messages.events import layout_of
 from changeledger.dialects.qlik_messages.masks import Masks
-from changeledger.dialects.qlik_messages.values import is_inexact
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places, valid
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.images import Image

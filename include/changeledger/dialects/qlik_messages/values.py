@@ -19,8 +19,6 @@ from changeledger.kernels.sql_text import Reader
 from changeledger.model.contract import Column
 from changeledger.model.sql_type import SqlType
 
-# Of a decimal, what a double keeps whatever the digits are.
-EXACT_DIGITS = 15
 _UNUSUAL = (pa.ArrowException, TypeError, OverflowError)
 
 
@@ -100,19 +98,6 @@ def _texts(values: Sequence[str | None]) -> pa.StringArray:
 def is_null(value: Any) -> bool:
     """Is a cell null, or not there?"""
     return value is None or value is UNSET or (isinstance(value, msgspec.Raw) and bytes(value) == b"null")
-
-
-def is_inexact(token: Any) -> bool:
-    """Could a decimal have lost digits as a double? A text and a whole number are exact."""
-    if token is None or token is UNSET:
-        return False
-    written = bytes(token)
-    if len(written) <= EXACT_DIGITS or written[:1] == b'"':
-        return False
-    mantissa, exponent, _ = written.lower().partition(b"e")
-    if not exponent and b"." not in mantissa:
-        return False
-    return len(mantissa.lstrip(b"-").replace(b".", b"").lstrip(b"0")) > EXACT_DIGITS
 
 
 def reader(sql: SqlType) -> Reader:
