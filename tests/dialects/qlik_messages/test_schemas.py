@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -229,6 +230,52 @@ def test_of_tables_that_differ_in_case_one_is_the_feeds(listed: str, source_tabl
                 assert reason(schemas, wanted) == "tables_alike", wanted
     # The topic's case matches neither.
     assert reason(schemas, Label("q.SALES.ORDERS", None, None, None)) == "tables_alike"
+
+
+@pytest.mark.parametrize(
+    ("listed", "so_far", "seen", "read"),
+    [
+        # Nothing but topics names the tables.
+        ("sales.orders", None, IN_CASES, "sales.orders"),
+        ("sales.Orders", None, IN_CASES, "sales.Orders"),
+        ("SALES.orders", None, IN_CASES, None),
+        ("SALES.ORDERS", None, ["sales.Orders"], "sales.Orders"),
+        # A later window has messages of the other table alone.
+        ("sales.orders", "sales.orders", ["sales.Orders"], "sales.orders"),
+        ("sales.orders", "sales.Orders", ["sales.Orders"], "sales.Orders"),
+    ],
+)
+def test_topics_that_differ_in_case_are_of_two_tables(
+    listed: str, so_far: str | None, seen: Sequence[str], read: str | None
+) -> None:
+    known = contract_of("no", table=listed).model_copy(update={"source_table": so_far})
+    schemas = WriterSchemas(feed({**ORDERS, "table": listed}), {listed: known}, {})
+    asked = {name: Label(f"q.{name}", None, None, None) for name in seen}
+    schemas.see(asked.values())
+    for name, of_name in asked.items():
+        if name == read:
+            assert columns_of(schemas, of_name) == [("no",)]
+        else:
+            assert reason(schemas, of_name) == "tables_alike"
+
+
+def test_names_without_a_schema_that_differ_in_case_are_of_two_tables() -> None:
+    schemas = WriterSchemas(feed(ORDERS), {}, {})
+    lower, upper = Label("any", None, "orders", None), Label("any", None, "Orders", None)
+    schemas.see([upper])
+    assert columns_of(schemas, upper) == [("no",)]
+    schemas.see([lower, upper])
+    assert (columns_of(schemas, lower), reason(schemas, upper)) == ([("no",)], "tables_alike")
+
+
+def test_a_topic_may_write_its_table_in_another_case_than_metadata() -> None:
+    schemas = WriterSchemas(feed({"table": "sales.orders"}), {}, {})
+    learn(schemas, metadata(None, "no", schema="sales", table="Orders"), 100)
+    lower, upper = (Label(f"q.{name}", None, None, None) for name in ("sales.orders", "sales.Orders"))
+    schemas.see([lower])
+    assert columns_of(schemas, lower) == [("no",)]
+    schemas.see([lower, upper])
+    assert (columns_of(schemas, upper), reason(schemas, lower)) == ([("no",)], "tables_alike")
 
 
 def test_a_table_is_the_one_that_was_read_so_far() -> None:

@@ -8,7 +8,7 @@ that the feed does not list among them: their data is to be known as such.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config.feed import Feed
@@ -63,6 +63,8 @@ class WriterSchemas:
         # By table, as metadata writes it.
         self._metadata: dict[str, dict[Mark, Contract]] = {}
         self._in_data: Sequence[str] = ()
+        # With the topics.
+        self._in_topics: Collection[tuple[str, str]] = ()
         for name, writer_schema in known.items():
             mark = _mark(name, writer_schema.table)
             if mark is not None:
@@ -97,10 +99,10 @@ class WriterSchemas:
         return NoSchema(METADATA)
 
     def see(self, labels: Iterable[Label]) -> None:
-        """What the window's data calls its tables."""
-        self._in_data = [
-            f"{label.schema}.{label.table}" for label in labels if None not in {label.schema, label.table}
-        ]
+        """What the window's data, or else its topics, call its tables."""
+        names = [(label, name) for label in labels if (name := self._name_in(label)) is not None]
+        self._in_data = [name for label, name in names if _is_whole(label)]
+        self._in_topics = {(label.topic, name) for label, name in names if not _is_whole(label)}
 
     def routes(self, label: Label) -> Versions | NoSchema:
         """The writer schemas of the messages with a label, or why they have none."""
@@ -126,7 +128,8 @@ class WriterSchemas:
         """The writer schemas of messages that name none by an id; None if nothing is known of their table."""
         meant_name = self._own_name(config)
         if self._is_another(label, table, meant_name):
-            return NoSchema(TABLES_ALIKE, not_meant(table, config.table, meant_name))
+            name = self._name_in(label) or table
+            return NoSchema(TABLES_ALIKE, not_meant(name, config.table, meant_name))
         of_table = self._metadata.get(meant_name or "")
         if of_table:
             return self._stated(versions.versions(of_table))
@@ -153,22 +156,29 @@ class WriterSchemas:
         return table_versions.with_schemas(lambda writer_schema: metadata.with_stated(writer_schema, config))
 
     def _own_name(self, config: TableConfig) -> str | None:
-        """What metadata, or else data, calls a table of the feed; None if several may be meant."""
+        """What metadata, else data, else topics call a table of the feed; None if several may be meant."""
         contract = self._contracts.get(config.table.lower())
         known = None if contract is None else contract.source_table
-        written = _same(config.table, self._in_metadata()) or _same(config.table, self._in_data)
-        return meant(config.table, known, written or [config.table])
+        of_all = self._in_metadata(), self._in_data, {name for _, name in self._in_topics}
+        said = (_same(config.table, names) for names in of_all)
+        written = next(filter(None, said), [config.table])
+        return meant(config.table, known, set(written))
 
     def _is_another(self, label: Label, table: str, meant_name: str | None) -> bool:
         """Is it another table than the feed's, of a name that differs in case only?
 
-        A topic, and the name of a table without its schema, say so where metadata has a table of that name.
+        A topic, and the name of a table without its schema, say so where metadata has a table of that name,
+        or nothing else names it. Else a topic may write it in any case, unless another has the very name.
         """
-        if None not in {label.schema, label.table}:
-            return table != meant_name
+        name = self._name_in(label)
+        if _is_whole(label):
+            return name != meant_name
         names = _same(table, self._in_metadata())
+        if not names and not _same(table, self._in_data) and self._in_topics:
+            return name != meant_name
         if names in ([], [meant_name]):
-            return False
+            of_alike = {other for topic, other in self._in_topics if topic.lower() == label.topic.lower()}
+            return name != meant_name and meant_name in of_alike
         said = f".{label.table or label.topic}"
         whole = [name for name in names if said.endswith(f".{name}")]
         in_topic = whole or [name for name in names if said.endswith(f".{name.split('.', 1)[1]}")]
@@ -192,6 +202,17 @@ class WriterSchemas:
         if len(tables) == 1:
             return tables[0]
         return label.table if self._listed and not tables else None
+
+    def _name_in(self, label: Label) -> str | None:
+        """The table as the message writes it, else as its topic does; None if neither names one."""
+        if _is_whole(label):
+            return f"{label.schema}.{label.table}"
+        table, said = self._table(label), f".{label.table or label.topic}"
+        schema, _, name = (table or "").partition(".")
+        if not name or not said.lower().endswith(f".{name.lower()}"):
+            return None
+        is_with_schema = said.lower().endswith(f".{schema.lower()}.{name.lower()}")
+        return said[-len(f"{schema}.{name}") :] if is_with_schema else f"{schema}.{said[-len(name) :]}"
 
     def _alike(self, name: str) -> Sequence[str]:
         """The feed's tables that have this name in some schema."""
@@ -227,6 +248,11 @@ def _ending(name: str, tables: Sequence[str], *, with_schema: bool = True) -> li
     fitting = [table for table, ending in endings if f".{name}".lower().endswith(ending.lower())]
     exact = [table for table, ending in endings if f".{name}".endswith(ending)]
     return list({table.lower(): table for table in (*fitting, *exact)}.values())
+
+
+def _is_whole(label: Label) -> bool:
+    """Does the message itself name its table?"""
+    return None not in {label.schema, label.table}
 
 
 def _same(table: str, names: Iterable[str]) -> list[str]:
