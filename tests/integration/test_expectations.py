@@ -103,6 +103,8 @@ def test_what_holds_passes_and_a_warning_does_not_stop_the_run(judge: Judge) -> 
     assert names < rows.keys()
     assert all(rows[name].success for name in names)
     assert "known_operations" in pages
+    # The first page leads to those of Great Expectations.
+    assert ">dbo customers changes touched</a>" in pages
     assert {rule: rows[rule].success for rule in (RULE, "ids_below_zero")} == {
         RULE: False,
         "ids_below_zero": False,

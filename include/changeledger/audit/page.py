@@ -84,7 +84,7 @@ def _offending(results: Sequence[RuleResult], shown: Any) -> list[dict[str, Any]
     ]
 
 
-def _pages(folder: Path) -> list[str]:
-    """Addresses of Great Expectations' pages of the two suites, relative to the folder."""
-    pages = sorted(folder.glob("validations/*/*/*/*.html"))
-    return [quote(page.relative_to(folder).as_posix()) for page in pages]
+def _pages(folder: Path) -> list[tuple[str, str]]:
+    """Of Great Expectations' page of each suite the suite and the address, relative to the folder."""
+    pages = [page.relative_to(folder) for page in sorted(folder.glob("validations/*/*/*/*.html"))]
+    return [(page.parts[1], quote(page.as_posix())) for page in pages]

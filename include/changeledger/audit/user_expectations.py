@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # Of the rows that a user's SQL returns: each as JSON.
 ROW: Final = "row"
 _ERROR_CLASS: Final = re.compile(r"\[[A-Z_.]+\]")
+# A file of Data Docs has the name of its suite twice, in up to 255 bytes; so many are the table's part.
+_TABLE_BYTES: Final = 60
 
 
 class Asked(NamedTuple):
@@ -41,6 +44,18 @@ class Asked(NamedTuple):
     frame: Callable[[], DataFrame]
     expectations: tuple[ExpectationConfig, ...]
     shown: tuple[str, ...]
+
+
+def suite_name(table: str, of: str) -> str:
+    """Of Great Expectations' suite, in whose folder its pages are: `dbo orders current all`.
+
+    A dot would make two folders of it, a slash is refused. Two tables of a feed have two names.
+    """
+    name = re.sub(r"\W+", " ", table)
+    if not re.fullmatch(r"\w+\.\w+", table) or len(name.encode()) > _TABLE_BYTES:
+        digest = hashlib.sha256(table.encode()).hexdigest()[:8]
+        name = f"{name.encode()[: _TABLE_BYTES - 9].decode(errors='ignore')} {digest}"
+    return f"{name} {of}"
 
 
 def rules(table: TableConfig, asked: set[str]) -> list[Rule]:

@@ -9,7 +9,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from changeledger.audit.user_expectations import ROW, Asked
+from changeledger.audit.user_expectations import ROW, Asked, suite_name
 from changeledger.config.expectations import ExpectationConfig, with_tables
 from changeledger.config.tables import TableConfig
 from changeledger.lake import scans
@@ -42,7 +42,7 @@ class AskedTables:
             if expectation.expect:
                 shared.setdefault((expectation.on, expectation.scope), []).append(expectation)
                 continue
-            name = f"{contract.table} {expectation.rule}"
+            name = suite_name(contract.table, expectation.rule)
             returned = partial(self._returned, contract, expectation)
             asked.append(Asked(contract.table, name, returned, (expectation,), (ROW,)))
         key = tuple(column.name for column in contract.key)
@@ -51,7 +51,8 @@ class AskedTables:
             # A run that only deletes has written the table, and none of its rows.
             if scope == "touched" and not self._has_rows_of_run(contract, on):
                 continue
-            name, frame = f"{contract.table} {on} {scope}", partial(self._frame, contract, on, scope)
+            name = suite_name(contract.table, f"{on} {scope}")
+            frame = partial(self._frame, contract, on, scope)
             asked.append(Asked(contract.table, name, frame, tuple(expectations), shown))
         return asked
 
