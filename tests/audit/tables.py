@@ -100,9 +100,18 @@ def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
     }  # fmt: skip
 
 
-def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] = ()) -> pa.Table:
-    """The `narrow_rows.ROWS` of the rules for single rows, and of those that compare: suspects only."""
-    schema = built_schema(CONTRACT)
+def deleted(rows: pa.Table) -> list[Row]:
+    """The open intervals of the keys of changes, as those of deleted rows: they have no current rows."""
+    keys = {str(row["key"]): row["key"] for row in rows.to_pylist() if row["key"] is not None}
+    return [interval(0, key=of_row, _is_deleted=True) for of_row in keys.values()]
+
+
+def of_keys(rows: pa.Table, history: Sequence[Row] | None = None, current: Sequence[Row] = ()) -> pa.Table:
+    """The `narrow_rows.ROWS` of the rules for single rows, and of those that compare: suspects only.
+
+    `history`: that of deleted rows, if None is given.
+    """
+    schema, history = built_schema(CONTRACT), deleted(rows) if history is None else history
     parts = {
         key_rules.CHANGES: rows,
         key_rules.HISTORY: table(schema, history),

@@ -18,6 +18,7 @@ from tests.audit.tables import (
     broken,
     change,
     changes,
+    deleted,
     entries,
     hashed,
     interval,
@@ -139,6 +140,20 @@ def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
     name: str, history: list[Any], current: list[Any]
 ) -> None:
     assert violated(of_keys(changes(), history, current)) == {name: 1}
+
+
+def test_changes_of_a_key_that_the_history_does_not_have_are_found() -> None:
+    """Else its rows would be lost without a word: history and current rows agree that there is none."""
+    lost = change(1, operation="update", before=key(1), sort_key=b"\x09")
+    rows = changes(*CLEAN, lost)
+    kept = [row for row in deleted(rows) if row["key"] != key(1)]
+    (row,) = broken(of_keys(rows, kept))["one_open_interval"]
+    assert row == {
+        "key": '{"order":1,"rows":1}', "position": "shop.orders[0] 1", "change_id": "id1",
+        "why": "the key has changes and no open interval",
+    }  # fmt: skip
+    closed = [*kept, interval(1, AT)]
+    assert violated(of_keys(rows, closed)) == {"one_open_interval": 1}
 
 
 def test_a_published_change_that_was_read_again_in_another_text_is_named() -> None:

@@ -49,7 +49,11 @@ def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table
     ]
     parts = [narrow(Judged(table, rows, "key", change_id="_change_id"), {n: c}) for rows, n, c in rules]
     of_changes = Judged(table, new, "key", "source_position", "change_id")
-    parts.append(narrow(of_changes, {"order_strict": lambda: changes.order_strict(new)}))
+    checks: dict[str, Check] = {
+        "order_strict": lambda: changes.order_strict(new),
+        "one_open_interval": lambda: _without_interval(new, opened),
+    }
+    parts.append(narrow(of_changes, checks))
     return {NARROW: pa.concat_tables(parts)}
 
 
@@ -84,6 +88,16 @@ def _interval_forward(touched: pa.Table) -> Broken:
 def _one_of_each_key(rows: pa.Table, what: str) -> Broken:
     groups = repeated(cells(column(rows, "key")), len(rows))
     return each_of(groups, lambda size: f"the key has {size} {what}", most=1)
+
+
+def _without_interval(new: pa.Table, opened: pa.Table) -> Broken:
+    """Changes of keys that the history does not know. `key_not_null` is asked of keys that are not whole."""
+    keys = column(new, "key")
+    whole = np.flatnonzero(np.logical_and.reduce([valid(cell) for cell in cells(keys)]))
+    both = pa.concat_arrays([keys.take(pa.array(whole)), column(opened, "key")])
+    codes = order.codes(cells(both), len(both))
+    lost = _firsts(codes[: len(whole)], codes[len(whole) :])
+    return Broken(whole[lost], "the key has changes and no open interval")
 
 
 def _equal(alive: pa.Table, current: pa.Table) -> Broken:

@@ -95,7 +95,10 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
     "interval_forward": _Of(
         "_valid_to", "No interval of the history ends before it begins, in time or in the order."
     ),
-    "one_open_interval": _Of("_valid_to", "A key has at most one open interval in the history."),
+    "one_open_interval": _Of(
+        "_valid_to",
+        "A key has at most one open interval in the history, and one if the run has changes of it.",
+    ),
     "current_equals_open_history": _Of(
         "_is_deleted",
         "Every key of this run has a current row exactly where its open interval is not deleted, and of the "

@@ -81,15 +81,15 @@ def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
     `tables`: beside the places and rows of keys, the hashes of the ids in the inputs of `ids.of_ids`.
     """
-    # Keys with two changes at one place, two open intervals or current rows, one without the other, or the
-    # two of two changes.
+    # Keys with two changes at one place, changes and no open interval, two open intervals or current rows,
+    # one without the other, or the two of two changes.
     keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
     is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
     is_alive = flags_of(column(tables[OPENED], "is_alive"))
     alive, shown = _hashes(tables[OPENED], "version")[is_alive], _hashes(tables[CURRENT], "version")
     at_one_place = keys[order.is_among(at, _repeated(at))]
     unmatched = is_open[is_alive][_is_alone(alive, shown)], current[_is_alone(shown, alive)]
-    of_keys = [at_one_place, _repeated(is_open), _repeated(current), *unmatched]
+    of_keys = [at_one_place, _without(keys, is_open), _repeated(is_open), _repeated(current), *unmatched]
     # Ids that two changes have, that are published already, or that a duplicate names and no change has.
     inputs = (ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED)
     new, published, duplicates, stayed = (_hashes(tables[name]) for name in inputs)
