@@ -20,6 +20,12 @@ from great_expectations.expectations.core.expect_column_values_to_be_between imp
 )
 from great_expectations.expectations.core.expect_column_values_to_be_null import ExpectColumnValuesToBeNull
 from great_expectations.expectations.expectation_configuration import parse_result_format
+from great_expectations.expectations.metrics.column_pair_map_metrics.column_pair_values_greater import (
+    ColumnPairValuesAGreaterThanB as GxColumnPairValuesAGreaterThanB,
+)
+from great_expectations.expectations.metrics.map_metric_provider.column_pair_condition_partial import (
+    column_pair_condition_partial,
+)
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 from great_expectations.validator.metric_configuration import MetricConfiguration
@@ -148,6 +154,25 @@ class ExpectColumnQuantileValuesToBeBetween(GxExpectColumnQuantileValuesToBeBetw
     def _validate(self, *args: Any, **more: Any) -> dict[str, Any]:
         judged: dict[str, Any] = super()._validate(*args, **more)
         return {**judged, "success": bool(judged["success"])}
+
+
+def _is_greater(
+    cls: type,  # noqa: ARG001
+    column_a: Column,
+    column_b: Column,
+    *,
+    or_equal: bool | None = None,
+    **_: Any,
+) -> Column:
+    is_greater = column_a > column_b
+    return F.coalesce(is_greater | column_a.eqNullSafe(column_b) if or_equal else is_greater, F.lit(False))
+
+
+class ColumnPairValuesAGreaterThanB(GxColumnPairValuesAGreaterThanB):
+    """Great Expectations' own, in whose place it is registered: that one lets rows pass of which one value is
+    NULL. Where `ignore_row_if` does not leave them out, no value is greater than NULL, as on pandas."""
+
+    _spark: Any = column_pair_condition_partial(engine=SparkDFExecutionEngine)(_is_greater)
 
 
 @cache

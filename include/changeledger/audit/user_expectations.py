@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -100,7 +104,8 @@ def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bo
         except Exception as error:  # noqa: BLE001 - whatever it is, the expectation has not been checked
             outcomes[asked.subject, config.rule] = _errored(error)
     try:
-        results = _results(context, asked, expectations, None if redact else run)
+        with _in_utc():
+            results = _results(context, asked, expectations, None if redact else run)
     except Exception as error:  # noqa: BLE001 - as above
         failed = _errored(error)
         outcomes = {(asked.subject, config.rule): failed for config in asked.expectations} | outcomes
@@ -110,6 +115,21 @@ def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bo
     if redact:
         return {of: replace(outcome, error=_redacted(outcome.error)) for of, outcome in outcomes.items()}
     return outcomes
+
+
+@contextmanager
+def _in_utc() -> Iterator[None]:
+    """This process in the zone of its Spark session: PySpark takes bounds without a zone for local times, and
+    gives moments as such."""
+    zone = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        del os.environ["TZ"]
+        os.environ |= {} if zone is None else {"TZ": zone}
+        time.tzset()
 
 
 def _results(
@@ -133,11 +153,19 @@ def _expectation(config: ExpectationConfig) -> Expectation:
     if config.sql:
         kind, arguments = "expect_column_values_to_be_null", {"column": ROW}
     return get_expectation_impl(kind)(
-        **arguments,
+        **{name: _without_zone(value) for name, value in arguments.items()},
         description=escape(config.note or _says(config), quote=False),
         severity=failure_severity(config.severity),
         meta={"rule": config.rule, "severity": config.severity},
     )
+
+
+def _without_zone(value: Any) -> Any:
+    """A time with a zone as that of UTC, which compares with values of every column of times."""
+    if isinstance(value, list):
+        return [*map(_without_zone, value)]
+    is_aware = isinstance(value, datetime) and value.tzinfo is not None
+    return value.astimezone(UTC).replace(tzinfo=None) if is_aware else value
 
 
 def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
