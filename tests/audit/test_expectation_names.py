@@ -1,8 +1,12 @@
-"""Users' expectations have a suite for each table, whose name is that of a folder and, twice, of a file."""
+"""Names of users' expectations, and of their suites, which are those of folders and, twice, of files."""
 
 from __future__ import annotations
 
-from changeledger.audit.user_expectations import suite_name
+import pytest
+
+from changeledger.audit.user_expectations import rules, suite_name
+from changeledger.config.tables import TableConfig
+from changeledger.model.errors import ConfigError
 
 LONGEST_RULE = "a" * 63
 TABLES = (
@@ -32,3 +36,13 @@ def test_every_table_has_a_name_of_its_own_that_a_folder_can_have() -> None:
 
 def test_a_plain_name_stays_readable() -> None:
     assert suite_name("dbo.orders", "current all") == "dbo orders current all"
+
+
+@pytest.mark.parametrize("name", ["order_strict", "conservation"])
+def test_no_expectation_has_the_name_of_a_rule(name: str) -> None:
+    """It would be shown with the rule's remedy."""
+    table = TableConfig.model_validate(
+        {"table": "dbo.t", "expectations": [{"name": name, "sql": "SELECT * FROM current"}]}
+    )
+    with pytest.raises(ConfigError, match=f"{name} is a rule of the audit itself"):
+        rules(table, set())
