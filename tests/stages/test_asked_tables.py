@@ -10,12 +10,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from changeledger.audit import suites, user_expectations
+from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.lake import catalog
 from changeledger.lake.summaries import BuiltTable
 from changeledger.model.contract import Column, Contract
 from changeledger.model.table_names import TableNames
-from changeledger.stages.auditing.asked import AskedTables
+from changeledger.stages.auditing.asked import AskedTables, without_records
 
 CONTRACT = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
 ROWS = {
@@ -74,3 +75,18 @@ def test_quantiles_are_stored_with_the_others(spark: SparkSession, tmp_path: Pat
     run = gx.RunIdentifier(run_name="a run")
     outcomes = user_expectations.validate(suites._context(tmp_path), asked, run, redact=False)
     assert [(outcome.success, outcome.error) for outcome in outcomes.values()] == [(True, None)] * 2
+
+
+def test_tables_of_which_no_record_has_come_are_named() -> None:
+    """They have no ledger, so nothing can be asked of them, whatever the scope."""
+    wanted = {"expect_table_row_count_to_be_between": {"min_value": 1000}, "scope": "all"}
+    tables = [
+        {"table": "dbo.misspelt", "expectations": [wanted]},
+        {"table": "dbo.read", "expectations": [wanted]},
+        {"table": "dbo.quiet"},
+    ]
+    feed = Feed.model_validate(
+        {"feed": "shop", "dialect": "debezium", "database": "shop", "connection": "shop",
+         "source": {"topics": ["shop.*"]}, "tables": tables}
+    )  # fmt: skip
+    assert without_records(feed, {"dbo.read"}) == ["dbo.misspelt"]

@@ -28,7 +28,7 @@ from changeledger.pages import folders
 from changeledger.pages.redaction import REDACTED, redacted_row
 from changeledger.spark.rows import as_spark
 from changeledger.stages.auditing import resetting
-from changeledger.stages.auditing.asked import AskedTables
+from changeledger.stages.auditing.asked import AskedTables, without_records
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Accounting, Judging, read_dispositions
@@ -118,6 +118,8 @@ def _with_expectations(
 ) -> tuple[list[gate.Subject], list[Asked]]:
     """The subjects with the rules that users have added, and what these are asked of."""
     contracts, in_all = ctx.contracts(), []
+    for name in without_records(ctx.feed, contracts):
+        log.warning("%s: %s: no record of it has come: its expectations are not asked", ctx.feed.feed, name)
     extended = []
     for subject in subjects:
         table = ctx.feed.table(subject.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from changeledger.audit.user_expectations import ROW, Asked, suite_name
 from changeledger.config.expectations import ExpectationConfig, with_tables
+from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.lake import scans
 from changeledger.lake.summaries import BuiltTable
@@ -19,6 +20,11 @@ from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import MOST_ROWS, StageContext
 
 _WINDOW = {"current": "_window_id", "history": "_window_id", "changes": "window_id"}
+
+
+def without_records(feed: Feed, known: Collection[str]) -> list[str]:
+    """The tables with expectations of which no record has come so far. `known`: those that have a ledger."""
+    return [table.table for table in feed.tables if table.expectations and table.table not in known]
 
 
 @dataclass(frozen=True)
