@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from changeledger.config.expectations import FILE, ExpectationConfig, known
-from changeledger.config.files import load_feed
+from changeledger.config.files import load_feed, readable_feeds
 from changeledger.config.settings import PROJECT
 from changeledger.model.errors import ConfigError
 
@@ -145,6 +145,27 @@ def test_a_wrong_file_is_named(tmp_path: Path, orders_file: str, said: str) -> N
         load_feed(written(tmp_path, orders_file))
     assert said in raised.value.message
     assert "expectations/shop/orders.yaml" in raised.value.message
+
+
+def test_a_file_of_another_suffix_is_named(tmp_path: Path) -> None:
+    feed = written(tmp_path)
+    file = tmp_path / "expectations" / "shop" / "orders.yaml"
+    file.rename(file.with_suffix(".yml"))
+    with pytest.raises(ConfigError, match=r"orders\.yml is not read: files of expectations end in \.yaml"):
+        load_feed(feed)
+
+
+def test_a_folder_of_no_feed_is_named(tmp_path: Path) -> None:
+    """Its expectations would never be asked, and nobody would be told. The feeds are read all the same."""
+    feed = written(tmp_path)
+    folder = tmp_path / "expectations"
+    (folder / "shop").rename(folder / "shopp")
+    feeds, (error,) = readable_feeds(feed.parent)
+    assert list(feeds) == ["shop"]
+    assert error.message.endswith("shopp are not read: there is no feed 'shopp', did you mean 'shop'?")
+    feed.write_text("feed: [")
+    _, (error,) = readable_feeds(feed.parent)
+    assert "cannot be read" in error.message
 
 
 def test_a_feed_is_read_without_great_expectations(tmp_path: Path) -> None:

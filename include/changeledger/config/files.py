@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,9 +76,18 @@ def load_feed(path: Path) -> Feed:
     Raises ConfigError that names the file, the setting and what is wrong.
     """
     feed = read_yaml(path, Feed, "the feed file", "docs/settings.md")
-    for more in sorted((path.parent.parent / "expectations" / feed.feed).glob("*.yaml")):
+    folder = _expectations(path.parent) / feed.feed
+    for other in sorted(folder.glob("*.yml")):
+        said = f"{other} is not read: files of expectations end in .yaml"
+        raise ConfigError(said, f"rename it to {other.with_suffix('.yaml').name}")
+    for more in sorted(folder.glob("*.yaml")):
         feed = _with_expectations(feed, more)
     return feed
+
+
+def _expectations(feeds: Path) -> Path:
+    """The folder of the folders of expectations, beside that of the feeds."""
+    return feeds.parent / "expectations"
 
 
 def _with_expectations(feed: Feed, path: Path) -> Feed:
@@ -123,7 +133,18 @@ def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
             errors.append(ConfigError(said, f"rename one, see {path}"))
         else:
             feeds[feed.feed] = feed
-    return feeds, errors
+    # That of a feed whose file is broken has its name, which cannot be read.
+    return feeds, errors or [*_of_no_feed(folder, feeds)]
+
+
+def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError]:
+    """Folders of expectations that no feed reads."""
+    for path in sorted({file.parent for file in _expectations(folder).glob("*/*.y*ml")}):
+        if path.name not in feeds:
+            near = meant(path.name, feeds)
+            guess = f", did you mean {near!r}?" if near else ""
+            said = f"the expectations in {path} are not read: there is no feed {path.name!r}{guess}"
+            yield ConfigError(said, "give the folder the name of the feed")
 
 
 def named_feed(folder: Path, name: str) -> Feed:

@@ -21,7 +21,7 @@ class KnownFeeds(NamedTuple):
 
 def feeds_of(folder: Path) -> KnownFeeds:
     """As the files are now."""
-    files = (*folder.glob("*.yaml"), *(folder.parent / "expectations").glob("*/*.yaml"))
+    files = (*folder.glob("*.yaml"), *(folder.parent / "expectations").glob("*/*.y*ml"))
     states = ((file, file.stat()) for file in sorted(files))
     return _read(folder, tuple((file, at.st_mtime_ns, at.st_size) for file, at in states))
 
