@@ -74,7 +74,7 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
         "after": images.struct(changes.after, contract.columns),
         "before_unknown_columns": images.gaps(changes.before, contract.names),
         "after_unknown_columns": images.gaps(changes.after, contract.names),
-        "changed": changes.changed,
+        "changed": _in_names(changes.changed, contract.names),
         "mask": changes.mask,
         "commit_lsn": changes.commit_lsn.array(),
         "change_lsn": changes.change_lsn.array(),
@@ -90,6 +90,18 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
         "window_id": window_id,
     }
     return batch_of(by_name, ledger_schema(contract))
+
+
+def _in_names(changed: pa.ListArray, names: Sequence[str]) -> pa.ListArray:
+    """The columns by the contract's names: the records of a window may write one in another case."""
+    written, own = changed.flatten(), pa.array(names, pa.string())
+    if pc.all(pc.is_in(written, own)).as_py() is not False:
+        return changed
+    at = pc.index_in(pc.utf8_lower(written), pc.utf8_lower(own))
+    spelled = pc.coalesce(own.take(at), written)
+    lengths = pc.fill_null(pc.list_value_length(changed), 0).to_numpy()
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, spelled, mask=changed.is_null() if changed.null_count else None)
 
 
 def _struct(

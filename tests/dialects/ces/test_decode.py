@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from changeledger.dialects.ces import discovery, typed
-from changeledger.dialects.ces.discovery import facts, merged
+from changeledger.dialects.ces.discovery import discover, facts, merged
+from changeledger.dialects.kernel import EarlierWindows
 from tests.dialects.ces.decoding import decoded
 from tests.dialects.ces.test_cases import ALL
 from tests.dialects.golden import Case
@@ -38,3 +39,21 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
     parts = [facts(case.messages.slice(0, cut), {}), facts(case.messages.slice(cut), {})]
     assert merged(parts).equals(merged([facts(case.messages, {})]))
     assert merged(parts[::-1]).equals(merged([facts(case.messages, {})]))
+
+
+def test_a_change_names_columns_as_the_contract_does() -> None:
+    """Messages may write a name in another case."""
+    (case,) = [case for case in ALL if case.folder.name == "added_column"]
+    plan = discover(merged([facts(case.messages, {})]), case.feed, EarlierWindows({}, {}, {}))
+    written = plan.tables[0].writer_schema
+    columns = tuple(c.model_copy(update={"name": c.name.upper()}) for c in written.columns)
+    named = [
+        [
+            row["changed"]
+            for batch in decoded(case.messages, case.feed, {}, contract)
+            for row in batch.to_pylist()
+        ]
+        for contract in (written, written.model_copy(update={"columns": columns}))
+    ]
+    assert any(named[0])
+    assert named[1] == [changed and [name.upper() for name in changed] for changed in named[0]]
