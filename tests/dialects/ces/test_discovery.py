@@ -142,6 +142,14 @@ def test_writer_schemas(variants: Any, settings: dict[str, Any], expected: Any) 
     assert _schemas(*variants, **settings) == expected
 
 
+def test_a_column_that_differs_in_case_from_one_read_before_is_another_in_another_place() -> None:
+    stated = ({"name": "id", "type": "int"}, {"name": "n", "type": "int"})
+    assert _schemas((OTHER_N, ("id",)), (COLS, ("id",)), known=KNOWN) == [([], [0, 1])]
+    assert _schemas((ONLY_N, ("ID",)), known=KNOWN) == [([("N", "int", 2, 0)], [0])]
+    # The name that the feed states need not be the source's.
+    assert _schemas((OTHER_N, ("id",)), known=KNOWN, columns=stated) == [([ID, N], [0])]
+
+
 @pytest.mark.parametrize("image", [b'"{}"', b"{}", b'"\xc3\xbc"'])
 def test_images_are_passed_over(image: bytes) -> None:
     routed = route(_message(image))

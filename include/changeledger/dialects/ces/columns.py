@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config.tables import TableConfig
+from changeledger.dialects.ces.type_kinds import contradicts
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, columns_alike
 from changeledger.model.column_names import alike, folded, is_name
@@ -69,7 +70,9 @@ def writer_schemas(
     in where they say nothing.
     """
     in_order = sorted(variants, key=lambda v: v.first)
-    twins = _twins([_entries(v.cols) for v in in_order])
+    # Of a column that the feed states the message's own name is not known.
+    before = [] if known is None or table.stated else [[_of_contract(c) for c in known.columns]]
+    twins = _twins([*before, *(_entries(v.cols) for v in in_order)])
     refused = [v for v in in_order if not names_in(v.cols).isdisjoint(map(folded, twins))]
     in_order = [v for v in in_order if v not in refused]
     result = []
@@ -173,6 +176,11 @@ def _entries(cols: str | None) -> list[_Written]:
     return columns
 
 
+def _of_contract(column: Column) -> _Written:
+    """A column as earlier windows have read it."""
+    return _Written(column.name, column.type, column.ordinal - 1, is_placed=True)
+
+
 def _twins(messages: Iterable[Sequence[_Written]]) -> list[str]:
     """The names of columns that the lake cannot distinguish, as messages write them.
 
@@ -260,39 +268,3 @@ def _contract(table: str, columns: Iterable[_Written], key: Sequence[str]) -> Co
             for at, c in enumerate(in_order)
         ),
     )
-
-
-_TEXT, _BYTES, _CLR, _WHOLE, _DECIMAL, _PADDED, _DATETIME2 = (
-    "text", "bytes", "clr", "whole", "decimal", "padded", "datetime2",
-)  # fmt: skip
-_KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("varchar", "nvarchar", "text", "ntext", "sysname", "xml", "sql_variant"), _TEXT),
-    **dict.fromkeys(("binary", "varbinary", "image", "timestamp", "rowversion"), _BYTES),
-    **dict.fromkeys(("hierarchyid", "geometry", "geography"), _CLR),
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _WHOLE),
-    **dict.fromkeys(("decimal", "numeric", "money", "smallmoney"), _DECIMAL),
-    **dict.fromkeys(("char", "nchar"), _PADDED),
-    **dict.fromkeys(("datetime2", "smalldatetime"), _DATETIME2),
-}
-# Which kinds a stated kind reads besides its own: their text is a value of it, and of no other.
-_READ: Mapping[str, frozenset[str]] = {
-    _TEXT: frozenset({_PADDED, _WHOLE, _CLR}),
-    _BYTES: frozenset({_CLR}),
-    _CLR: frozenset({_BYTES}),
-    _DECIMAL: frozenset({_WHOLE}),
-}
-
-
-def contradicts(stated: SqlType, said: SqlType) -> bool:
-    """Would a value of the type that a message says be another one in the stated type?
-
-    Text in one type's form can be a value of another one too: digits of hex as base64, a GUID of a text
-    column in capitals, a `float` as a `real`. Types that hold the same values by the same text are one,
-    whatever their sizes: a value that is too long or too fine for the stated size does not fit.
-    """
-    stated_kind, other = _kind(stated), _kind(said)
-    return stated_kind != other and other not in _READ.get(stated_kind, ())
-
-
-def _kind(sql: SqlType) -> str:
-    return _KINDS.get(sql.base, sql.base)
