@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.audit import suites
+from changeledger.audit.outcomes import RuleOutcome
 from changeledger.audit.user_expectations import Asked, validate
 from changeledger.config.expectations import ExpectationConfig
 
@@ -35,8 +36,7 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def held(frame: DataFrame, folder: Path, *types: dict[str, Any]) -> list[bool | str | None]:
-    """Of each type whether it holds, or why it was not checked."""
+def outcomes(frame: DataFrame, folder: Path, *types: dict[str, Any]) -> list[RuleOutcome]:
     suites.load()
     import great_expectations as gx  # noqa: PLC0415
 
@@ -45,9 +45,14 @@ def held(frame: DataFrame, folder: Path, *types: dict[str, Any]) -> list[bool | 
         for number, of_type in enumerate(types)
     )
     asked = Asked(TABLE, "dbo t current all", lambda: frame, expectations, ("id",))
-    outcomes = validate(suites._context(folder), asked, gx.RunIdentifier(run_name="a run"), redact=False)
-    of_each = [outcomes[TABLE, expectation.rule] for expectation in expectations]
-    return [outcome.error if outcome.errored else outcome.success for outcome in of_each]
+    of_rules = validate(suites._context(folder), asked, gx.RunIdentifier(run_name="a run"), redact=False)
+    return [of_rules[TABLE, expectation.rule] for expectation in expectations]
+
+
+def held(frame: DataFrame, folder: Path, *types: dict[str, Any]) -> list[bool | str | None]:
+    """Of each type whether it holds, or why it was not checked."""
+    of_types = outcomes(frame, folder, *types)
+    return [outcome.error if outcome.errored else outcome.success for outcome in of_types]
 
 
 @pytest.mark.usefixtures("in_berlin")
@@ -77,3 +82,20 @@ def test_no_value_is_greater_than_null(spark: SparkSession, tmp_path: Path) -> N
     nothing = spark.sql("SELECT 1 AS id, CAST(NULL AS INT) AS a, CAST(NULL AS INT) AS b")
     types = of("neither"), of("neither", or_equal=True), of("both_values_are_missing")
     assert held(nothing, tmp_path / "both", *types) == [False, True, True]
+
+
+def test_what_is_wrong_with_an_argument_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql("SELECT 1 AS id")
+    between = {"column": "id", "min_value": 0}
+    error, holds = held(frame, tmp_path, {BETWEEN: {**between, "mostly": 7}}, {BETWEEN: between})
+    assert "mostly: ensure this value is less than or equal to 1.0" in str(error)
+    assert holds is True
+
+
+def test_of_a_large_value_only_its_begin_is_in_messages(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql("SELECT 1 AS id, repeat('x', 5000) AS a, CAST(repeat('x', 5000) AS BINARY) AS b")
+    texts, octets = outcomes(
+        frame, tmp_path, *({"expect_column_values_to_be_null": {"column": column}} for column in "ab")
+    )
+    assert texts.samples == ({"id": 1, "a": "x" * 1000 + " ..."},)
+    assert octets.samples == ({"id": 1, "b": b"x" * 1000},)

@@ -27,6 +27,7 @@ from changeledger.audit.rules import SAMPLES, Rule
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.config.tables import TableConfig
 from changeledger.model.errors import ConfigError
+from changeledger.model.wording import shortened
 
 if TYPE_CHECKING:
     from great_expectations.core import ExpectationValidationResult
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 # Of the rows that a user's SQL returns: each as JSON.
 ROW: Final = "row"
 _ERROR_CLASS: Final = re.compile(r"\[[A-Z_.]+\]")
+# So many letters of a value are shown.
+_MOST: Final = 1000
 # A file of Data Docs has the name of its suite twice, in up to 255 bytes; so many are the table's part.
 _TABLE_BYTES: Final = 60
 
@@ -181,7 +184,15 @@ def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
     samples = [dict(row) for row in details.get("partial_unexpected_index_list") or ()]
     if not samples and "observed_value" in details and not result.success:
         samples = [{"observed": details["observed_value"]}]
-    return RuleOutcome(bool(result.success), violations=int(violations), samples=tuple(samples[:SAMPLES]))
+    shown = tuple({name: _shown(value) for name, value in row.items()} for row in samples[:SAMPLES])
+    return RuleOutcome(bool(result.success), violations=int(violations), samples=shown)
+
+
+def _shown(value: Any) -> Any:
+    """A large value would be in logs and alerts, too; Data Docs have all of it."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value[:_MOST])
+    return shortened(value, _MOST) if isinstance(value, str) else value
 
 
 def _meta(result: ExpectationValidationResult) -> Mapping[str, Any]:
@@ -191,7 +202,13 @@ def _meta(result: ExpectationValidationResult) -> Mapping[str, Any]:
 
 
 def _errored(error: Exception) -> RuleOutcome:
-    return RuleOutcome.unchecked(f"{type(error).__name__}: {error}".split("\n", 1)[0])
+    from great_expectations.compatibility.pydantic import ValidationError  # noqa: PLC0415
+
+    said = str(error).split("\n", 1)[0]
+    if isinstance(error, ValidationError):
+        # Its first line says how many arguments are wrong.
+        said = "; ".join(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors())
+    return RuleOutcome.unchecked(f"{type(error).__name__}: {said}")
 
 
 def _redacted(error: str | None) -> str | None:
