@@ -187,6 +187,13 @@ def test_an_id_twice_in_a_run_or_published_already() -> None:
     ]
 
 
+def test_a_half_beside_the_update_that_has_joined_it() -> None:
+    joined = {"paired_change_id": "id2", "paired_source_position": record(8)}
+    rows = changes(change(1, operation="update", before=key(7), **joined), change(2))
+    (row,) = broken(of_ids(rows)[NARROW])["change_id_unique"]
+    assert (row["change_id"], row["why"]) == ("id2", "an update of this run has joined this change")
+
+
 def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
     """Its record belongs to the run before."""
     rows = changes(

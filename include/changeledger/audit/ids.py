@@ -84,11 +84,12 @@ def of_ids(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]
     new, published, duplicates = (tables[name] for name in (NEW, PUBLISHED, DUPLICATES))
     joined = _among(published, column(new.filter(new.column("is_joined")), "id"))
     others, halves = (published.filter(pa.array(rows)) for rows in (~joined, joined))
-    changes = new.filter(new.column("is_change"))
+    is_change = column(new, "is_change")
+    changes, joined_ids = new.filter(is_change), column(new.filter(pc.invert(is_change)), "id")
     rows = [
         narrow(
             Judged(table, changes, position="source_position", change_id="id"),
-            {"change_id_unique": lambda: _change_id_unique(changes, others)},
+            {"change_id_unique": lambda: _change_id_unique(changes, joined_ids, others)},
         ),
         narrow(
             Judged(table, duplicates, position="source_position", change_id="id"),
@@ -107,13 +108,16 @@ def _among(rows: pa.Table, ids: pa.StringArray) -> Bools:
     return flags_of(pc.is_in(column(rows, "id"), value_set=ids.drop_null()))
 
 
-def _change_id_unique(changes: pa.Table, published: pa.Table) -> Broken:
-    """`published`: what of it the run must not have again."""
+def _change_id_unique(changes: pa.Table, joined: pa.StringArray, published: pa.Table) -> Broken:
+    """`joined`: ids of the halves that the run's updates have joined; `published`: what of it the run must
+    not have again."""
     twice = each_of(
         repeated([column(changes, "id")], len(changes)),
         lambda size: f"{size} changes of this run have this id",
     )
     why = dict(zip(twice.at.tolist(), twice.why, strict=True))
+    for row in np.flatnonzero(_among(changes, joined)).tolist():
+        why[row] = "an update of this run has joined this change"
     for row in np.flatnonzero(_among(changes, column(published, "id"))).tolist():
         why[row] = "a published change has this id"
     at = sorted(why)
