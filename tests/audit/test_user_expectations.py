@@ -85,11 +85,15 @@ def test_no_value_is_greater_than_null(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_what_is_wrong_with_an_argument_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.sql("SELECT 1 AS id")
+    frame = spark.sql("SELECT 1 AS id, '2026' AS year, DATE'2026-08-07' AS day")
     between = {"column": "id", "min_value": 0}
-    error, holds = held(frame, tmp_path, {BETWEEN: {**between, "mostly": 7}}, {BETWEEN: between})
+    error, holds = held(frame, tmp_path / "one", {BETWEEN: {**between, "mostly": 7}}, {BETWEEN: between})
     assert "mostly: ensure this value is less than or equal to 1.0" in str(error)
     assert holds is True
+    in_workers, told = "expect_column_values_to_match_strftime_format", {"strftime_format": "%Y"}
+    assert held(frame, tmp_path / "text", {in_workers: {"column": "year", **told}}) == [True]
+    (error,) = held(frame, tmp_path / "date", {in_workers: {"column": "day", **told}})
+    assert "must be of type string" in str(error)
 
 
 def test_of_a_large_value_only_its_begin_is_in_messages(spark: SparkSession, tmp_path: Path) -> None:

@@ -48,7 +48,16 @@ def exception(result: ExpectationValidationResult) -> str | None:
     info = result.exception_info or {}
     entries = [info, *(entry for entry in info.values() if isinstance(entry, dict))]
     raised = [str(entry.get("exception_message")) for entry in entries if entry.get("raised_exception")]
-    return raised[0].split("\n", 1)[0] if raised else None
+    return said(raised[0]) if raised else None
+
+
+def said(message: str) -> str:
+    """A message in one line: its first, or that of the exception below a traceback of Python's workers."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    tracebacks = [at for at, line in enumerate(lines) if line.startswith("Traceback")]
+    if tracebacks:
+        lines = [line for line in lines[tracebacks[-1] + 1 :] if not line.startswith(" ")]
+    return lines[0].strip() if lines else "without a message"
 
 
 def failure_severity(severity: Severity) -> FailureSeverity:

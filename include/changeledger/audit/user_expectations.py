@@ -19,6 +19,7 @@ from changeledger.audit.outcomes import (
     documented,
     exception,
     failure_severity,
+    said,
     spark_batch,
     with_samples,
 )
@@ -204,11 +205,11 @@ def _meta(result: ExpectationValidationResult) -> Mapping[str, Any]:
 def _errored(error: Exception) -> RuleOutcome:
     from great_expectations.compatibility.pydantic import ValidationError  # noqa: PLC0415
 
-    said = str(error).split("\n", 1)[0]
+    why = said(str(error))
     if isinstance(error, ValidationError):
         # Its first line says how many arguments are wrong.
-        said = "; ".join(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors())
-    return RuleOutcome.unchecked(f"{type(error).__name__}: {said}")
+        why = "; ".join(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors())
+    return RuleOutcome.unchecked(f"{type(error).__name__}: {why}")
 
 
 def _redacted(error: str | None) -> str | None:
