@@ -90,6 +90,11 @@ def _expectations(feeds: Path) -> Path:
     return feeds.parent / "expectations"
 
 
+def expectation_files(feeds: Path) -> list[Path]:
+    """Those of all feeds, and of none; whatever is not read is among them, to be an error."""
+    return [*_expectations(feeds).glob("*/*.y*ml")]
+
+
 def _with_expectations(feed: Feed, path: Path) -> Feed:
     what = "the file of expectations"
     file = read_yaml(path, ExpectationsFile, what, "docs/expectations.md")
@@ -139,7 +144,7 @@ def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
 
 def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError]:
     """Folders of expectations that no feed reads."""
-    for path in sorted({file.parent for file in _expectations(folder).glob("*/*.y*ml")}):
+    for path in sorted({file.parent for file in expectation_files(folder)}):
         if path.name not in feeds:
             near = meant(path.name, feeds)
             guess = f", did you mean {near!r}?" if near else ""

@@ -26,6 +26,7 @@ from changeledger.kernels.arrow import (
 from changeledger.kernels.images import Image
 from changeledger.kernels.lsn import Lsns
 from changeledger.model import change
+from changeledger.model.column_names import folded
 from changeledger.model.contract import Contract
 
 
@@ -94,11 +95,12 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
 
 def _in_names(changed: pa.ListArray, names: Sequence[str]) -> pa.ListArray:
     """The columns by the contract's names: the records of a window may write one in another case."""
-    written, own = changed.flatten(), pa.array(names, pa.string())
-    if pc.all(pc.is_in(written, own)).as_py() is not False:
+    written, own = changed.flatten().dictionary_encode(), {folded(name): name for name in names}
+    said = written.dictionary.to_pylist()
+    meant = [own.get(folded(name), name) for name in said]
+    if meant == said:
         return changed
-    at = pc.index_in(pc.utf8_lower(written), pc.utf8_lower(own))
-    spelled = pc.coalesce(own.take(at), written)
+    spelled = pa.array(meant, pa.string()).take(written.indices)
     lengths = pc.fill_null(pc.list_value_length(changed), 0).to_numpy()
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, spelled, mask=changed.is_null() if changed.null_count else None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from changeledger.config.feed import Feed
-from changeledger.config.files import readable_feeds
+from changeledger.config.files import expectation_files, readable_feeds
 from changeledger.model.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ class KnownFeeds(NamedTuple):
 
 def feeds_of(folder: Path) -> KnownFeeds:
     """As the files are now."""
-    files = (*folder.glob("*.yaml"), *(folder.parent / "expectations").glob("*/*.y*ml"))
+    files = (*folder.glob("*.yaml"), *expectation_files(folder))
     states = ((file, file.stat()) for file in sorted(files))
     return _read(folder, tuple((file, at.st_mtime_ns, at.st_size) for file, at in states))
 

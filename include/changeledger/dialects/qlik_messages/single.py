@@ -88,9 +88,9 @@ def _check_names(data_message: Message, writer_schema: Contract) -> None:
 
 def _by_column(image: Members | None, writer_schema: Contract) -> Members | None:
     """The image by the names of its columns: what the feed states may be written in another case."""
-    names = {folded(name): name for name in writer_schema.names}
-    if image is None or image.keys() <= set(names.values()) or alike(tuple(image)):
+    if image is None or image.keys() <= set(writer_schema.names) or alike(tuple(image)):
         return image
+    names = {folded(name): name for name in writer_schema.names}
     return {names.get(folded(name), name): token for name, token in image.items()}
 
 
