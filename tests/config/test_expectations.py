@@ -155,10 +155,13 @@ def test_a_file_of_another_suffix_is_named(tmp_path: Path) -> None:
         load_feed(feed)
 
 
-def test_a_folder_of_no_feed_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".yaml", ".yml"])
+def test_a_folder_of_no_feed_is_named(tmp_path: Path, suffix: str) -> None:
     """Its expectations would never be asked, and nobody would be told. The feeds are read all the same."""
     feed = written(tmp_path)
     folder = tmp_path / "expectations"
+    file = folder / "shop" / "orders.yaml"
+    file.rename(file.with_suffix(suffix))
     (folder / "shop").rename(folder / "shopp")
     feeds, (error,) = readable_feeds(feed.parent)
     assert list(feeds) == ["shop"]

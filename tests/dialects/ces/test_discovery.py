@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -78,6 +79,7 @@ ONLY_N = '[{"NAME": "N", "Type": "INT", "INDEX": 1}]'
 OTHER_N = '[{"name": "id", "type": "int", "index": 0}, {"name": "N", "type": "int", "index": 2}]'
 BOTH_N = OTHER_N.replace("[", '[{"name": "n", "type": "int", "index": 1}, ')
 N_BEHIND = BOTH_N.replace('"n"', '"x"').replace('"N"', '"n"').replace('"x"', '"N"')
+WITHOUT_PLACES = re.sub(r', "index": \d', "", BOTH_N)
 ONLY_ID = '[{"name": "id", "type": "int", "index": 0}]'
 
 
@@ -106,6 +108,7 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
         ([(COLS, ("id",)), (ONLY_N, ("ID",))], {}, [([ID, ("N", "int", 2, 0)], [0, 1])]),
         # Two columns whose names differ in case only: in one message, or in two by their places.
         ([(BOTH_N, ("id",)), (COLS, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0, 1]), ([ID], [2])]),
+        ([(WITHOUT_PLACES, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0]), ([ID], [1])]),
         ([(N_BEHIND, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0]), ([ID], [1])]),
         ([(COLS, ("id",)), (OTHER_N, ("id",))], {}, [([], [0, 1])]),
         ([(COLS, ("id",)), (OTHER_N, ("id",))], {"columns": ({"name": "n", "type": "int"},)}, [([], [0, 1])]),
@@ -144,6 +147,7 @@ def test_writer_schemas(variants: Any, settings: dict[str, Any], expected: Any) 
 
 def test_a_column_that_differs_in_case_from_one_read_before_is_another_in_another_place() -> None:
     stated = ({"name": "id", "type": "int"}, {"name": "n", "type": "int"})
+    assert _schemas((OTHER_N, ("id",)), known=KNOWN) == [([], [0])]
     assert _schemas((OTHER_N, ("id",)), (COLS, ("id",)), known=KNOWN) == [([], [0, 1])]
     assert _schemas((ONLY_N, ("ID",)), known=KNOWN) == [([("N", "int", 2, 0)], [0])]
     # The name that the feed states need not be the source's.
