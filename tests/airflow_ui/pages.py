@@ -12,6 +12,7 @@ import yaml
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi.testclient import TestClient
 
+from changeledger.airflow_ui.airflow_runs import RunState, finding
 from changeledger.airflow_ui.app import PREFIX, app
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
@@ -52,6 +53,8 @@ class Installation:
 
     folder: Path
     user: User
+    # By id, of whatever feed.
+    airflow_runs: dict[str, RunState] = field(default_factory=dict)
 
     @property
     def control(self) -> ControlStore:
@@ -66,6 +69,9 @@ class Installation:
         (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(described))
         self.user.sees = {*self.user.sees, name}
         self.user.triggers = {*self.user.triggers, name}
+
+    def run_of(self, _feed: str, run: str) -> RunState:
+        return self.airflow_runs.get(run, RunState(run, ""))
 
     @property
     def client(self) -> TestClient:
@@ -87,4 +93,5 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
     monkeypatch.setattr("airflow.models.DagModel.get_team_name", lambda _: None)
     seen = Installation(folder, User())
     monkeypatch.setitem(app.dependency_overrides, get_user, lambda: seen.user)
+    monkeypatch.setitem(app.dependency_overrides, finding, lambda: seen.run_of)
     return seen

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from changeledger.airflow_ui import charts, filters
 from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
+from changeledger.airflow_ui.airflow_runs import Finding
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.airflow_ui.row_links import RowPage, by_key
 from changeledger.config.feed import Feed
@@ -54,10 +55,11 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
     feed: TheFeed,
     control: Control,
     may_trigger: MayTrigger,
+    find_run: Finding,
     tables: str = "",
     run: str = "",
 ) -> HTMLResponse:
-    """`run`: Airflow's, whose window somebody looks for: it may have none yet."""
+    """`run`: Airflow's, whose window somebody looks for: it may have none, or none yet."""
     settings, rows = Settings(), control.overview.rows_of(feed.feed, _WINDOWS)
     windows = window_states(rows)
     latest = last_stored(windows)
@@ -84,7 +86,9 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
         tables=states,
         of_all=of_all,
         wanted=tables,
-        begun=run if run and control.overview.window_of_run(feed.feed, run) is None else "",
+        run=find_run(feed.feed, run)
+        if run and control.overview.window_of_run(feed.feed, run) is None
+        else None,
         may_trigger=may_trigger,
         settings=_settings(feed),
     )

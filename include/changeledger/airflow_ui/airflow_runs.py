@@ -1,0 +1,38 @@
+"""Airflow's runs, of which the ledger may have no window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
+
+from airflow.models import DagModel, DagRun
+from airflow.utils.session import create_session
+from fastapi import Depends
+from sqlalchemy import select
+
+
+class RunState(NamedTuple):
+    """A run of a DAG. `state`: Airflow's, empty if it has no such run; `is_paused`: is its DAG?"""
+
+    id: str
+    state: str
+    is_paused: bool = False
+
+
+# Of a feed's DAG the run with that id.
+FindRun = Callable[[str, str], RunState]
+
+
+def find_run(dag_id: str, run_id: str) -> RunState:
+    query = select(DagRun.state, DagModel.is_paused).join(DagModel, DagModel.dag_id == DagRun.dag_id)
+    with create_session() as session:
+        row = session.execute(query.where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)).first()
+    return RunState(run_id, "") if row is None else RunState(run_id, str(row[0]), bool(row[1]))
+
+
+def finding() -> FindRun:
+    """What FastAPI asks for it."""
+    return find_run
+
+
+Finding = Annotated[FindRun, Depends(finding)]
