@@ -90,3 +90,21 @@ def test_withdrawn(store: ControlStore) -> None:
     assert store.resets.pending(FEED) is None
     assert statuses(store, hour(3)) == ["taken back"], "it was to read from the beginning"
     assert store.resets.replaced_releases(FEED) == set()
+
+
+def test_sources_are_known_again_on_both_sides_of_a_reset(store: ControlStore) -> None:
+    """A topic that was made again has other records at the offsets of the releases before the reset."""
+    old, new = ({"t[0]": SourceMark(f"the {which} topic", 3, "a hash")} for which in ("first", "second"))
+    store.sources.save_marks(FEED, old)
+    store.resets.ask(FEED, ASKED)
+    release(store, FEED, [], hour(3), {"t": 9}, position=lsn(1))
+    store.sources.save_marks(FEED, new)
+    release(store, FEED, [], hour(4), {"t": 10}, position=lsn(2))
+    asked = Asked("it was right before", "ben")
+    for to, marks in ((5, new), (3, old), (2, old), (6, new), (4, new), (7, old)):
+        store.rollbacks.commit(FEED, to, {"t": 2}, asked)
+        assert store.sources.marks(FEED) == marks, to
+    store.rollbacks.commit(FEED, 5, {"t": 10}, asked._replace(keep_position=True))
+    assert store.sources.marks(FEED) == old, "the position is of the first topic still"
+    store.rollbacks.commit(FEED, 5, {"t": 10}, asked)
+    assert store.sources.marks(FEED) == new

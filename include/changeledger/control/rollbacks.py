@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,6 +13,7 @@ from changeledger.control.base import Part, now
 from changeledger.control.contracts import restore_contracts
 from changeledger.control.feed_tables import set_lacking
 from changeledger.control.releases import next_id, releases_of
+from changeledger.control.sources import LEFT_MARKS, exchange_marks
 from changeledger.control.standing import standing
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import ReleaseRow
@@ -46,7 +48,7 @@ class Rollbacks(Part):
                 status="committed",
                 changes=0,
                 tables=dict(tables),
-                counts=to.counts,
+                counts={name: count for name, count in to.counts.items() if name != LEFT_MARKS},
                 positions=position.position,
                 created_at=now(),
                 rolled_back_to=target,
@@ -58,6 +60,9 @@ class Rollbacks(Part):
             _restore_lacking(session, releases, target)
             if not asked.keep_position:
                 _mark_windows(session, releases, to)
+                marks = _marks_of_other_sources(releases, to)
+                if marks is not None:
+                    exchange_marks(session, release, marks)
             return release
 
 
@@ -90,3 +95,34 @@ def _is_behind(window: WindowRow, position: Position) -> bool:
     """An empty window has moved the feed to its end; an open one reads from its beginning."""
     reached = window.to_position if window.done else window.from_position
     return reached is not None and furthest(position, reached) != position
+
+
+def _marks_of_other_sources(releases: Sequence[ReleaseRow], to: ReleaseRow) -> Mapping[str, Any] | None:
+    """Those by which the sources are known again that the position of the release `to` is of.
+
+    None if the feed reads the same ones now: only a reset may be followed by others of the same name.
+    """
+    since = _read_since(releases)
+    if since[to.id] == since[releases[-1].id]:
+        return None
+    left = [
+        after
+        for before, after in pairwise(releases)
+        if since[before.id] == since[to.id] and since[after.id] != since[to.id]
+    ]
+    marks: Mapping[str, Any] = left[-1].counts.get(LEFT_MARKS, {}) if left else {}
+    return marks
+
+
+def _read_since(releases: Sequence[ReleaseRow]) -> dict[int, int]:
+    """By release: the release of the reset since which the sources of its position are read; 0 before one."""
+    since: dict[int, int] = {}
+    positions = {row.id: row.positions for row in releases}
+    last = 0
+    for row in releases:
+        if row.rolled_back_to is None:
+            last = row.id if LEFT_MARKS in row.counts else last
+        elif row.positions == positions[row.rolled_back_to]:
+            last = since[row.rolled_back_to]
+        since[row.id] = last
+    return since

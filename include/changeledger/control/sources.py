@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part
+from changeledger.control.tables.releases import ReleaseRow
 from changeledger.control.tables.sources import ReadRow, SourceMarkRow, SourceStateRow
 from changeledger.control.tables.windows import TAKEN_BACK, WindowRow
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead, Window
 
+# In the counts of a release: the marks of the sources that the feed has read up to it, and reads no more.
+LEFT_MARKS: Final = "left_marks"
 # The columns of a `SourceState`, in the order of its fields.
 STATE_COLUMNS: Final = tuple(getattr(SourceStateRow, field.name) for field in fields(SourceState))
 
@@ -76,8 +79,8 @@ class Sources(Part):
                 session.merge(SourceStateRow(feed=feed, **asdict(state)))
 
     def marks(self, feed: str) -> dict[str, SourceMark]:
-        rows = self._all(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
-        return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
+        with self._transaction() as session:
+            return marks_of(session, feed)
 
     def save_marks(self, feed: str, marks: Mapping[str, SourceMark]) -> None:
         """The furthest place of each source is kept: a window of the past knows less."""
@@ -88,6 +91,21 @@ class Sources(Part):
                     session.merge(SourceMarkRow(feed=feed, source=source, **mark._asdict()))
 
 
-def forget_marks(session: Session, feed: str) -> None:
-    """A feed that was loaded again reads other sources: topics that were made again, a database restored."""
+def marks_of(session: Session, feed: str) -> dict[str, SourceMark]:
+    rows = session.scalars(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
+    return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
+
+
+def exchange_marks(session: Session, release: ReleaseRow, marks: Mapping[str, Any]) -> None:
+    """From this release on the feed reads other sources: those of `marks`, as far as they are known.
+
+    The release keeps the marks of those that it has read until then (`LEFT_MARKS`).
+    """
+    feed = release.feed
+    left = {source: [*mark] for source, mark in marks_of(session, feed).items()}
+    release.counts = {**release.counts, LEFT_MARKS: left}
     session.execute(delete(SourceMarkRow).where(SourceMarkRow.feed == feed))
+    known = {source: SourceMark(*mark) for source, mark in marks.items()}
+    session.add_all(
+        SourceMarkRow(feed=feed, source=source, **mark._asdict()) for source, mark in known.items()
+    )
