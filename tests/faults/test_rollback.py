@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -24,6 +25,7 @@ from changeledger.stages.maintenance.releasing import complete_by_hand
 from changeledger.stages.maintenance.rolling_back import roll_back
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
+from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.lab import State
@@ -180,6 +182,25 @@ def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: B
     run(lake, feed, third)
     assert content(feed) == before, "it reads what the second window had, too"
     assert [row.window_id for row in control().releases.of_feed(feed.feed)][-1] == third.id
+
+
+def test_the_window_of_a_database_that_was_restored(
+    lake: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run again it finds nothing, and raw does not keep what it has read of the database before."""
+    feed = feed_of(postgres, monkeypatch, ONE_TABLE).model_copy(update={"feed": "restored"})
+    sqlserver_cdc.load(postgres.url, log, to_tx=8)
+    run(lake, feed, following())
+    first, second = content(feed), following()
+    sqlserver_cdc.append(postgres.url, log, 8, 16)
+    run(lake, feed, second)
+    since = log.transactions[8].begin_lsn
+    with psycopg.connect(plain_url(postgres.url)) as session:
+        for name, column in (('"dbo_customers_CT"', '"__$start_lsn"'), ("lsn_time_mapping", "start_lsn")):
+            session.execute(f"DELETE FROM cdc.{name} WHERE {column} >= %s", (since,))  # type: ignore[arg-type]
+    roll_back(lambda: lake, feed, 1, ASKED)
+    assert extract.run(lake, feed, second) is False
+    assert content(feed) == first
 
 
 def test_keeping_the_position(lake: SparkSession, feed: Feed) -> None:

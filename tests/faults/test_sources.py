@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -15,12 +16,14 @@ from pyspark.sql import SparkSession
 from changeledger.config.connection import Connection
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore
+from changeledger.control import Asked, ControlStore
 from changeledger.kafka.messages import MessageScan
 from changeledger.kafka.topics import Kafka, Offsets
+from changeledger.lake import scans
 from changeledger.model.errors import AuditFailed, SourceDataLostError
 from changeledger.model.window import SourceRead, Window
 from changeledger.stages import audit, extract, normalize, reconcile
+from changeledger.stages.maintenance.rolling_back import roll_back
 from sourcelab import debezium
 from sourcelab.log import simulate
 from sourcelab.messages import Message, in_order
@@ -174,20 +177,70 @@ def test_removed_between_the_check_and_the_read(
 ) -> None:
     create(kafka, topic)
     send(kafka, topic, messages(6))
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    before_it_is_read(
-        monkeypatch,
-        lambda: wait(admin.delete_records([TopicPartition(topic, 0, 2)])),  # type: ignore[arg-type]
-    )
+    before_it_is_read(monkeypatch, lambda: remove(kafka, topic, 2))
     with pytest.raises(SourceDataLostError, match="messages were removed while they were read"):
         extracted(spark, feed)
+
+
+@pytest.mark.parametrize("is_released", [True, False])
+def test_removed_before_a_window_is_tried_again(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed, is_released: bool
+) -> None:
+    """What a run has released meanwhile is not lost: the rest is read. Else what is gone is named."""
+    create(kafka, topic)
+    send(kafka, topic, messages(3))
+    run(spark, feed, window())
+    send(kafka, topic, messages(6)[3:])
+    over = extracted(spark, feed)
+    if is_released:
+        run(spark, feed, window())
+    remove(kafka, topic, 5)
+    if is_released:
+        extract.run(spark, feed, over)
+        assert reads(feed, over) == [SourceRead(f"{topic}[0]", 1, 1)]
+    else:
+        with pytest.raises(SourceDataLostError, match="offsets 3 to 4 were removed") as lost:
+            extract.run(spark, feed, over)
+        assert f"changeledger reset {feed.feed} --accept-gap" in lost.value.remedy
+
+
+def test_removed_before_a_first_window_is_tried_again(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
+) -> None:
+    """Nothing is published that could lack it: the feed begins where its topic begins now."""
+    create(kafka, topic)
+    send(kafka, topic, messages(6))
+    over = extracted(spark, feed)
+    remove(kafka, topic, 2)
+    extract.run(spark, feed, over)
+    assert reads(feed, over) == [SourceRead(f"{topic}[0]", 4, 4, before=2)]
+
+
+def test_a_window_that_has_nothing_any_more(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
+) -> None:
+    """It read what came late because of the position; run again it is of its own time alone."""
+    create(kafka, topic)
+    send(kafka, topic, messages(3))
+    run(spark, feed, window())
+    send(kafka, topic, messages(6)[3:])
+    second = window(start=datetime.now(UTC) - timedelta(seconds=1))
+    run(spark, feed, second)
+    roll_back(lambda: spark, feed, 1, Asked("wrong", "ann"))
+    run(spark, feed, window())
+    assert extract.run(spark, feed, second) is False
+    assert not scans.has_rows(feed.lake.raw, second.id)
+
+
+def remove(kafka: KafkaBroker, topic: str, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    wait(admin.delete_records([TopicPartition(topic, 0, before)]))  # type: ignore[arg-type]
 
 
 def test_the_beginning_was_removed(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
     create(kafka, topic)
     send(kafka, topic, messages(6))
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    wait(admin.delete_records([TopicPartition(topic, 0, 2)]))  # type: ignore[arg-type]
+    remove(kafka, topic, 2)
     over = window()
     run(spark, feed, over, (extract, normalize, reconcile, audit))
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 4, 4, before=2)]

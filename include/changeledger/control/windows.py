@@ -26,10 +26,19 @@ from changeledger.model.window import STAGES, Window
 
 class Windows(Part):
     def open(
-        self, feed: str, window: Window, from_position: Position | None, to_position: Position
+        self,
+        feed: str,
+        window: Window,
+        from_position: Position | None,
+        to_position: Position,
+        *,
+        anew: bool = False,
     ) -> WindowRow:
         """Store what the window reads. Where it is stored already, that one wins and is returned, unless it
-        was taken back: then positions that it began at may be behind records that must be read again."""
+        was taken back: then positions that it began at may be behind records that must be read again.
+
+        `anew`: nor does it win if nobody can read what it names any more.
+        """
         with self._writing(feed) as session:
             insert_if_absent(
                 session,
@@ -45,7 +54,7 @@ class Windows(Part):
                 asked=_asked(window),
             )
             row = session.get_one(WindowRow, (feed, window.id))
-            if row.taken_back:
+            if row.taken_back or anew:
                 row.from_position, row.to_position = from_position, to_position
                 row.status, row.built_on, row.opened_at = "open", None, now()
             return row

@@ -1,8 +1,9 @@
 """Extract: the window's records, as received, into raw tables.
 
 The window is resolved once into positions of the source, and stored: a retry reads the same records and
-writes the same partition, so it adds nothing. It begins where the last release ended, or earlier, when it is
-a window of the past that is run again. That it has ended is stored last, and the other stages ask for it.
+writes the same partition, so it adds nothing. It is resolved anew if the source has lost some of them. It
+begins where the last release ended, or earlier, when it is a window of the past that is run again. That it
+has ended is stored last, and the other stages ask for it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from changeledger.control import (
 )
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
-from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake import catalog, iceberg, refs, same_releases, scans
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.model.contract import Contract
@@ -160,19 +160,29 @@ class StageContext:
         known = None if self.starts_over else self.control.windows.position(self.feed.feed)
         return known or {}
 
+    def has_raw_rows(self) -> bool:
+        """Has the window rows in raw, which an earlier try has read?"""
+        return any(scans.has_rows(raw, self.id) for raw in self.raws)
+
     @property
     def raws(self) -> list[str]:
         """The raw tables that are there."""
         return catalog.existing([self.lake.raw, *(names.raw for names in self.names.values())])
 
-    def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
-        """The window, stored with the positions that `resolve` gives where it is not stored yet.
+    def open(
+        self,
+        resolve: Callable[[], tuple[Any, Any]],
+        is_there: Callable[[WindowRow], bool] = lambda _: True,
+    ) -> WindowRow:
+        """The window, stored with the positions that `resolve` gives where it is not stored yet, or where its
+        source has no longer what is stored.
 
         What later stages have built of it is forgotten: they read what is extracted now.
         """
         feed, stored = self.feed.feed, self.control.windows.row(self.feed.feed, self.window.id)
-        if stored is None or stored.taken_back:
-            stored = self.control.windows.open(feed, self.window, *resolve())
+        if stored is None or stored.taken_back or not is_there(stored):
+            anew = stored is not None
+            stored = self.control.windows.open(feed, self.window, *resolve(), anew=anew)
         self.control.windows.begin_stage(feed, self.window, "extract")
         # What chosen tables do not read is left to the next run: publish takes off the list what is pinned.
         listed = None if self.window.request.partial else refs.snapshot_of(self.lake.replay_requests)

@@ -98,7 +98,7 @@ def nothing_new(ctx: StageContext) -> bool:
     Asked without Spark: this is an idle window's whole work.
     """
     request = ctx.window.request
-    if request.mode == "repair" or any(scans.has_rows(raw, ctx.id) for raw in ctx.raws):
+    if request.mode == "repair" or ctx.has_raw_rows():
         return False
     return (request.partial or not some_wait(ctx)) and replayed(ctx) is None
 

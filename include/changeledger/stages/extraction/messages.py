@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config.connection import Connection
 from changeledger.config.sources import KafkaTopics
+from changeledger.control import WindowRow
 from changeledger.dialects.messages.frames import AVRO_WITH_ID, CONTENT_TYPE, ID_HEADERS
 from changeledger.kafka.gaps import check_continuity, check_named, check_retention
 from changeledger.kafka.messages import RAW, of_window
@@ -33,13 +34,13 @@ def extract_messages(ctx: StageContext) -> None:
     feed, source = ctx.feed, ctx.feed.source
     assert isinstance(source, KafkaTopics), "config binds a dialect to its source"
     kafka = Kafka(feed.connection, Connection.named(feed.connection))
-    stored = ctx.open(lambda: _resolve(ctx, kafka, source))
+    stored = ctx.open(lambda: _resolve(ctx, kafka, source), is_there=partial(_is_there, kafka))
     joined.note(ctx)
     start, end = stored.from_position or {}, stored.to_position
     asked = {source: offsets or 0 for source, offsets in promised(start, end).items()}
     completeness.promise(ctx, asked)
     wanted = sum(asked.values())
-    if wanted:
+    if wanted or ctx.has_raw_rows():
         if not catalog.exists(ctx.lake.raw):
             iceberg.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
         since = ctx.main_before(ctx.lake.raw)
@@ -50,6 +51,22 @@ def extract_messages(ctx: StageContext) -> None:
         _fetch_schemas(ctx)
     topics, offsets = counted(len(end), "topic"), counted(wanted, "offset")
     log.info("%s: read %s, %s, into %s", feed.feed, topics, offsets, ctx.lake.raw)
+
+
+def _is_there(kafka: Kafka, stored: WindowRow) -> bool:
+    """Do the topics still have the first message of what an earlier try has resolved?
+
+    If not the window is resolved anew: that says what is lost, or passes over what was released meanwhile.
+    """
+    start, end = stored.from_position or {}, stored.to_position
+    earliest = kafka.earliest(kafka.topics(end))
+    return all(
+        partition in earliest.get(topic, {})
+        and earliest[topic][partition] <= start.get(topic, {}).get(partition, 0)
+        for topic, partitions in end.items()
+        for partition, last in partitions.items()
+        if start.get(topic, {}).get(partition, 0) < last
+    )
 
 
 def _fetch_schemas(ctx: StageContext) -> None:
