@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from changeledger.airflow_ui.airflow_runs import RunState
 from changeledger.model.window import Request, Window
 from tests.airflow_ui.pages import Installation
 
+START = datetime(2026, 1, 31, tzinfo=UTC)
 RUN = "manual__2"
 PAGE = f"/changeledger/feeds/shop?run={RUN}"
 WAITS, PAUSED = "is in Airflow, and has read nothing yet", "The DAG is paused"
@@ -16,11 +17,7 @@ LOG = f'href="/dags/shop/runs/{RUN}/tasks/extract"'
 
 def shown(ledger: Installation, state: str, *, is_paused: bool = False) -> str:
     ledger.add_feed("shop")
-    window = Window(
-        start=datetime(2026, 1, 31, tzinfo=UTC),
-        end=datetime(2026, 1, 31, 1, tzinfo=UTC),
-        request=Request(run="manual__1"),
-    )
+    window = Window(start=START, end=START + timedelta(hours=1), request=Request(run="manual__1"))
     ledger.control.windows.open("shop", window, None, {})
     ledger.airflow_runs[RUN] = RunState(RUN, state, is_paused)
     return ledger.client.get(PAGE).text
@@ -56,8 +53,7 @@ def test_a_run_of_what_another_one_has_released(ledger: Installation) -> None:
 
 def test_a_run_that_airflow_does_not_have(ledger: Installation) -> None:
     ledger.add_feed("shop")
-    ledger.control.windows.open(
-        "shop", Window(start=datetime(2026, 1, 31, tzinfo=UTC), end=datetime(2026, 2, 1, tzinfo=UTC)), None, {}
-    )
+    window = Window(start=START, end=START + timedelta(hours=1))
+    ledger.control.windows.open("shop", window, None, {})
     text = ledger.client.get("/changeledger/feeds/shop?run=%3Cb%3E").text
     assert "Airflow has no run &lt;b&gt; of this feed" in text

@@ -10,26 +10,41 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from airflow.api.common.trigger_dag import trigger_dag
+from airflow.exceptions import DagNotFound, ParamValidationError
 from airflow.utils.types import DagRunTriggeredByType
 from fastapi import Depends
 
 import changeledger
-from changeledger.model.errors import StageOrderError
+from changeledger.model.errors import ConfigError, StageOrderError
 
 # By what a run is asked for: the feed, the answers to its form, and who asks. Returns the run's id.
 Trigger = Callable[[str, Mapping[str, Any], str], str]
 # By what a release is gone back to: the feed, the release, the reason, who asks, and whether to read again.
 RollBack = Callable[[str, int, str, str, bool], None]
 
+_NOT_READ = (
+    "Airflow reads the files of feeds about once a minute: try again then. If it stays so, the import error of "
+    "`settings_errors.py` above Airflow's list of DAGs says why"
+)
 # A thousand tables take a minute or two.
 _PATIENCE_SECONDS = 600
 
 
 def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
-    """Airflow checks the answers as it does those of its own form."""
-    run = trigger_dag(
-        feed, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=by, conf=dict(answers)
-    )
+    """Airflow checks the answers as it does those of its own form.
+
+    Raises ConfigError where Airflow has no such DAG, or one without what is asked for: it reads the feed's file
+    later than the pages do.
+    """
+    try:
+        run = trigger_dag(
+            feed, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=by, conf=dict(answers)
+        )
+    except DagNotFound:
+        raise ConfigError(f"Airflow has no DAG {feed} to trigger", _NOT_READ) from None
+    except ParamValidationError as error:
+        said = str(error).partition("\n")[0]
+        raise ConfigError(f"Airflow's DAG {feed} does not take this: {said}", _NOT_READ) from None
     return "" if run is None else str(run.run_id)
 
 

@@ -1,0 +1,35 @@
+"""What the pages ask of Airflow, where it does not have what they know from the feed's file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.exceptions import DagNotFound, ParamValidationError
+
+from changeledger.airflow_ui import actions
+from changeledger.model.errors import ConfigError
+
+REFUSED = "Invalid input for param tables: 'dbo.new' is not one of ['dbo.t']\n\nFailed validating ..."
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (DagNotFound("Dag id shop not found in DagModel"), "Airflow has no DAG shop to trigger"),
+        (ParamValidationError(REFUSED), "DAG shop does not take this: " + REFUSED.partition("\n")[0]),
+    ],
+)
+def test_a_dag_that_airflow_has_not_read_yet(
+    error: Exception, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A feed that was added, and a table of it, a moment ago: no error 500."""
+
+    def trigger_dag(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(actions, "trigger_dag", trigger_dag)
+    with pytest.raises(ConfigError, match="Airflow") as raised:
+        actions.trigger("shop", {"mode": "replay"}, "ann")
+    assert raised.value.message.endswith(says)
+    assert "settings_errors.py" in raised.value.remedy
