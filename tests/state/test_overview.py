@@ -110,6 +110,21 @@ def test_the_last_audit_stays_while_the_next_window_is_read(store: ControlStore)
     assert (only.judged, only.violated, only.is_stopped) == (2, 1, True)
 
 
+def test_the_last_audit_stays_while_windows_bring_nothing(store: ControlStore) -> None:
+    """After hours without a change, too."""
+    released(store, 5)
+    tolerated = {"says": "", "severity": "error", "stops": False, "tolerated": "known", "error": None}
+    verdicts = [AuditResult("dbo.t", "order_strict", False, 3, tolerated)]
+    verdicts.append(AuditResult("dbo.t", "lsn_width", True, 0, tolerated))
+    store.audits.save("shop", ago(5), verdicts, BuiltSnapshots("b", {}))
+    for hours in range(4, -1, -1):
+        store.windows.open("shop", ago(hours), {"lsn": f"{99:020X}"}, {"lsn": f"{100:020X}"})
+        store.windows.close_empty("shop", ago(hours), {"lsn": f"{100:020X}"})
+    only = line(store)
+    assert [window.outcome for window in only.windows] == [EMPTY] * 5 + [RELEASED]
+    assert (only.audited, only.judged, only.violated, only.is_stopped) == (ago(5).id, 2, 1, False)
+
+
 def test_a_window_has_failed_its_own_rules_alone(store: ControlStore) -> None:
     failing_audit(store, ago(2))
     store.windows.open("shop", ago(1), None, {"lsn": f"{99:020X}"})

@@ -23,8 +23,8 @@ Trigger = Callable[[str, Mapping[str, Any], str], str]
 RollBack = Callable[[str, int, str, str, bool], None]
 
 _NOT_READ = (
-    "Airflow reads the files of feeds about once a minute: try again then. If it stays so, the import error of "
-    "`settings_errors.py` above Airflow's list of DAGs says why"
+    "Airflow reads the files of feeds about once a minute: try again then. If it stays so, the import error "
+    "of `settings_errors.py` above Airflow's list of DAGs says why"
 )
 # A thousand tables take a minute or two.
 _PATIENCE_SECONDS = 600
@@ -33,8 +33,8 @@ _PATIENCE_SECONDS = 600
 def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
     """Airflow checks the answers as it does those of its own form.
 
-    Raises ConfigError where Airflow has no such DAG, or one without what is asked for: it reads the feed's file
-    later than the pages do.
+    Raises ConfigError where Airflow has no such DAG, or one without what is asked for: it reads the feed's
+    file later than the pages do.
     """
     try:
         run = trigger_dag(

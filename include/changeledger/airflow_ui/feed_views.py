@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from changeledger.airflow_ui import charts, filters
 from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
-from changeledger.airflow_ui.airflow_runs import Finding
+from changeledger.airflow_ui.airflow_runs import Finding, FindRun, RunState
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.airflow_ui.row_links import RowPage, by_key
 from changeledger.config.feed import Feed
@@ -86,9 +86,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
         tables=states,
         of_all=of_all,
         wanted=tables,
-        run=find_run(feed.feed, run)
-        if run and control.overview.window_of_run(feed.feed, run) is None
-        else None,
+        run=_without_window(control, find_run, feed.feed, run),
         may_trigger=may_trigger,
         settings=_settings(feed),
     )
@@ -141,6 +139,11 @@ def table_page(request: Request, feed: TheFeed, control: Control, table: str) ->
         columns=columns_of(control, feed, table),
         names=feed.names.get(table),
     )
+
+
+def _without_window(control: ControlStore, find_run: FindRun, feed: str, run: str) -> RunState | None:
+    """None if the run has a window, or none is asked for."""
+    return find_run(feed, run) if run and control.overview.window_of_run(feed, run) is None else None
 
 
 def _records(windows: Sequence[WindowState], address: str) -> charts.Chart | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -145,9 +145,9 @@ def _few_rows(session: Session, feeds: Sequence[str]) -> dict[str, FeedRows]:
 
 def _whole(session: Session, feed: str, last: int, few: FeedRows) -> FeedRows:
     windows = _windows(session, feed, last, few)
-    # The last audit is that of the window before, while a run works on the newest one.
-    judged = [row.window_id for row in windows[:2]]
-    judged += [row.window_id for row in windows[2:] if row.status == "open"]
+    # The last audit may be that of a window long before: windows with nothing new have none.
+    audited = session.scalar(select(func.max(AuditRow.window_id)).where(AuditRow.feed == feed))
+    judged = {row.window_id for row in windows if row.status == "open"} | ({audited} if audited else set())
     return replace(
         few,
         windows=windows,
@@ -195,7 +195,7 @@ def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceStat
     return states
 
 
-def _audited(session: Session, feed: str, windows: Sequence[str]) -> dict[str, Any]:
+def _audited(session: Session, feed: str, windows: Collection[str]) -> dict[str, Any]:
     """`FeedRows.judged` and `failed`, of the audits of these windows."""
     of = AuditRow
     mine = of.feed == feed, of.window_id.in_(windows)

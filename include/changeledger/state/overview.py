@@ -69,7 +69,8 @@ class FeedLine:
     rows: int | None = None
     # Records that the windows shown have quarantined, and that are in quarantine still.
     quarantined: int = 0
-    # Rules that the last audit judged, and those that it found violated.
+    # The window of the last audit; rules that it judged, and those that it found violated.
+    audited: str = ""
     judged: int = 0
     violated: int = 0
     # Has one of these stopped the run?
@@ -156,19 +157,18 @@ def _line(  # noqa: PLR0913, PLR0917 - what is known of one
         windows[:LAST],
         sum(counts.get("current", 0) for counts in rows.tables.values()) if newest is not None else None,
         _quarantined(rows, windows),
-        *_last_audit(rows, windows),
+        *_last_audit(rows),
         worst_comparison(compared) if compared else None,
         worst_proof(proofs) if proofs else None,
         reset,
     )
 
 
-def _last_audit(rows: FeedRows, windows: Sequence[WindowState]) -> tuple[int, int, bool]:
-    """How many rules it has judged, how many failed, and whether one of these has stopped the run. While the
-    newest window runs it is that of the one before."""
-    audited = next((window.id for window in windows[:2] if window.id in rows.judged), "")
+def _last_audit(rows: FeedRows) -> tuple[str, int, int, bool]:
+    """Its window, how many rules it judged, how many failed, and whether one of these stopped the run."""
+    audited = max(rows.judged, default="")
     violated = [rule for rule in rows.failed if rule.window_id == audited]
-    return rows.judged.get(audited, 0), len(violated), any(rule.stops for rule in violated)
+    return audited, rows.judged.get(audited, 0), len(violated), any(rule.stops for rule in violated)
 
 
 def _level(reasons: Sequence[Reason], windows: Sequence[WindowState]) -> str:
