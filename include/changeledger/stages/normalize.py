@@ -30,6 +30,7 @@ from changeledger.stages.common import input_records, published_changes
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.common.publishing import as_stated, secret_of
+from changeledger.stages.extraction import joined
 from changeledger.stages.normalization import (
     mask_orders,
     other_feeds,
@@ -55,6 +56,8 @@ def run(ctx: StageContext) -> None:
     # The contracts that records are read by.
     known = {table: contract.unpublished for table, contract in released.items()}
     if isinstance(dialect, MessageDialect):
+        # The feed may list a table that it did not when the window was extracted.
+        joined.note(ctx)
         inputs = _message_inputs(ctx, dialect, known)
     else:
         inputs = _table_inputs(ctx, dialect, known)
