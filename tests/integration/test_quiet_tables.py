@@ -157,6 +157,23 @@ def test_a_change_table_that_is_quiet_at_the_second_try(
     assert not rows(spark, raw)
 
 
+def test_a_table_that_is_left_out_between_two_tries(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The window is of the others then: else the audit would look for the table at each try."""
+    feed, fewer = (
+        cdc_feed("left_out_between", postgres, monkeypatch, tables=[{"table": name} for name in names])
+        for names in ((CUSTOMERS, PARTS), (CUSTOMERS,))
+    )
+    sqlserver_cdc.load(postgres.url, simulate(5, 12))
+    over, control = window(), ControlStore(Settings().control_url)
+    for of_try, names in ((feed, {CUSTOMERS, PARTS}), (fewer, {CUSTOMERS})):
+        run(spark, of_try, over, STAGES[:1])
+        stored = control.windows.row(feed.feed, over.id)
+        assert stored is not None
+        assert stored.to_position.keys() == names
+
+
 def _of(table: str, transaction: Transaction) -> Transaction:
     changes = tuple(change for change in transaction.changes if change.table.full_name == table)
     return replace(transaction, changes=changes)

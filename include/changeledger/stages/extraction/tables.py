@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql.pandas.types import to_arrow_schema
 from sqlalchemy import Select
 
 from changeledger.config.connection import Connection
-from changeledger.control import SourceMark
+from changeledger.control import SourceMark, WindowRow
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
 from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kernels.rows import summed, together, values_counted
 from changeledger.lake import catalog, iceberg, scans, writes
 from changeledger.model.contract import Contract
-from changeledger.model.window import SourceRead
+from changeledger.model.window import SourceRead, promised
 from changeledger.model.wording import counted
 from changeledger.spark.session import for_rows_of
 from changeledger.stages.common.context import StageContext, log
@@ -45,7 +46,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     _require_released(ctx, reader, released)
     resetting.require_rows(ctx, reader)
     is_again = ctx.control.windows.row(feed.feed, ctx.window.id) is not None
-    stored = ctx.open(lambda: _resolve(ctx, reader, released))
+    stored = ctx.open(lambda: _resolve(ctx, reader, released), is_there=partial(_lists_all, ctx))
     joined.note(ctx)
     bounds = stored.from_position or {}, stored.to_position
     reading = _WindowTables(ctx, database, reader, dialect, *bounds, is_again)
@@ -71,6 +72,14 @@ def _require_released(ctx: StageContext, reader: TableReader, released: TablePos
     """Raises SourceDataLostError if the source is not the one that was read, or lacks what follows."""
     reader.check(released)
     completeness.require_landmarks(ctx, reader.landmarks(released), released)
+
+
+def _lists_all(ctx: StageContext, stored: WindowRow) -> bool:
+    """Does the feed list all tables still that an earlier try was to read?
+
+    If not the window is resolved anew: listed again, a table is read from where its last release ends.
+    """
+    return promised(stored.from_position or {}, stored.to_position).keys() <= ctx.names.keys()
 
 
 def _resolve(
