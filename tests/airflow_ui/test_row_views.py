@@ -47,6 +47,12 @@ def test_a_row_and_the_same_row_of_the_other_feed(pair: Installation) -> None:
     assert "key.id=1" in search
 
 
+def test_a_time_outside_of_all_years_is_no_time(pair: Installation) -> None:
+    for time in ("0001-01-01T00:00%2B10:00", "9999-12-31T23:59-10:00"):
+        page = text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&key.id=1&as_of={time}")
+        assert "is no time" in page, time
+
+
 def test_only_feeds_that_the_user_may_see(
     pair: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

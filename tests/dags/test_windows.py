@@ -89,6 +89,7 @@ def test_the_answers_reach_the_request() -> None:
         ({**WEEK, "end": "2025-01-01T00:00:00Z"}, "`start` before `end`"),
         ({**WEEK, "end": "2026-01-31T12:00:01Z"}, "in the future"),
         ({**WEEK, "start": "yesterday"}, "yesterday.*write for example"),
+        ({**WEEK, "start": "0001-01-01T00:00+10:00"}, "0001.*write for example"),
         ({"tables": ["dbo.parts"]}, "accounts for the records of all tables"),
         ({**WEEK, "tables": ["dbo.nothing"]}, "has no table dbo.nothing.*choose from dbo.customers"),
         ({"mode": "replay", "dry_run": True}, "no dry run"),

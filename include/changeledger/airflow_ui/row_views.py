@@ -182,6 +182,7 @@ def _moment(text: str) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        # A zone may lead out of the years that there are.
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise ConfigError(f"{text!r} is no time", "write it as 2026-01-31T12:00:00, in UTC") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -49,9 +49,10 @@ def resolve_window(feed: Feed, params: Mapping[str, Any], run: DagRunProtocol) -
 def _moment(name: str, text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        # A zone may lead out of the years that there are.
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise ConfigError(f"`{name}` is {text!r}", "write for example 2026-01-31T05:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _begun_interval(schedule: str, moment: datetime) -> datetime:
