@@ -82,6 +82,16 @@ def test_a_healthy_feed(store: ControlStore) -> None:
     assert only.released_to == NOW
 
 
+def test_windows_keep_their_releases_behind_a_backfill(store: ControlStore) -> None:
+    """Hours of long ago are released last, more of them than a page shows."""
+    hours = range(overview.LAST + 5)
+    numbers = [released(store, ago_hours) for ago_hours in hours]
+    only = line(store)
+    assert [window.release for window in only.windows] == numbers[: overview.LAST]
+    assert {window.records for window in only.windows} == {COUNTS["records"]}
+    assert only.release == numbers[-1]
+
+
 def test_of_many_stopped_windows_the_last_ones_are_named(store: ControlStore) -> None:
     for hours in range(5, 0, -1):
         failing_audit(store, ago(hours))

@@ -59,6 +59,8 @@ class FeedRows:
 
     windows: Sequence[WindowRow]
     releases: Sequence[ReleaseFigures] = ()
+    # Of these windows, where other windows have been released since: as by a backfill.
+    earlier: Sequence[ReleaseFigures] = ()
     # Of the newest release, by table.
     tables: Mapping[str, Any] = field(default_factory=dict)
     # How many rules the audits of windows have judged.
@@ -144,14 +146,15 @@ def _few_rows(session: Session, feeds: Sequence[str]) -> dict[str, FeedRows]:
 
 
 def _whole(session: Session, feed: str, last: int, few: FeedRows) -> FeedRows:
-    windows = _windows(session, feed, last, few)
+    windows, releases = _windows(session, feed, last, few), _releases(session, feed, last)
     # The last audit may be that of a window long before: windows with nothing new have none.
     audited = session.scalar(select(func.max(AuditRow.window_id)).where(AuditRow.feed == feed))
     judged = {row.window_id for row in windows if row.status == "open"} | ({audited} if audited else set())
     return replace(
         few,
         windows=windows,
-        releases=_releases(session, feed, last),
+        releases=releases,
+        earlier=_earlier(session, feed, windows, releases),
         tables=_newest_tables(session, feed),
         **_audited(session, feed, judged),
     )
@@ -170,7 +173,10 @@ def _windows(session: Session, feed: str, last: int, few: FeedRows) -> list[Wind
     return sorted(rows.values(), key=lambda row: row.window_id, reverse=True)
 
 
-def _releases(session: Session, feed: str, last: int, *where: ColumnElement[bool]) -> list[ReleaseFigures]:
+def _releases(
+    session: Session, feed: str, last: int | None, *where: ColumnElement[bool]
+) -> list[ReleaseFigures]:
+    """The last ones, or all that there are."""
     of = ReleaseRow
     columns = (
         of.id, of.window_id, of.status, of.created_at, of.completed_at, of.rolled_back_to, of.reason, of.by,
@@ -179,6 +185,16 @@ def _releases(session: Session, feed: str, last: int, *where: ColumnElement[bool
     )  # fmt: skip
     query = select(*columns).where(of.feed == feed, *where).order_by(of.id.desc()).limit(last)
     return [ReleaseFigures(*row) for row in session.execute(query)]
+
+
+def _earlier(
+    session: Session, feed: str, windows: Iterable[WindowRow], releases: Iterable[ReleaseFigures]
+) -> list[ReleaseFigures]:
+    """The releases of the windows that are not among those."""
+    known = {release.window_id for release in releases if release.rolled_back_to is None}
+    lacking = [row.window_id for row in windows if row.status == "released" and row.window_id not in known]
+    of_windows = ReleaseRow.window_id.in_(lacking), ReleaseRow.rolled_back_to.is_(None)
+    return _releases(session, feed, None, *of_windows) if lacking else []
 
 
 def _newest_tables(session: Session, feed: str) -> dict[str, Any]:

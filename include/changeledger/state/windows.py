@@ -64,9 +64,8 @@ def failed_of(rows: FeedRows, window: WindowState | None) -> list[FailedRule]:
 
 def window_states(rows: FeedRows) -> list[WindowState]:
     """The newest first."""
-    releases = {
-        release.window_id: release for release in reversed(rows.releases) if release.rolled_back_to is None
-    }
+    newest_last = reversed((*rows.releases, *rows.earlier))
+    releases = {release.window_id: release for release in newest_last if release.rolled_back_to is None}
     stops: dict[str, list[FailedRule]] = {}
     for rule in rows.failed:
         if rule.stops:
