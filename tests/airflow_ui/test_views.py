@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
 
 import pyarrow as pa
@@ -40,12 +42,15 @@ def fill_in(ledger: Installation, *feeds: FilledFeed) -> None:
     ledger.user.sees = ledger.user.triggers = names
 
 
-def quarantined(feed: str, *values: bytes, dialect_source: str = "t") -> None:
-    """Records in the lake's quarantine, as publish leaves them."""
+def quarantined(
+    feed: str, *values: bytes, dialect_source: str = "t", tables: Sequence[str | None] = ()
+) -> None:
+    """Records in the lake's quarantine, as publish leaves them; each of its table, or of none."""
     schema = table_schema(change.QUARANTINE_COLUMNS)
     rows = [
         {
-            "window_id": "w1", "table": None, "reason": "not_json", "detail": EVIL, "raw_key": b"k",
+            "window_id": "w1", "table": tables[at] if tables else None, "reason": "not_json",
+            "detail": EVIL, "raw_key": b"k",
             "source_position": {"source": dialect_source, "partition": 0, "offset": at, "row": None},
             "raw_value": value, "raw_headers": [],
         }
@@ -55,6 +60,20 @@ def quarantined(feed: str, *values: bytes, dialect_source: str = "t") -> None:
     name = FeedTables.of(feed).quarantine
     table = catalog._catalog().create_table(tuple(name.split(".")[1:]), schema)
     table.append(pa.Table.from_pylist(rows, schema))
+
+
+def test_records_of_no_table_are_apart_from_those_of_tables(ledger: Installation) -> None:
+    """A link leads to as many records as stand beside it."""
+    fill_in(ledger, FilledFeed("shop", windows=2))
+    quarantined("shop", b"nowhere", b"somewhere", b"elsewhere", tables=(None, "dbo.t", "dbo.t"))
+    for path in (BASE, f"{BASE}/quarantine"):
+        links = re.findall(r'href="([^"]+reason=not_json[^"]*)"', ledger.client.get(path).text)
+        assert len(links) == 2
+        of_tables, of_none = (ledger.client.get(unescape(link)).text for link in links)
+        assert [value in of_none for value in ("nowhere", "somewhere", "elsewhere")] == [True, False, False]
+        assert [value in of_tables for value in ("nowhere", "somewhere", "elsewhere")] == [False, True, True]
+        assert of_none.count('aria-current="page"') == of_tables.count('aria-current="page"')
+    assert ledger.client.get(f"{BASE}/quarantine?reason=not_json").text.count('class="record"') == 3
 
 
 def test_a_failed_feed_says_why_with_the_way_to_its_window(shop: Installation) -> None:

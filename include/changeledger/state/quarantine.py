@@ -12,7 +12,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 
 from changeledger.config.feed import Feed
 from changeledger.lake import catalog
-from changeledger.lake.conditions import is_equal
+from changeledger.lake.conditions import is_equal, is_null
 from changeledger.state import lake_counts
 
 # Records that a page counts.
@@ -40,7 +40,7 @@ class Quarantine:
 
 
 class Chosen(NamedTuple):
-    """Which records are meant; None: whatever it is."""
+    """Which records are meant; None: whatever it is; an empty table: those that name none."""
 
     table: str | None = None
     reason: str | None = None
@@ -51,7 +51,7 @@ class Chosen(NamedTuple):
         condition: BooleanExpression = AlwaysTrue()
         for name, value in self._asdict().items():
             if value is not None:
-                condition = And(condition, is_equal(name, value))
+                condition = And(condition, is_equal(name, value) if value else is_null(name))
         return condition
 
 
