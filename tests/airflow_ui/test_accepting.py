@@ -6,6 +6,7 @@ import pytest
 
 from changeledger.airflow_ui import database_views
 from changeledger.airflow_ui.app import app
+from changeledger.control import ComparisonRow
 from sourcelab.filled_store import FilledFeed
 from tests.airflow_ui.pages import SAME_ORIGIN, Installation
 from tests.airflow_ui.test_views import fill_in
@@ -59,3 +60,15 @@ def test_no_other_table_is_accepted_than_the_one_that_is_named(shop: Installatio
     form = {"reference": "shop_cdc", "table": "dbo.orders", "reason": "why"}
     assert shop.client.post(FORM, data=form, headers=SAME_ORIGIN).status_code == 409
     assert shop.control.comparisons.disagreements("shop") != []
+
+
+def test_what_the_page_does_not_show_is_not_accepted(shop: Installation) -> None:
+    """A disagreement with the feed that was the reference before."""
+    fill_in(shop, FilledFeed("shop_old", tables=TABLES, windows=2))
+    (row,) = shop.control.comparisons.disagreements("shop")
+    cells = {column.key: getattr(row, column.key) for column in ComparisonRow.__table__.columns}
+    shop.control.comparisons.save(ComparisonRow(**{**cells, "id": "before", "reference": "shop_old"}))
+    shop.user.sees = shop.user.triggers = {"shop_cdc", "shop_ces", "shop_old"}
+    form = {"reference": "shop_cdc", "reason": "lost"}
+    assert shop.client.post(FORM, data=form, headers=SAME_ORIGIN).status_code == 303
+    assert [row.reference for row in shop.control.comparisons.disagreements("shop")] == ["shop_old"]

@@ -133,10 +133,10 @@ def accept(  # noqa: PLR0913, PLR0917 - what the form has
     table: Annotated[str, Form()] = "",
     reason: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
-    """The next comparison begins behind what disagrees: in all tables of the feed, or in one."""
+    """The next comparison begins behind what disagrees with the reference: in all tables, or in one."""
     if not reason.strip():
         raise HTTPException(422, "Say why: the reason is kept with the comparison.")
-    if not control.comparisons.accept(feed.database, reason.strip(), user, feed.feed, table):
+    if not control.comparisons.accept(feed.database, reason.strip(), user, feed.feed, table, reference):
         raise HTTPException(409, "Nothing of it disagrees any more.")
     pair = urlencode({"reference": reference, "feed": feed.feed})
     root = root_of(request)

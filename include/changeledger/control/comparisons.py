@@ -89,13 +89,17 @@ class Comparisons(Part):
         """Comparisons that found too much and that nobody has resolved or accepted, the oldest first."""
         return self._comparisons(ComparisonRow.database == database, ComparisonRow.outcome == DIFFER)
 
-    def accept(self, database: str, reason: str, by: str, feed: str = "", table: str = "") -> int:
-        """Accepts the open disagreements of a database, or of one feed or table of it; returns how many."""
+    def accept(  # noqa: PLR0913, PLR0917 - why, by whom, and of what
+        self, database: str, reason: str, by: str, feed: str = "", table: str = "", reference: str = ""
+    ) -> int:
+        """Accepts the open disagreements of a database, or of one feed, table or reference of it; returns how
+        many."""
         accepted = 0
         with self._transaction() as session:
             query = select(ComparisonRow).where(ComparisonRow.database == database)
             for row in session.scalars(query.where(ComparisonRow.outcome == DIFFER)):
-                if feed in ("", row.feed) and table.lower() in ("", row.table.lower()):
+                is_of_pair = feed in ("", row.feed) and reference in ("", row.reference)
+                if is_of_pair and table.lower() in ("", row.table.lower()):
                     row.outcome, row.accepted_reason, row.accepted_by = ACCEPTED, reason, by
                     accepted += 1
         return accepted
