@@ -62,7 +62,7 @@ def agreement(
     days: int = DAYS,
 ) -> Agreement:
     """Of these feeds alone, of whose pairs both are among them. `wanted`: the pair to show, in either order,
-    else the gravest; `days`: to look back."""
+    or only a feed of it, else the gravest; `days`: to look back."""
     pairs = [
         p
         for p in control.comparisons.pair_outcomes([database.database])
@@ -71,7 +71,8 @@ def agreement(
     pairs.sort(key=lambda pair: -GRAVITY.index(worst_comparison(pair.outcomes)))
     known = [(pair.reference, pair.feed) for pair in pairs]
     either = () if wanted is None else (wanted, wanted[::-1])
-    chosen = next((pair for pair in (*either, *known) if pair in known), None)
+    of_feed = [] if wanted is None else [pair for pair in known if wanted[1] in pair]
+    chosen = next((pair for pair in (*either, *of_feed, *known) if pair in known), None)
     shown = None if chosen is None else _pair(control, database.database, chosen, days)
     failures = (
         control.failures.of_feed(database.comparison),
