@@ -292,7 +292,10 @@ def test_what_became_of_the_records(store: ControlStore) -> None:
 def test_taken_back(store: ControlStore) -> None:
     for hours in (2, 1, 0):
         released(store, hours)
+    assert store.overview.rows_of("shop", 1).tables == COUNTS["tables"]
     store.rollbacks.commit("shop", 1, {}, Asked("wrong rows", "ann"))
+    tables = store.overview.rows_of("shop", 1).tables
+    assert tables == {"dbo.t": {"changes": {}, "current": 50, "history": 70}}, "it has changed nothing itself"
     only = line(store)
     assert [window.outcome for window in only.windows] == [TAKEN_BACK, TAKEN_BACK, RELEASED]
     assert any(reason.text == "Taken back to release 1 by ann: wrong rows" for reason in only.reasons)

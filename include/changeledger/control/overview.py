@@ -198,8 +198,15 @@ def _earlier(
 
 
 def _newest_tables(session: Session, feed: str) -> dict[str, Any]:
-    query = select(ReleaseRow.counts["tables"]).where(ReleaseRow.feed == feed)
-    return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1)) or {}
+    """A rollback has the counts of the release that it goes back to: it changed nothing itself."""
+    query = select(ReleaseRow.counts["tables"], ReleaseRow.rolled_back_to).where(ReleaseRow.feed == feed)
+    tables, rolled_back_to = session.execute(query.order_by(ReleaseRow.id.desc()).limit(1)).first() or (
+        {},
+        None,
+    )
+    if rolled_back_to is None:
+        return dict(tables or {})
+    return {table: {**counts, "changes": {}} for table, counts in (tables or {}).items()}
 
 
 def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceState]]:
