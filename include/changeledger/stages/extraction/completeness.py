@@ -85,6 +85,29 @@ def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released:
         )
 
 
+def require_places(ctx: StageContext, released: TablePositions) -> None:
+    """Raises SourceDataLostError for a table with published changes that a reset was run without.
+
+    It has kept them, but not how far they reach, and a clean-up may have removed what follows.
+    """
+    feed, control = ctx.feed.feed, ctx.control
+    ledgers = {table: names.changes for table, names in ctx.names.items() if table not in released}
+    if ctx.starts_over or not ledgers or all(row.release is None for row in control.resets.of_feed(feed)):
+        return
+    there = catalog.existing(ledgers.values())
+    published = {table for table, ledger in ledgers.items() if ledger in there and scans.has_rows(ledger)}
+    # Of a table of which only a full load has come nothing is ever known.
+    known = {table for row in control.releases.of_feed(feed) for table in row.positions} if published else ()
+    lost = ", ".join(sorted(published & {*known}))
+    if lost:
+        raise SourceDataLostError(
+            f"{feed}: the feed was loaded again without {lost}, and how far the published changes of that "
+            "reach in the source is not known any more",
+            f"leave it out of `tables:`, or load the feed again with it: `changeledger reset {feed} --reason "
+            "...`, and run it",
+        )
+
+
 def require_zone(control: ControlStore, feed: Feed, released: TablePositions) -> None:
     """Raises ConfigError if what is released was read by another `time_zone`."""
     marks = control.sources.marks(feed.feed)

@@ -44,6 +44,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     if zone is not None:
         completeness.require_zone(ctx.control, feed, released)
     _require_released(ctx, reader, released)
+    completeness.require_places(ctx, released)
     resetting.require_rows(ctx, reader)
     is_again = ctx.control.windows.row(feed.feed, ctx.window.id) is not None
     stored = ctx.open(lambda: _resolve(ctx, reader, released), is_there=partial(_lists_all, ctx))
