@@ -56,3 +56,9 @@ def test_an_image_with_gaps_and_none() -> None:
     shown, none = display.images_as_texts(cells, states, np.array([True, False]), contract).to_pylist()
     assert dict(shown) == {"a": "", "b": "(unavailable)", "c": "(not_captured)", "d": "NULL"}
     assert none is None
+
+
+def test_texts_of_a_source_that_read_as_no_value_are_between_quotes() -> None:
+    cells = [pa.array(["NULL", None, "null", "(unavailable)"])]
+    shown = display.lists_of_texts(cells, None, np.ones(4, np.bool_)).to_pylist()
+    assert shown == [["'NULL'"], ["NULL"], ["null"], ["'(unavailable)'"]]

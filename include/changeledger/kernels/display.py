@@ -17,6 +17,9 @@ from changeledger.model.contract import Contract
 
 # By the state of a cell (`kernels.cells`).
 _WORDS = (None, f"({UNAVAILABLE})", f"({NOT_CAPTURED})")
+_NULL = "NULL"
+# Texts of a source that would be read as one of them.
+_LIKE_WORDS = frozenset({_NULL, *_WORDS[1:]})
 
 
 def images_as_texts(
@@ -31,13 +34,17 @@ def images_as_texts(
 
 
 def lists_of_texts(cells: Sequence[pa.Array], states: Bytes | None, present: Bools) -> pa.ListArray:
-    """array<text> of each image, an unknown cell as the word in brackets; NULL for no image."""
+    """array<text> of each image, an unknown cell as the word in brackets; NULL for no image.
+
+    The text `NULL` of a source is between quotes, and NULL is not: both may be shown as two values of a cell.
+    """
     columns = [texts(cell).to_pylist() for cell in cells]
     unknown = np.zeros((len(present), len(cells)), np.uint8) if states is None else states
     for column, column_texts in enumerate(columns):
-        words = [_WORDS[state] or "NULL" for state in unknown[:, column]]
+        words = [_WORDS[state] or _NULL for state in unknown[:, column]]
         columns[column] = [
-            word if text is None else text for text, word in zip(column_texts, words, strict=True)
+            word if text is None else f"'{text}'" if text in _LIKE_WORDS else text
+            for text, word in zip(column_texts, words, strict=True)
         ]
     rows = zip(*columns, strict=True)
     return pa.array(
