@@ -12,6 +12,10 @@ from tests.integration import browser
 from tests.integration.browser import Browser
 
 NAME = "x" * 128
+SIZES = (
+    "return [...document.querySelectorAll('code, a')].map(shown => "
+    "{const at = shown.getBoundingClientRect(); return [Math.round(at.width), Math.round(at.height)]})"
+)
 FITS = "const column = document.querySelector('main > div'); return column.scrollWidth <= column.clientWidth"
 
 
@@ -21,6 +25,18 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         pytest.skip(str(browser.missing()))
     with Browser(tmp_path_factory.mktemp("browser") / "chromedriver.log") as opened:
         yield opened
+
+
+@pytest.mark.parametrize("cell", ["<td><code>{}</code></td>", "<td class='mono small'><a>{}</a></td>"])
+def test_blanks_of_a_value_are_shown(cell: str, page: Browser, tmp_path: Path) -> None:
+    """Values that differ from the first one in blanks alone are to be told from it."""
+    values = ("a b", "a  b", "a b ", " a b", "a\nb")
+    rows = "".join(f"<tr>{cell.format(value)}</tr>" for value in values)
+    file = tmp_path / "page.html"
+    file.write_text(f"<!doctype html><style>{stylesheet()}</style><main><table>{rows}</table></main>")
+    page.go(file.as_uri())
+    first, *others = page.script(SIZES)
+    assert first not in others
 
 
 @pytest.mark.parametrize(
