@@ -101,6 +101,15 @@ def test_drift_row_by_row(tmp_path: Path) -> None:
     assert "id = 7" not in html
 
 
+def test_what_sets_a_cell_to_the_text_null_does_not_read_as_null(tmp_path: Path) -> None:
+    wrong = row("one", "dbo.t", DRIFTED, rows=1, differs=1)
+    (repair, *_) = REPAIRS
+    sets = {**repair, "before": {"name": "Ann", "note": "x"}, "after": {"name": "NULL", "note": None}}
+    html, text = pages(tmp_path, FeedProofs("one", DRIFTED, [wrong], [Wrong(wrong, [], [sets])]))
+    assert "name = &#39;NULL&#39;, note = NULL" in html
+    assert "name = 'NULL', note = NULL" in text
+
+
 def numbers(html: str) -> dict[str, list[tuple[str, str]]]:
     """By feed and table: of each number its classes and its text, in the order of the columns."""
     lines = re.findall(r"^<tr><td>(\w+)</td><td>(.*?)</td>(.*)$", html, re.MULTILINE)

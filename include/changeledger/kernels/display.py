@@ -43,14 +43,18 @@ def lists_of_texts(cells: Sequence[pa.Array], states: Bytes | None, present: Boo
     for column, column_texts in enumerate(columns):
         words = [_WORDS[state] or _NULL for state in unknown[:, column]]
         columns[column] = [
-            word if text is None else f"'{text}'" if text in _LIKE_WORDS else text
-            for text, word in zip(column_texts, words, strict=True)
+            word if text is None else told_apart(text) for text, word in zip(column_texts, words, strict=True)
         ]
     rows = zip(*columns, strict=True)
     return pa.array(
         [list(row) if is_present else None for row, is_present in zip(rows, present.tolist(), strict=True)],
         NAMES,
     )
+
+
+def told_apart(text: str) -> str:
+    """A text of a source, between quotes if it would be read as NULL or as the word for an unknown cell."""
+    return f"'{text}'" if text in _LIKE_WORDS else text
 
 
 def texts(cells: pa.Array) -> pa.StringArray:

@@ -16,6 +16,7 @@ from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING, last_proofs, worst_proof
+from changeledger.kernels import display
 from changeledger.lake import iceberg
 from changeledger.model import table_names
 from changeledger.pages.redaction import REDACTED
@@ -190,6 +191,6 @@ def _assignments(change: dict[str, Any]) -> str:
     changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
     hidden = Settings().redact_values
     return ", ".join(
-        f"{name} = {REDACTED if hidden else 'NULL' if value is None else value}"
+        f"{name} = {REDACTED if hidden else 'NULL' if value is None else display.told_apart(value)}"
         for name, value in changed.items()
     )
