@@ -70,6 +70,23 @@ def test_a_run_of_chosen_tables_leaves_what_is_asked_for_again(spark: SparkSessi
         assert (input_records.replayed(ctx) is None) == request.partial
 
 
+def test_of_a_topic_that_was_made_again_the_record_in_quarantine_is_read(spark: SparkSession) -> None:
+    """Another window has read another one at that offset. What was replayed in vain is of no such window."""
+    ctx = _begun(spark, "made_again", Request())
+    for run, offset in (("a", 5), ("b", 5), ("a", 6), ("b", 7)):
+        said = {"topic": "'t'", "partition": "0", "offset": f"{offset}", "window_id": f"'{run}'"}
+        iceberg.append(_row(spark, change.RAW_MESSAGE_COLUMNS, said), ctx.lake.raw)
+    iceberg.create(spark, ctx.lake.replay_requests, change.REPLAY_COLUMNS)
+    for run, offset in (("b", 5), ("a", 6), ("a replay", 7)):
+        place = f"named_struct('source', 't', 'partition', 0, 'offset', {offset}L, 'row', NULL)"
+        asked = {"window_id": f"'{run}'", "source_position": place}
+        iceberg.append(_row(spark, change.REPLAY_COLUMNS, asked), ctx.lake.replay_requests)
+    ctx.open(lambda: (None, {}))
+    records = input_records.asked_again(ctx, ctx.lake.raw)
+    assert records is not None
+    assert {(row["window_id"], row["offset"]) for row in records.collect()} == {("b", 5), ("a", 6), ("b", 7)}
+
+
 def _begun(spark: SparkSession, name: str, request: Request) -> StageContext:
     """A run of a feed that has a table of raw messages."""
     feed = feed_of(name, CONTRACT)

@@ -46,17 +46,18 @@ def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
 def _again(rows: DataFrame, asked: DataFrame) -> DataFrame:
     """The raw rows of the records that are asked for, each once: windows may overlap.
 
-    A record that was in quarantine before its replay is there by the run that replayed it, and raw has it by
-    the one that read it first: such a one is looked for in all of raw.
+    Of the run that has it in quarantine: at an offset of a topic that was made again others have read another
+    record. One that was in quarantine before its replay is there by the run that replayed it, and raw has it
+    by the one that read it first: such a one is looked for in all of raw.
     """
-    wanted = asked.select("source_position").distinct()
+    wanted = asked.select("window_id", "source_position").distinct()
     runs = [row["window_id"] for row in asked.select("window_id").distinct().collect()]
-    raw_rows = rows.where(F.col("window_id").isin(runs)).join(
-        F.broadcast(wanted), "source_position", "left_semi"
-    )
-    if not wanted.join(raw_rows.select("source_position"), "source_position", "left_anti").isEmpty():
-        raw_rows = rows.join(F.broadcast(wanted), "source_position", "left_semi")
-    return raw_rows.dropDuplicates(["source_position"])
+    of_runs = rows.where(F.col("window_id").isin(runs))
+    own = of_runs.join(F.broadcast(wanted), ["window_id", "source_position"], "left_semi")
+    others = wanted.select("source_position").join(own, "source_position", "left_anti")
+    if not others.isEmpty():
+        own = own.unionByName(rows.join(F.broadcast(others), "source_position", "left_semi"))
+    return own.dropDuplicates(["source_position"])
 
 
 def waiting(ctx: StageContext) -> DataFrame | None:
