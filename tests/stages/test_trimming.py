@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from changeledger.compare import findings
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
 from changeledger.lake import catalog, iceberg
+from changeledger.model import change
 from changeledger.model.table_names import DRIFT, FINDINGS, NAMESPACE, REPAIRS
-from changeledger.stages.maintain import trim_results
+from changeledger.stages.maintain import trim_raw, trim_results
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS
 from tests.ledger_windows import feed_of
@@ -69,3 +70,23 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
 
     trim_results(spark, FEED, control, NOW)
     assert {row.id for row in control.proofs.of_database(FEED.database)} == kept, "the last ones, however old"
+
+
+def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
+    """Of 5 the one of the run that has it in quarantine: its topic was made again. 6 was replayed in vain."""
+    feed = feed_of("trimmed_raw", contract_of(ORDERS))
+    catalog.create_namespace(feed.feed)
+    iceberg.create(spark, feed.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
+    iceberg.create(spark, feed.lake.quarantine, change.QUARANTINE_COLUMNS)
+    place = "named_struct('source', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) AS source_position"
+    for table, columns, records in (
+        (feed.lake.raw, change.RAW_MESSAGE_COLUMNS, [("a", 5), ("b", 5), ("a", 6), ("b", 6), ("a", 7)]),
+        (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("b", 5), ("a replay", 6)]),
+    ):
+        given = spark.createDataFrame(records, "window_id string, `offset` bigint")
+        given = given.selectExpr("*", "'t' AS topic", "0 AS `partition`", place)
+        cells = {name: name if name in given.columns else "NULL" for name, _ in columns}
+        iceberg.append(given.selectExpr(*(f"CAST({cells[n]} AS {k}) AS `{n}`" for n, k in columns)), table)
+    trim_raw(spark, feed, ["a", "b"])
+    rows = {(row["window_id"], row["offset"]) for row in spark.table(feed.lake.raw).collect()}
+    assert rows == {("a", 5), ("b", 5), ("a", 6)}

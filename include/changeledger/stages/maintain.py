@@ -165,9 +165,8 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     if not windows or not tables:
         return 0
     quarantine = feed.lake.quarantine
-    # By the record alone: after a replay it is in quarantine by another run than the one that has read it.
     bad = (
-        iceberg.read(spark, quarantine).select("source_position").distinct()
+        iceberg.read(spark, quarantine).select("source_position", "window_id").distinct()
         if catalog.exists(quarantine)
         else None
     )
@@ -183,14 +182,19 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
 def _in_quarantine(
     spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
 ) -> dict[str, DataFrame]:
-    """The raw rows that are among the `bad`, by the run that has read them first."""
+    """The raw rows that are among the `bad`, by run.
+
+    Those of the run that has them in quarantine, and those that were read first: by a replay a record is in
+    quarantine of another run, and at an offset of a topic that was made again two runs have two records.
+    """
     rows = iceberg.read(spark, raw).where(F.col("window_id").isin(*runs))
     names = rows.columns
     if "source_position" not in names:
         rows = rows.withColumn("source_position", message_record())
-    bad_rows = rows.join(F.broadcast(bad), "source_position", "left_semi")
+    bad_rows = rows.join(F.broadcast(bad.select("source_position")), "source_position", "left_semi")
     first = bad_rows.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
-    bad_rows = bad_rows.join(F.broadcast(first), ["source_position", "window_id"], "left_semi").select(*names)
+    kept = F.broadcast(first.unionByName(bad))
+    bad_rows = bad_rows.join(kept, ["source_position", "window_id"], "left_semi").select(*names)
     with_bad = [row["window_id"] for row in bad_rows.select("window_id").distinct().collect()]
     return {run: bad_rows.where(F.col("window_id") == run) for run in with_bad}
 
