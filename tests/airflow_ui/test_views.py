@@ -179,7 +179,11 @@ def test_a_thousand_tables_are_found_by_name(ledger: Installation) -> None:
     whole = ledger.client.get(BASE).text
     assert whole.count(f"{BASE}/tables/") == 100
     assert "100 of 1,000" in whole
-    assert ledger.client.get(f"{BASE}?tables=T0999").text.count(f"{BASE}/tables/") == 1
+    wanted = ledger.client.get(f"{BASE}?tables=T0999").text
+    assert wanted.count(f"{BASE}/tables/") == 1
+    assert "1 of 1 with this text, 1,000 in all" in wanted
+    assert "in 1,000 tables" in wanted, "as many as the rows beside it are of"
+    assert "100 of 1,000<" in ledger.client.get(BASE).text
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
     windows = window_states(rows)
     latest = last_stored(windows)
     failed = failed_of(rows, latest)
-    states, of_all = table_states(control, feed, rows.tables, tables, _TABLES)
+    listed = table_states(control, feed, rows.tables, tables, _TABLES)
     root = root_of(request)
     address = f"{root}/feeds/{filters.part(feed.feed)}/windows/"
     return render(
@@ -83,8 +83,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
         offending={} if latest is None else _offending(control, root, feed.feed, latest.id),
         has_docs=latest is not None and has_data_docs(settings, feed.feed, latest.id),
         quarantine=quarantine.summary(feed, quarantine.MOST),
-        tables=states,
-        of_all=of_all,
+        tables=listed,
         wanted=tables,
         run=_without_window(control, find_run, feed.feed, run),
         may_trigger=may_trigger,
@@ -127,7 +126,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
 @router.get("/tables/{table:path}")
 def table_page(request: Request, feed: TheFeed, control: Control, table: str) -> HTMLResponse:
     counts = control.overview.rows_of(feed.feed, 1).tables
-    states, _ = table_states(control, feed, counts, table, len(feed.tables))
+    states = table_states(control, feed, counts, table, len(feed.tables)).states
     state = next((state for state in states if state.table == table), None)
     if state is None:
         raise HTTPException(404, f"{feed.feed} has no table {table}")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
@@ -36,18 +36,26 @@ class TableState:
     until: datetime | None = None
 
 
+class Listed(NamedTuple):
+    """Tables of a feed. `matching`: how many have the text that was looked for; `of_all`: whatever was."""
+
+    states: Sequence[TableState]
+    matching: int
+    of_all: int
+
+
 def table_states(
     control: ControlStore, feed: Feed, counts: Mapping[str, Any], wanted: str = "", most: int = 100
-) -> tuple[list[TableState], int]:
-    """Those whose name has the text `wanted`, at most so many, and how many there are in all.
+) -> Listed:
+    """Those whose name has the text `wanted`, at most so many.
 
     `counts`: of the newest release, by table.
     """
     rows = control.feed_tables.of_feed(feed.feed)
     names = [config.table for config in feed.tables]
     names += [table for table in {**rows, **counts} if feed.table(table) is None]
-    names = [name for name in names if wanted.lower() in name.lower()]
-    shown = names[:most]
+    matching = [name for name in names if wanted.lower() in name.lower()]
+    shown = matching[:most]
     contracts = control.contracts.of_feed(feed.feed, shown)
     masks = control.contracts.mask_evidence(feed.feed)
     states = []
@@ -72,7 +80,7 @@ def table_states(
                 row.until if row is not None and lacks else None,
             )
         )
-    return states, len(names)
+    return Listed(states, len(matching), len(names))
 
 
 @dataclass(frozen=True)
