@@ -76,6 +76,14 @@ def test_records_of_no_table_are_apart_from_those_of_tables(ledger: Installation
     assert ledger.client.get(f"{BASE}/quarantine?reason=not_json").text.count('class="record"') == 3
 
 
+def test_a_table_that_is_not_listed_any_more_has_its_page(ledger: Installation) -> None:
+    """Though its name is a part of others."""
+    fill_in(ledger, FilledFeed("shop", tables=("dbo.orders", "dbo.orders_2"), windows=2))
+    ledger.add_feed("shop", "dbo.orders_2")
+    assert f'href="{BASE}/tables/dbo.orders"' in ledger.client.get(BASE).text
+    assert "does not list this table any more" in ledger.client.get(f"{BASE}/tables/dbo.orders").text
+
+
 def test_a_failed_feed_says_why_with_the_way_to_its_window(shop: Installation) -> None:
     text = shop.client.get("/changeledger/").text
     assert "The audit has stopped a window: order_strict of dbo.customers is violated by 3 rows." in text

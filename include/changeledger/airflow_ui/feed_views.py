@@ -126,7 +126,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
 @router.get("/tables/{table:path}")
 def table_page(request: Request, feed: TheFeed, control: Control, table: str) -> HTMLResponse:
     counts = control.overview.rows_of(feed.feed, 1).tables
-    states = table_states(control, feed, counts, table, len(feed.tables)).states
+    states = table_states(control, feed, counts, table, most=None).states
     state = next((state for state in states if state.table == table), None)
     if state is None:
         raise HTTPException(404, f"{feed.feed} has no table {table}")

@@ -45,9 +45,9 @@ class Listed(NamedTuple):
 
 
 def table_states(
-    control: ControlStore, feed: Feed, counts: Mapping[str, Any], wanted: str = "", most: int = 100
+    control: ControlStore, feed: Feed, counts: Mapping[str, Any], wanted: str = "", most: int | None = 100
 ) -> Listed:
-    """Those whose name has the text `wanted`, at most so many.
+    """Those whose name has the text `wanted`, at most so many, or all.
 
     `counts`: of the newest release, by table.
     """
