@@ -57,6 +57,10 @@ def test_by_hand_and_by_an_asset_up_to_now(run_type: str, run_after: datetime, s
     assert (over.start, over.end) == (start, run_after)
 
 
+def test_times_that_are_empty_texts_are_not_given() -> None:
+    assert window({"start": "", "end": ""}, started("manual")) == window({}, started("manual"))
+
+
 def test_the_mode_window_has_its_own_times() -> None:
     over = window(WEEK, started("manual", LAST_HOUR))
     assert over.start == datetime(2025, 12, 31, 22, tzinfo=UTC)
@@ -83,6 +87,7 @@ def test_the_answers_reach_the_request() -> None:
     [
         ({"mode": "window", "start": "2026-01-01T00:00:00Z"}, "needs both `start` and `end`"),
         ({"mode": "window"}, "needs both `start` and `end`"),
+        ({**WEEK, "start": ""}, "needs both `start` and `end`"),
         ({"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}, "choose the mode `window`"),
         ({"mode": "replay", "end": "2026-01-02T00:00:00Z"}, "choose the mode `window`"),
         ({**WEEK, "end": WEEK["start"]}, "empty or reversed"),

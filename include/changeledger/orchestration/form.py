@@ -76,7 +76,8 @@ def _moment(title: str, description: str) -> Param:
 def request(answers: Mapping[str, Any], feed: Feed, run_id: str) -> Request:
     """Raises ConfigError if the answers do not fit together, or name a table that the feed lacks."""
     mode = answers.get("mode", "incremental")
-    times = [name for name in ("start", "end") if answers.get(name) is not None]
+    # As JSON an empty one may be an empty text, too.
+    times = [name for name in ("start", "end") if answers.get(name)]
     if mode == "window" and len(times) < 2:
         raise ConfigError("the mode `window` needs both `start` and `end`", "trigger the DAG with both")
     if mode != "window" and times:
