@@ -19,6 +19,7 @@ from changeledger.stages import extract
 from sourcelab.messages import Message, produce
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
+from tests.faults.test_sources import before_it_is_read
 from tests.integration.line import message_feed, window
 from tests.kafka.test_messages import remove
 
@@ -102,12 +103,14 @@ def _numbers(rows: Rows) -> list[tuple[int, int]]:
     return [(at, of.count(at)) for at in sorted(set(of))]
 
 
-def test_a_loss_that_a_worker_finds(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
+def test_a_loss_that_a_worker_finds(
+    spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has its kind and its remedy, and raw is as it was."""
     produce(kafka.bootstrap, [Message(f"{feed.feed}.0", b"k", b"v", (), 10**12)] * 9, partitions=1)
     over = window()
     extracted(spark, feed, over)
-    remove(kafka, f"{feed.feed}.0", 3)
+    before_it_is_read(monkeypatch, lambda: remove(kafka, f"{feed.feed}.0", 3))
     with pytest.raises(SourceDataLostError, match=rf"while they were read: {feed.feed}\.0\[0\]") as raised:
         extracted(spark, feed, over)
     assert "A gap" in raised.value.remedy
