@@ -74,7 +74,7 @@ def _schema(spark: SparkSession) -> pa.Schema:
 def by_workers(spark: SparkSession) -> None:
     with Workers(lambda: spark) as workers:
         rows = scans.scanned(workers, _FROM, AlwaysTrue(), _schema(spark))
-        writes.append(rows, _TO, "main", COLUMNS)
+        writes.append(rows, _TO, "main")
 
 
 def read_by_workers(spark: SparkSession) -> None:

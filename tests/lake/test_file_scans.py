@@ -68,7 +68,7 @@ def take_off(spark: SparkSession, name: str, ids: list[int], ends: Ends | None =
     workers = Workers(lambda: spark)
     known = pa.table({"id": pa.array(ids, pa.int32())})
     keys = Keys(workers.given(known), COLUMNS[:1], known, ends)
-    apply([TableChange(name, "work", workers.nothing(SCHEMA), COLUMNS[:3], [keys])])
+    apply(workers, [TableChange(name, "work", workers.nothing(SCHEMA), [keys])])
 
 
 def test_rows_are_those_of_spark(spark: SparkSession, table: str) -> None:
@@ -180,7 +180,7 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
     for ids, ends in (([1, 3], Ends("ends", b"\x02")), ([2], Ends("ends"))):
         known = pa.table({"id": pa.array(ids, pa.int32())})
         gone.append(Keys(workers.given(known), columns[:1], known, ends))
-    apply([TableChange(name, "work", workers.nothing(schema), columns, gone)])
+    apply(workers, [TableChange(name, "work", workers.nothing(schema), gone)])
     remaining = iceberg.read(spark, name, "work").collect()
     assert [(row["id"], bytes(row["ends"])) for row in remaining] == [(1, b"\x01")]
     work = catalog.load(name).scan(snapshot_id=refs.snapshot_of(name, "work"))

@@ -71,7 +71,7 @@ def test_open_and_closed_rows_are_written_apart(spark: SparkSession, table: str,
     if is_of_spark:
         frame = spark.createDataFrame(whole.to_pylist(), "id int, _valid_to timestamp").coalesce(1)
         came = workers.of_spark(frame, len(whole), SCHEMA)
-    append(came, table, BRANCH, COLUMNS)
+    append(came, table, BRANCH)
     assert sizes(table) == ([3], [6])
     assert content(spark, table) == sorted(map(repr, whole.to_pylist()))
     assert len(content(spark, table, "_valid_to IS NULL")) == 3
@@ -79,13 +79,13 @@ def test_open_and_closed_rows_are_written_apart(spark: SparkSession, table: str,
 
 
 def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: str) -> None:
-    append(given(spark, 1, 2, 3), table, BRANCH, COLUMNS)
-    append(given(spark, 4), table, BRANCH, COLUMNS)
+    append(given(spark, 1, 2, 3), table, BRANCH)
+    append(given(spark, 4), table, BRANCH)
     at = refs.snapshot_of(table, BRANCH)
     workers = Workers(lambda: spark)
     ids = pa.table({"id": pa.array([1, 4], pa.int32())})
     keys = Keys(workers.given(ids), COLUMNS[:1], ids, Ends("_valid_to"))
-    apply([TableChange(table, BRANCH, workers.nothing(SCHEMA), COLUMNS, [keys])])
+    apply(workers, [TableChange(table, BRANCH, workers.nothing(SCHEMA), [keys])])
     written = {task.file.file_path for task in catalog.load(table).scan(snapshot_id=at).plan_files()}
     remaining = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()
     assert len(written & {task.file.file_path for task in remaining}) == 2
@@ -97,7 +97,7 @@ def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: 
 
 def test_maintenance_does_not_put_them_together(spark: SparkSession, table: str) -> None:
     for number in range(6):
-        append(given(spark, number), table, BRANCH, COLUMNS)
+        append(given(spark, number), table, BRANCH)
     spark.sql(f"DELETE FROM {iceberg.on_branch(table, BRANCH)} WHERE id = 5 AND _valid_to IS NULL")
     refs.set_branch(table, refs.MAIN, refs.snapshot_of(table, BRANCH) or 0)
     before = content(spark, table)

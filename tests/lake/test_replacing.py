@@ -77,4 +77,4 @@ def test_rows_go_into_no_partition_that_is_not_known(spark: SparkSession) -> Non
     iceberg.create(spark, "lake.replacing.bucketed", COLUMNS, ("bucket(4, offset)",))
     new = Workers(lambda: spark).given(pa.table([["1"], [9]], schema=SCHEMA))
     with pytest.raises(ConfigError, match="which changeledger never does"), failures.named():
-        writes.append(new, "lake.replacing.bucketed", "main", COLUMNS)
+        writes.append(new, "lake.replacing.bucketed", "main")

@@ -33,6 +33,7 @@ from changeledger.kernels.rows import as_batch
 from changeledger.lake.file_scans import alone, store_of
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.spark.sinks import Gathered, Intake, packed
+from changeledger.spark.tasks import BUCKET
 
 # What manifests say of files that were written. Nothing that a worker answers is unpickled: a pickle
 # runs what it names, and the job has the source's secret.
@@ -77,6 +78,12 @@ class Writing:
 
     def __call__(self, asker: int) -> Intake:
         return _BeingWritten(self, asker)
+
+    def in_files(self, rows: pa.Table) -> list[DataFile]:
+        """`files` of rows that may be many, or large."""
+        gathered = Gathered(_ROWS_OF_FILE)
+        pieces = [piece for batch in rows.to_batches(BUCKET) for piece in gathered.add(batch)]
+        return [file for piece in (*pieces, *gathered.rest()) for file in self.files(piece)]
 
     def files(self, rows: pa.Table) -> list[DataFile]:
         """The rows in files that have those of one partition each."""
@@ -128,9 +135,11 @@ class _BeingWritten:
     def __init__(self, writing: Writing, asker: int) -> None:
         self._writing, self._asker = writing, asker
         self._gathered, self._files = Gathered(_ROWS_OF_FILE), list[DataFile]()
+        self._names = {field.name for field in writing.metadata.schema().fields}
 
     def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        self._write(self._gathered.add(rows))
+        # Columns that the table does not have would wait in memory for a file to be full.
+        self._write(self._gathered.add(rows.select([n for n in rows.schema.names if n in self._names])))
         return ()
 
     def rest(self) -> Iterable[pa.RecordBatch]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -21,7 +22,7 @@ from changeledger.lake.parallel import parallel_map
 from changeledger.lake.rewrites import Rewrite
 from changeledger.model.change import literal, quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
-from changeledger.spark.rows import Asked, as_spark
+from changeledger.spark.rows import Asked, Workers, as_spark
 from changeledger.spark.session import for_small_data
 
 # This many keys travel to the workers that write files again; more are joined by Spark.
@@ -43,28 +44,27 @@ class Keys(NamedTuple):
 
 
 class TableChange(NamedTuple):
-    """What becomes of a table on a branch: the `columns` of new rows come, and rows of keys go."""
+    """What becomes of a table on a branch: new rows come, and rows of keys go.
+
+    `new`: rows, of which the table's columns are written, or `FILES` that workers have written.
+    """
 
     table: str
     branch: str
-    new: Rows
-    columns: iceberg.Columns
+    new: Rows | pa.Table
     gone: Sequence[Keys] = ()
 
 
-def append(rows: Rows, table: str, branch: str, columns: iceberg.Columns) -> None:
-    """The `columns` of the rows, after what the branch has; no rows, no commit."""
-    apply([TableChange(table, branch, rows, columns)])
+def append(rows: Rows, table: str, branch: str) -> None:
+    """The rows after what the branch has; no rows, no commit."""
+    apply(as_spark(rows).workers, [TableChange(table, branch, rows)])
 
 
-def apply(changes: Sequence[TableChange]) -> None:
+def apply(workers: Workers, changes: Sequence[TableChange]) -> None:
     """One commit for each table, and one job for all: rows that stay of files are written with the new ones.
 
     Keys that are in large files are taken off by MERGE, in a commit of its own.
     """
-    if not changes:
-        return
-    workers = as_spark(changes[0].new).workers
     rewrites = [_rewrite(change) for change in changes]
     tables = [
         catalog.load(change.table) if rewrite is None else rewrite.table
@@ -72,18 +72,22 @@ def apply(changes: Sequence[TableChange]) -> None:
     ]
     asked: list[list[Asked]] = []
     for change, table, rewrite in zip(changes, tables, rewrites, strict=True):
-        new = as_spark(chosen(change.new, [name for name, _ in change.columns]))
-        asks = [Asked(new, Writing.into(table), schema=FILES)]
+        asks = [] if isinstance(change.new, pa.Table) else [_to_be_written(change.new, table)]
         asked.append([*asks, *(rewrite.asked(workers) if rewrite else ())])
     answers = iter(workers.answers([ask for asks in asked for ask in asks]))
     commits = []
     for change, table, rewrite, asks in zip(changes, tables, rewrites, asked, strict=True):
-        written, *of_rewrite = [next(answers) for _ in asks]
+        of_rewrite = [next(answers) for _ in asks]
+        written = change.new if isinstance(change.new, pa.Table) else of_rewrite.pop(0)
         new_files, old = rewrite.changed(of_rewrite) if rewrite else ([], [])
         files = [*files_in(written), *new_files]
         if files or old:
             commits.append(partial(commit, table, change.branch, files, old))
     parallel_map(lambda commit_table: commit_table(), commits)
+
+
+def _to_be_written(rows: Rows, table: Table) -> Asked:
+    return Asked(as_spark(rows), Writing.into(table), schema=FILES)
 
 
 def _rewrite(change: TableChange) -> Rewrite | None:
@@ -128,8 +132,7 @@ def replace_window(rows: Rows, table: str, window_id: str, since: int | None) ->
     `since`: main before the rows were read; None if it had no snapshot. Raises SourceUnavailable if another
     process has written main since: its rows may be the same ones.
     """
-    given = as_spark(rows)
-    written = given.workers.answers([Asked(given, Writing.into(catalog.load(table)), schema=FILES)])
+    written = as_spark(rows).workers.answers([_to_be_written(rows, catalog.load(table))])
     new_files, iceberg_table = files_in(written[0]), catalog.load(table)
     main = iceberg_table.current_snapshot()
     if (main and main.snapshot_id) != since:

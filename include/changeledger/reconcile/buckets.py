@@ -17,7 +17,7 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import history
 from changeledger.reconcile.effects import LEAVES, exploded, keys_of
-from changeledger.reconcile.history import Published
+from changeledger.reconcile.history import History, Published
 
 # Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows, and places
 # of what is built again whatever comes.
@@ -25,8 +25,10 @@ CHANGES: Final = "changes"
 OPENED: Final = "opened"
 SHOWN: Final = "shown"
 AGAIN: Final = "again"
-# Outputs, beside OPENED and AGAIN: the fields of `history.History`.
-CLOSED: Final = "closed"
+# Outputs, beside AGAIN: rows of the two tables, keys of open intervals, and what breaks the image chain.
+HISTORY: Final = "history"
+CURRENT: Final = "current"
+KEYS: Final = "keys"
 BREAKS: Final = "breaks"
 
 
@@ -40,9 +42,11 @@ def places_schema(contract: Contract) -> pa.Schema:
 
 
 def outputs(contract: Contract) -> dict[str, pa.Schema]:
+    history_rows = history_schema(contract)
     return {
-        CLOSED: history_schema(contract),
-        OPENED: history_schema(contract),
+        HISTORY: history_rows,
+        CURRENT: pa.schema([history_rows.field(name) for name, _ in change.current_columns(contract)]),
+        KEYS: pa.schema([history_rows.field(c.name) for c in contract.key]),
         BREAKS: table_schema(change.BREAK_COLUMNS),
         AGAIN: places_schema(contract),
     }
@@ -68,7 +72,7 @@ def continued(
 ) -> Mapping[str, pa.Table]:
     """History continues from what is published; `truncates` are those of the whole ledger."""
     published = Published(tables[OPENED], tables[SHOWN], tables[AGAIN])
-    return history.continued(tables[CHANGES], published, truncates, contract, window_id)._asdict()
+    return _outputs(history.continued(tables[CHANGES], published, truncates, contract, window_id), contract)
 
 
 def rebuilt(
@@ -83,10 +87,20 @@ def rebuilt(
     of_keys = changes.filter(pa.array(order.are_among(keys_of(changes).flatten(), keys)))
     cells = [column(opened, c.name) for c in contract.key]
     seeds = opened.filter(pa.array(order.are_among(cells, keys)))
-    return history.rebuilt(of_keys, seeds, truncates, contract, window_id)._asdict()
+    return _outputs(history.rebuilt(of_keys, seeds, truncates, contract, window_id), contract)
 
 
-def current(opened: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+def _outputs(of_keys: History, contract: Contract) -> Mapping[str, pa.Table]:
+    return {
+        HISTORY: pa.concat_tables([of_keys.closed, of_keys.opened]),
+        CURRENT: current(of_keys.opened, contract),
+        KEYS: of_keys.opened.select([c.name for c in contract.key]),
+        BREAKS: of_keys.breaks,
+        AGAIN: of_keys.again,
+    }
+
+
+def current(opened: pa.Table, contract: Contract) -> pa.Table:
     """The current rows: those alive, as their open intervals have them."""
     names = [name for name, _ in change.current_columns(contract)]
     return opened.filter(pc.invert(opened.column("_is_deleted"))).select(names)

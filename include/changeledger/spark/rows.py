@@ -208,12 +208,12 @@ class Workers:
         ]
         if not leaves:
             return [{name: self.nothing(s) for name, s in request.outputs.items()} for request in asked]
-        kernels = [
+        kernels = _each_pickled(
             tasks.Bucketing(
                 request.kernel, {n: p.rows.schema for n, p in request.parts.items()}, request.outputs
             )
             for request in asked
-        ]
+        )
         dealt = reduce(DataFrame.union, self.frames(leaves, PACKED))
         of_buckets = dealt.repartitionById(dealing.number, F.col(TO))
         packed = self.kept(of_buckets.mapInArrow(partial(tasks.in_buckets, kernels), _PACKED))

@@ -165,8 +165,11 @@ class Bucketing(NamedTuple):
     outputs: Mapping[str, pa.Schema]
 
 
-def in_buckets(kernels: Sequence[Bucketing], batches: Iterable[pa.RecordBatch]) -> Batches:
-    """The kernels over the buckets of a partition; a part is called by its kernel's number and its name."""
+def in_buckets(kernels: Sequence[bytes], batches: Iterable[pa.RecordBatch]) -> Batches:
+    """The kernels over the buckets of a partition; a part is called by its kernel's number and its name.
+
+    `kernels`: a `Bucketing` each, of which every task unpickles its own ones, as `read_parts` does.
+    """
     begin_task()
     waiting: dict[int, dict[str, list[pa.Buffer]]] = {}
     for batch in batches:
@@ -174,7 +177,7 @@ def in_buckets(kernels: Sequence[Bucketing], batches: Iterable[pa.RecordBatch]) 
             number, _, name = part.partition("/")
             waiting.setdefault(int(number), {}).setdefault(name, []).append(rows.as_buffer())
     for number in sorted(waiting):
-        yield from _of_kernel(kernels[number], number, waiting.pop(number))
+        yield from _of_kernel(_unpickled(kernels[number]), number, waiting.pop(number))
 
 
 def _of_kernel(of: Bucketing, number: int, parts: Mapping[str, Sequence[pa.Buffer]]) -> Batches:

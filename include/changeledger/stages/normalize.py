@@ -21,7 +21,9 @@ from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, kept, together, where
-from changeledger.lake import iceberg, refs, same_releases, scans, writes
+from changeledger.lake import catalog, iceberg, refs, same_releases, scans, writes
+from changeledger.lake.bucket_writes import Written
+from changeledger.lake.file_writes import Writing
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
@@ -193,11 +195,14 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
         published = published_changes.published(ctx, contract, decoded)
     key = ledger_kernels.key
     parts = {ledger_kernels.NEW: Part(decoded, key), ledger_kernels.NEAR: Part(published, key)}
-    kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
-    resolved = bucketed(parts, kernel, ledger_kernels.outputs(contract))
+    resolve = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
+    kernel = Written(resolve, {ledger_kernels.CHANGES: Writing.into(catalog.load(names.changes))})
+    resolved = bucketed(parts, kernel, kernel.outputs(ledger_kernels.outputs(contract)))
     # What stands at the positions of the window's changes is published already, or half of it.
     asked = [] if main is None else [resolved[ledger_kernels.REPLACED]]
-    others, collected = other_records.counted(resolved[ledger_kernels.OTHERS], asked)
+    others, (files, *collected) = other_records.counted(
+        resolved[ledger_kernels.OTHERS], [resolved[ledger_kernels.CHANGES], *asked]
+    )
     for replaced in collected:
         if len(replaced):
             gone = ctx.workers.given(replaced).frame
@@ -205,13 +210,12 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
             iceberg.delete_changes(gone, names.changes, ctx.branch, windows)
     counts = ", ".join(f"{count:,} {what}" for what, count in sorted(others.counts.items()))
     log.info("%s: %s: records beside its changes: %s", ctx.feed.feed, table_input.table, counts or "none")
-    changes, columns = resolved[ledger_kernels.CHANGES], change.ledger_columns(contract)
-    return _Normalized(writes.TableChange(names.changes, ctx.branch, changes, columns), others)
+    return _Normalized(writes.TableChange(names.changes, ctx.branch, files), others)
 
 
 def _write(ctx: StageContext, records: Sequence[_Normalized]) -> None:
     others = other_records.to_be_written(ctx, [of_input.others for of_input in records])
-    writes.apply([*(of.changes for of in records if of.changes is not None), *others])
+    writes.apply(ctx.workers, [*(of.changes for of in records if of.changes is not None), *others])
 
 
 def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:

@@ -54,8 +54,8 @@ def to_be_written(ctx: StageContext, of_inputs: Iterable[OtherRecords]) -> list[
     late = waiting.late(ctx) if change.PENDING in counts else ()
     if late:
         rows = rows.through(partial(ledger_kernels.expired, late=late), rows.schema)
-    said = writes.TableChange(ctx.lake.dispositions, ctx.branch, rows, change.DISPOSITION_COLUMNS)
+    said = writes.TableChange(ctx.lake.dispositions, ctx.branch, rows)
     if not late and change.QUARANTINED not in counts:
         return [said]
     bad = where(rows, "disposition", change.QUARANTINED)
-    return [said, writes.TableChange(ctx.lake.quarantine, ctx.branch, bad, change.QUARANTINE_COLUMNS)]
+    return [said, writes.TableChange(ctx.lake.quarantine, ctx.branch, bad)]

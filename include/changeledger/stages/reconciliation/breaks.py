@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.contract import Contract
 from changeledger.reconcile import image_chain
-from changeledger.reconcile.buckets import BREAKS
 from changeledger.stages.common.context import StageContext
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
@@ -25,11 +24,13 @@ _LATE = pa.schema([("table", pa.string()), ("key", pa.string()), ("since", pa.bi
 
 
 class Rebuilt(NamedTuple):
-    """Keys (`key`) whose history was built again, from that sort key on or all of it: `buckets.outputs`."""
+    """Keys (`key`) whose history was built again, from that sort key on or all of it: what breaks the image
+    chain, and the files of history and of current rows."""
 
     keys: pa.Table
     since: bytes | None
-    outputs: Mapping[str, Rows]
+    breaks: Rows
+    files: Sequence[pa.Table]
 
 
 class Breaks(NamedTuple):
@@ -44,7 +45,7 @@ class Breaks(NamedTuple):
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
     continued = [of_table.continued for of_table in tables if of_table.number]
-    rebuilt = [again.outputs[BREAKS] for of_table in tables for again in of_table.rebuilt]
+    rebuilt = [again.breaks for of_table in tables for again in of_table.rebuilt]
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
     if not is_known:
         if not continued and not (rebuilt and count(together(rebuilt))):
@@ -57,7 +58,7 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
         rebuilt = _in_place(ctx, tables)
     if continued or rebuilt:
         rows = together([*continued, *rebuilt])
-        writes.append(rows, ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
+        writes.append(rows, ctx.lake.image_chain_breaks, ctx.branch)
 
 
 def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
@@ -76,9 +77,7 @@ def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
         near = ", ".join(map(literal, sorted(runs)))
         iceberg.delete(late, ctx.lake.image_chain_breaks, ctx.branch, f"{same} AND t.`table` IN ({near})")
     return [
-        again.outputs[BREAKS].through(
-            partial(image_chain.first_found, runs.get(of_table.contract.table, {})), _SCHEMA
-        )
+        again.breaks.through(partial(image_chain.first_found, runs.get(of_table.contract.table, {})), _SCHEMA)
         for of_table in tables
         for again in of_table.rebuilt
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -11,18 +11,11 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import And
 
 from changeledger.kernels.arrow import ledger_schema
-from changeledger.kernels.rows import (
-    COUNT,
-    Part,
-    Rows,
-    as_batch,
-    bucketed,
-    chosen,
-    counted,
-    together,
-)
+from changeledger.kernels.rows import COUNT, Part, Rows, as_batch, bucketed, counted
 from changeledger.kernels.touched import Touched
-from changeledger.lake import conditions, scans, writes
+from changeledger.lake import catalog, conditions, scans, writes
+from changeledger.lake.bucket_writes import Written
+from changeledger.lake.file_writes import Writing
 from changeledger.lake.leaving import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -33,6 +26,9 @@ from changeledger.spark.rows import Asked, as_spark
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks, Rebuilt
 from changeledger.stages.reconciliation.keys import Keys
+
+# What is written of them: history, and current rows.
+_TABLES = (buckets.HISTORY, buckets.CURRENT)
 
 
 @dataclass(frozen=True)
@@ -60,40 +56,41 @@ class Building:
             buckets.SHOWN: Part(keys.shown(opened), buckets.KEY),
             buckets.AGAIN: Part(keys.again(), buckets.KEY),
         }
-        same = {"truncates": truncates, "contract": contract, "window_id": ctx.id}
-        outputs = bucketed(parts, partial(buckets.continued, **same), buckets.outputs(contract))
-        again, continued, breaks = self._asked(outputs)
-        late = self._late(again, truncates, keys)
-        history, current = self._gone(outputs[buckets.OPENED], continued, late)
-        self._write([outputs, *(rebuilt.outputs for rebuilt in late)], history, current)
-        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
-        return Breaks(contract, outputs[buckets.BREAKS], breaks, late)
-
-    def _asked(self, outputs: Mapping[str, Rows]) -> tuple[pa.Table, pa.Table, int]:
-        """Of a history that goes on: late keys, keys of its open intervals, and how many breaks there are."""
-        intervals = outputs[buckets.OPENED]
+        continued = self._written(parts, buckets.continued, truncates)
+        intervals = continued[buckets.KEYS]
         if self.published is None:
             # Then none takes the place of another.
-            intervals = self.ctx.workers.nothing(intervals.schema)
-        keys = chosen(intervals, [c.name for c in self.contract.key])
-        counts = outputs[buckets.BREAKS].through(counted, COUNT)
-        again, opened, breaks = self.ctx.workers.answers(
+            intervals = ctx.workers.nothing(intervals.schema)
+        again, opened, breaks, *files = ctx.workers.answers(
             [
-                Asked(as_spark(outputs[buckets.AGAIN])),
-                Asked(as_spark(keys), most=writes.MOST_KEYS + 1),
-                Asked(as_spark(counts)),
+                Asked(as_spark(continued[buckets.AGAIN])),
+                Asked(as_spark(intervals), most=writes.MOST_KEYS + 1),
+                Asked(as_spark(continued[buckets.BREAKS].through(counted, COUNT))),
+                *(Asked(as_spark(continued[name])) for name in _TABLES),
             ]
         )
-        return again.combine_chunks(), opened, sum(breaks.column("n").to_pylist())
+        late = self._late(again.combine_chunks(), truncates, keys)
+        self._write([files, *(rebuilt.files for rebuilt in late)], *self._gone(intervals, opened, late))
+        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
+        return Breaks(contract, continued[buckets.BREAKS], sum(breaks.column("n").to_pylist()), late)
+
+    def _written(
+        self, parts: Mapping[str, Part], kernel: Callable[..., Mapping[str, pa.Table]], truncates: pa.Table
+    ) -> dict[str, Rows]:
+        """What the kernel makes of the parts: the rows of tables as files, which nobody has committed."""
+        names = self._names
+        of_kernel = partial(kernel, truncates=truncates, contract=self.contract, window_id=self.ctx.id)
+        tables = zip(_TABLES, (names.history, names.current), strict=True)
+        written = Written(of_kernel, {part: Writing.into(catalog.load(name)) for part, name in tables})
+        return bucketed(parts, written, written.outputs(buckets.outputs(self.contract)))
 
     def _late(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> list[Rebuilt]:
         """History of these keys from the first position on where something is new; of those that no interval
         continues either, all of it."""
         if not len(again):
             return []
-        late = self._rebuilt(again, pc.min(again.column("sort_key")).as_py(), truncates, keys)
-        rest = late.outputs[buckets.AGAIN].collected().combine_chunks()
-        return [late, self._rebuilt(rest, None, truncates, keys)] if len(rest) else [late]
+        late, rest = self._rebuilt(again, pc.min(again.column("sort_key")).as_py(), truncates, keys)
+        return [late, self._rebuilt(rest, None, truncates, keys)[0]] if len(rest) else [late]
 
     def _truncates(self) -> pa.Table:
         """All times that the table was emptied: a change may come after the truncate that ended its row."""
@@ -109,32 +106,29 @@ class Building:
 
     def _write(
         self,
-        outputs: Sequence[Mapping[str, Rows]],
+        files: Sequence[Sequence[pa.Table]],
         of_history: Sequence[writes.Keys],
         of_current: Sequence[writes.Keys],
     ) -> None:
         """What the run has built takes the place of what it continues from, whose keys these are."""
-        opened = together([of[buckets.OPENED] for of in outputs])
-        rows = together([of[buckets.CLOSED] for of in outputs]).and_all([opened])
-        history, current = change.history_columns(self.contract), change.current_columns(self.contract)
-        schema = pa.schema([opened.schema.field(name) for name, _ in current])
-        alive = opened.through(partial(buckets.current, contract=self.contract), schema)
         names, branch = self._names, self.ctx.branch
+        history, current = (pa.concat_tables(of_table) for of_table in zip(*files, strict=True))
         writes.apply(
+            self.ctx.workers,
             [
-                writes.TableChange(names.history, branch, rows, history, of_history),
-                writes.TableChange(names.current, branch, alive, current, of_current),
-            ]
+                writes.TableChange(names.history, branch, history, of_history),
+                writes.TableChange(names.current, branch, current, of_current),
+            ],
         )
 
     def _gone(
-        self, opened: Rows, keys: pa.Table, late: Sequence[Rebuilt]
+        self, opened: Rows, known: pa.Table, late: Sequence[Rebuilt]
     ) -> tuple[list[writes.Keys], list[writes.Keys]]:
-        """What goes of history, and of current rows: the open intervals that are continued (`keys`), and of
-        late keys what ends after where they begin again."""
+        """What goes of history, and of current rows: the open intervals that are continued, of which these
+        are `known`, and of late keys what ends after where they begin again."""
         if self.published is None:
             return [], []
-        history, current = [self._keys(opened, keys, Ends("_valid_to"))], [self._keys(opened, keys)]
+        history, current = [self._keys(opened, known, Ends("_valid_to"))], [self._keys(opened, known)]
         for rebuilt in late:
             ends = None if rebuilt.since is None else Ends("_next_sort_key", rebuilt.since)
             of_late = self._key_columns(rebuilt.keys)
@@ -143,8 +137,10 @@ class Building:
             current.append(self._keys(rows, of_late))
         return history, current
 
-    def _rebuilt(self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys) -> Rebuilt:
-        """History of these keys from that sort key on, or all of it."""
+    def _rebuilt(
+        self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys
+    ) -> tuple[Rebuilt, pa.Table]:
+        """History of these keys from that sort key on, or all of it; and those that no interval continues."""
         contract, late = self.contract, Touched.of_keys(as_batch(self._key_columns(again)))
         changes = keys.changes_of(late, since)
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
@@ -153,9 +149,9 @@ class Building:
             buckets.OPENED: Part(keys.intervals_at(late, since), key_of_rows(contract)),
             buckets.AGAIN: Part(self.ctx.workers.given(again), buckets.KEY),
         }
-        same = {"truncates": truncates, "contract": contract, "window_id": self.ctx.id}
-        kernel = partial(buckets.rebuilt, **same)
-        return Rebuilt(again, since, bucketed(parts, kernel, buckets.outputs(contract)))
+        outputs = self._written(parts, buckets.rebuilt, truncates)
+        rest, *files = outputs[buckets.AGAIN].collected_with([outputs[name] for name in _TABLES])
+        return Rebuilt(again, since, outputs[buckets.BREAKS], files), rest.combine_chunks()
 
     def _key_columns(self, keys: pa.Table) -> pa.Table:
         """Of a column `key` its parts."""
