@@ -158,7 +158,9 @@ class _Reading:
     def _wanted(self, came: Sequence[Message]) -> Sequence[Message]:
         """The records of the ranges among what came. Ranges that are over are left."""
         records = [record for record in came if record.error() is None]
-        reached = {_place(record): int(record.offset() or 0) + 1 for record in records}
+        # Those of one place come by their offsets.
+        last = {(record.topic(), record.partition()): record for record in records}
+        reached = {_place(record): int(record.offset() or 0) + 1 for record in last.values()}
         wanted = records
         if any(offset >= self._ends.get(place, 0) for place, offset in reached.items()):
             wanted = [

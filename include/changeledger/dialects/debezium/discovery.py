@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -102,12 +103,18 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
     `schemas`: those of a schema registry, by id. Messages that name another one need no discovery.
     """
     topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
+    framed = is_framed(raw.column("value"))
+    in_frame = framed.to_pylist()
     alike: dict[Any, list[int]] = {}
     known: dict[str, list[tuple[bytes, str]]] = {}
     shared: dict[tuple[str, bytes], bool] = {}
     ids_elsewhere = with_id_header(raw)
-    for at, (topic, value) in enumerate(zip(topics, values, strict=True)):
-        if avro.is_framed(value):
+    named: bytes | str | None = None
+    for at in np.lexsort([raw.column(name).to_numpy() for name in ("partition", "offset")]).tolist():
+        topic, value = topics[at], values[at]
+        if value is None:
+            continue
+        if in_frame[at]:
             if at not in ids_elsewhere:
                 place = topic, value[:5]
                 if place not in shared:
@@ -115,15 +122,13 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
                 table = table_in_avro(value, topic, schemas) if shared[place] else None
                 alike.setdefault((*place, table or ""), []).append(at)
             continue
-        named = None if value is None else _named(value)
-        if named is not None and value is not None:
+        named = _named(value, named)
+        if named is not None:
             alike.setdefault((topic, named, _block(value, known.setdefault(topic, []))), []).append(at)
     tables: list[str | None] = [None] * len(topics)
     groups: list[str | None] = [None] * len(topics)
-    places = list(zip(raw.column("offset").to_pylist(), raw.column("partition").to_pylist(), strict=True))
     for (_, _, block_or_table), rows in alike.items():
-        rows.sort(key=places.__getitem__)
-        if avro.is_framed(values[rows[0]]):
+        if in_frame[rows[0]]:
             schema_id = avro.schema_id(values[rows[0]])
             for at in {rows[0], rows[-1]} if schema_id in schemas else ():
                 groups[at] = f"{schema_id}{_BETWEEN}{block_or_table}"
@@ -134,7 +139,7 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
             if table is not None:
                 tables[at], groups[at] = table, f"{table}{_BETWEEN}{block_or_table}"
     columns = [raw.column(name) for name in ("topic", "partition", "offset", "key", "value")]
-    columns += [is_framed(raw.column("value")), pa.array(tables, pa.string()), pa.array(groups, pa.string())]
+    columns += [framed, pa.array(tables, pa.string()), pa.array(groups, pa.string())]
     return samples.merged([pa.RecordBatch.from_arrays(columns, schema=samples.FACTS)])
 
 
@@ -144,9 +149,14 @@ def is_framed(values: pa.BinaryArray) -> pa.BooleanArray:
     return pc.fill_null(framed, fill_value=False)
 
 
-def _named(value: bytes) -> bytes | str | None:
-    """What messages of one table share: the words that name it, else its name; None if it has none."""
+def _named(value: bytes, before: bytes | str | None) -> bytes | str | None:
+    """What messages of one table share: the words that name it, else its name; None if it has none.
+
+    `before`: that of the message before, which mostly is this one's, too.
+    """
     at = value.rfind(b'"schema"')
+    if isinstance(before, bytes) and at >= 0 and value.startswith(before, at):
+        return before
     words = NAMED.match(value, at) if at >= 0 else None
     return table_in(value) if words is None else words[0]
 

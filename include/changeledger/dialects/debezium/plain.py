@@ -16,7 +16,9 @@ from changeledger.model.column_names import unlike
 # What ByLogicalTableRouter, and ToLogicalTopicRouter after it, add to keys: the table, which is no column.
 _OF_ROUTERS = {"__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier"}
 _PAYLOAD = b'"payload":'
-# How a message begins that has a schema block before its payload.
+# How a message begins that has no block.
+BARE = (b'{"before"', b'{"after"', b'{"source"', b'{"op"', b'{"ts_', b'{"transaction"')
+# How one begins that has a schema block before its payload.
 _BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:')
 
 
@@ -38,6 +40,8 @@ def beginning(value: bytes) -> bytes:
 
     The row of a message without one can have a column of the payload's name.
     """
+    if value.startswith(BARE):
+        return b""
     at = value.find(_PAYLOAD) if _BEFORE_BLOCK.match(value) else -1
     return b"" if at < 0 else value[: at + len(_PAYLOAD)]
 

@@ -94,8 +94,8 @@ def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -
         ]
         some, messages = [at for at, _ in decoded], [message for _, message in decoded]
     messages = [message.payload or message for message in messages]
-    if any(message.source is None or message.op is None for message in messages):
-        good = [message.source is not None and message.op is not None for message in messages]
+    good = [message.source is not None and message.op is not None for message in messages]
+    if not all(good):
         some = [at for at, is_good in zip(some, good, strict=True) if is_good]
         messages = [message for message, is_good in zip(messages, good, strict=True) if is_good]
     return some, messages
