@@ -42,9 +42,11 @@ def feed_of(name: str, contract: Contract) -> Feed:
 
 def carry(
     spark: SparkSession, feed: Feed, contract: Contract, rows: Sequence[LedgerRow], number: int
-) -> None:
-    """Publishes one window with these rows, at source positions that no earlier window has."""
-    over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
+) -> StageContext:
+    """Publishes one window with these rows, at source positions that no earlier window has. Returns the run
+    as its audit would have seen it."""
+    start, end = (BEGIN + timedelta(hours=number + more) for more in (0, 1))
+    over = Window(start=start, end=end)
     lease = take_lease(feed, over)
     assert lease is not None
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
@@ -70,6 +72,7 @@ def carry(
     assert release is not None
     complete(lambda: spark, ctx.control, release)
     ctx.control.leases.release(feed.feed, over.holder)
+    return ctx.at(built)
 
 
 def _decoded(changes: pa.Table, contract: Contract) -> pa.Table:

@@ -10,7 +10,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from changeledger.audit.gate import RuleResult
+from changeledger.audit.rules import IMAGES
 from changeledger.config.feed import Feed
+from changeledger.lake import catalog
+from changeledger.stages.auditing.evidence import may_have, with_images
 from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Reported, joined, reported
 from tests.ledger_windows import LedgerRow, carry, feed_of, rows_of
 from tests.reconcile import test_history
@@ -72,6 +76,31 @@ def test_breaks_of_the_image_chain(spark: SparkSession) -> None:
     assert before.keys() == {"c1", "c3", "c4"}
     carry(spark, feed, CONTRACT, rows[2:3], 1)
     assert breaks_of(feed) == {name: run for name, run in before.items() if name != "c3"}
+
+
+def test_images_of_changes_that_break_a_rule(spark: SparkSession) -> None:
+    """The run's own, and one of an earlier run that breaks a chain since this run. The ledger's other files
+    are not read: it has those of years."""
+    operations = enumerate(("insert", "update", "update", "insert", "insert"), 1)
+    steps = [Step(1 + at // 4, operation, at, "x", frozenset(), at) for at, operation in operations]
+    rows = test_history.rows_for(steps)
+    for at, row in enumerate(rows):
+        row["commit_lsn"] = at.to_bytes(10)
+    rows[1]["before"] = rows[2]["before"] = (1, 1, "x")
+    feed = feed_of("late_images", CONTRACT)
+    for number, part in enumerate((rows[3:4], rows[:1] + rows[2:3], rows[4:])):
+        carry(spark, feed, CONTRACT, part, number)
+    ctx = carry(spark, feed, CONTRACT, rows[1:2], 3)
+    samples = tuple({"change_id": name} for name in ("c1", "c2", "c3"))
+    of_chain = {"table": CONTRACT.table, "rule": "image_chain", "says": "", "severity": "error"}
+    broken = RuleResult(False, violations=3, samples=samples, **of_chain)
+    (result,) = with_images(ctx, [broken], CONTRACT)
+    shown = {row["change_id"]: [image["operation"] for image in row[IMAGES]] for row in result.samples}
+    assert shown == {"c1": ["update"], "c2": ["update"], "c3": []}
+    ledger = ctx.names[CONTRACT.table].changes
+    whole = catalog.load(ledger).scan()
+    read = whole.filter(may_have(ctx, CONTRACT.table, ["c1", "c2", "c3"]))
+    assert (len(list(read.plan_files())), len(list(whole.plan_files()))) == (2, 4)
 
 
 def breaks_of(feed: Feed) -> dict[str, str]:

@@ -150,14 +150,11 @@ def _shown(ctx: StageContext, rows: Rows) -> DataFrame:
 
 def _with_images(ctx: StageContext, verdicts: Sequence[RuleResult]) -> list[RuleResult]:
     """With the images of changes that break a rule, for the page."""
-    shown, snapshots = [], ctx.snapshots or {}
+    shown: list[RuleResult] = []
     contracts = ctx.contracts()
     for table, results in groupby(verdicts, attrgetter("table")):
         of_table = list(results)
-        if table in contracts:
-            ledger = ctx.names[table].changes
-            of_table = with_images(of_table, contracts[table], ledger, snapshots[ledger])
-        shown += of_table
+        shown += with_images(ctx, of_table, contracts[table]) if table in contracts else of_table
     if not ctx.settings.redact_values:
         return shown
     return [replace(result, samples=tuple(map(redacted_row, result.samples))) for result in shown]

@@ -7,31 +7,37 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import And, BooleanExpression, Or
 
 from changeledger.audit.gate import RuleResult
 from changeledger.audit.rules import IMAGES
 from changeledger.kernels.arrow import NAMES, row_type
 from changeledger.lake import scans
-from changeledger.lake.conditions import is_among
+from changeledger.lake.conditions import is_among, is_equal
 from changeledger.model.contract import Contract
+from changeledger.stages.common.context import StageContext
 
 _STATES: Final = pa.map_(pa.string(), pa.string())
 _READ: Final = (
     ("change_id", pa.string()), ("operation", pa.string()), ("changed", NAMES),
     ("before_unknown_columns", _STATES), ("after_unknown_columns", _STATES),
 )  # fmt: skip
+_LSN: Final = pa.schema([("commit_lsn", pa.binary())])
 
 
-def with_images(
-    results: Sequence[RuleResult], contract: Contract, ledger: str, snapshot: int
-) -> list[RuleResult]:
-    """The results with both images of each change in their samples, from this snapshot of the ledger."""
+def with_images(ctx: StageContext, results: Sequence[RuleResult], contract: Contract) -> list[RuleResult]:
+    """The results with both images of each change in their samples, as the run has built the ledger.
+
+    Of a change that is neither the run's nor one that breaks an image chain nothing is shown.
+    """
     ids = sorted({row["change_id"] for result in results for row in result.samples if "change_id" in row})
     if not ids:
         return list(results)
     image = row_type(contract.columns)
     schema = pa.schema([*_READ, ("before", image), ("after", image)])
-    rows = scans.read(ledger, is_among("change_id", ids), schema, snapshot)
+    where, ledger = may_have(ctx, contract.table, ids), ctx.names[contract.table].changes
+    rows = scans.read(ledger, where, schema, (ctx.snapshots or {})[ledger])
     images: dict[str, list[dict[str, Any]]] = {}
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
         images.setdefault(row["change_id"], []).append(_image(row))
@@ -44,6 +50,19 @@ def with_images(
         )
         for result in results
     ]
+
+
+def may_have(ctx: StageContext, table: str, ids: Sequence[str]) -> BooleanExpression:
+    """Which ledger rows are read for these changes: by ids alone no file is passed over, and the ledger has
+    those of years."""
+    of_run, breaks = scans.of_window(ctx.id), ctx.lake.image_chain_breaks
+    where, snapshot = of_run, (ctx.snapshots or {}).get(breaks)
+    if snapshot is not None:
+        of_table = And(of_run, And(is_equal("table", table), is_among("change_id", ids)))
+        lsns = pc.unique(scans.read(breaks, of_table, _LSN, snapshot).column(0)).to_pylist()
+        # A break that the run is the first to find may be at a change of an earlier one.
+        where = Or(of_run, is_among("commit_lsn", lsns)) if lsns else of_run
+    return And(where, is_among("change_id", ids))
 
 
 def _image(row: Mapping[str, Any]) -> dict[str, Any]:
