@@ -14,8 +14,9 @@ from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.arrow import INSTANT
-from changeledger.lake import catalog, iceberg, refs
-from changeledger.lake.file_writes import Writing, files_as_rows, files_in, require_distinct_names
+from changeledger.lake import catalog, file_writes, iceberg, refs
+from changeledger.lake.bucket_writes import Written
+from changeledger.lake.file_writes import FILES, Writing, files_as_rows, files_in, require_distinct_names
 from changeledger.lake.leaving import Ends
 from changeledger.lake.writes import Keys, TableChange, append, apply
 from changeledger.model.errors import ContractError
@@ -138,6 +139,20 @@ def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
     require_distinct_names(Schema(backslash))
     with pytest.raises(ContractError, match=r"two columns have one name in data files: .*_x5C"):
         require_distinct_names(Schema(backslash, escaped))
+
+
+def test_what_a_bucket_has_is_written_in_its_task(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In files that are not too large; none where there is no row. What else the kernel gives stays."""
+    monkeypatch.setattr(file_writes, "_ROWS_OF_FILE", 4)
+    kernel = Written(lambda tables: {**tables, "more": rows(9)}, {"new": Writing.into(catalog.load(table))})
+    outputs = kernel.outputs({"new": SCHEMA, "more": SCHEMA})
+    assert outputs == {"new": FILES, "more": SCHEMA}
+    given = kernel({"new": pa.concat_tables(rows(key) for key in (1, 2, 3))})
+    assert given["more"] == rows(9)
+    assert given["new"].schema == FILES
+    # Six rows, then three; the open ones apart.
+    assert sorted(given["new"].column("record_count").to_pylist()) == [1, 2, 2, 4]
+    assert len(kernel({"new": rows()})["new"]) == 0
 
 
 def test_files_come_back_from_workers_as_they_were(spark: SparkSession, table: str) -> None:
