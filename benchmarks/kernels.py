@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.decode import decode
-from changeledger.dialects.debezium.discovery import facts
+from changeledger.dialects.debezium.facts import facts
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.structs import typed
 from changeledger.kernels.arrow import MESSAGE

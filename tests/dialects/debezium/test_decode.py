@@ -12,8 +12,9 @@ import pytest
 from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.dialect import DEBEZIUM
-from changeledger.dialects.debezium.discovery import discover, facts
+from changeledger.dialects.debezium.discovery import discover
 from changeledger.dialects.debezium.events import schema
+from changeledger.dialects.debezium.facts import facts
 from changeledger.dialects.debezium.plan import TablePlan, table_plan
 from changeledger.dialects.kernel import EarlierWindows, ResolvedSchema
 from changeledger.dialects.messages import samples

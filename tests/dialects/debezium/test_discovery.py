@@ -11,7 +11,8 @@ import pytest
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import schema_block
 from changeledger.dialects.debezium.dialect import DEBEZIUM
-from changeledger.dialects.debezium.discovery import Discovery, discover, facts
+from changeledger.dialects.debezium.discovery import Discovery, discover
+from changeledger.dialects.debezium.facts import facts
 from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.plain import json_object
 from changeledger.dialects.kernel import EarlierWindows

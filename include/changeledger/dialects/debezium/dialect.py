@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.debezium import avro as avro_tables
-from changeledger.dialects.debezium import discovery
+from changeledger.dialects.debezium import discovery, facts
 from changeledger.dialects.debezium.decode import decode
-from changeledger.dialects.debezium.discovery import Discovery, TableRecords, is_framed
+from changeledger.dialects.debezium.discovery import Discovery, TableRecords
 from changeledger.dialects.debezium.names import is_called
 from changeledger.dialects.debezium.other_messages import decode_other
 from changeledger.dialects.debezium.plain import table_in
@@ -40,7 +40,7 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     topics, values = raw.column("topic"), raw.column("value")
     numbers = pa.array(list(alone.values()), pa.int32())
     table_numbers = numbers.take(pc.index_in(topics, value_set=pa.array(list(alone), pa.string())))
-    has_frame = is_framed(values)
+    has_frame = facts.is_framed(values)
     in_avro_alone = [records.topic for _, records in in_avro if records.unframed]
     if in_avro_alone:
         is_json = pc.fill_null(pc.match_substring_regex(values, r"^\s*\{"), fill_value=False)
@@ -97,7 +97,7 @@ DEBEZIUM = MessageDialect(
     MessageKernel(
         "debezium",
         samples.FACTS,
-        discovery.facts,
+        facts.facts,
         samples.merged,
         discovery.discover,
         routes,

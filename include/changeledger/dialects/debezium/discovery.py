@@ -9,26 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import keys
-from changeledger.dialects.debezium.alike import NAMED, Alike
+from changeledger.dialects.debezium.alike import Alike
 from changeledger.dialects.debezium.avro import (
     AvroSchema,
     avro_schema,
     by_schema,
     described,
-    may_be_of_several,
 )
-from changeledger.dialects.debezium.avro import table_in as table_in_avro
 from changeledger.dialects.debezium.names import names_of, of_feed, own_database, table_called
-from changeledger.dialects.debezium.plain import beginning, table_in
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     TableMessage,
@@ -41,16 +36,12 @@ from changeledger.dialects.debezium.schema_block import (
 from changeledger.dialects.debezium.warnings import of_altered, of_defaults
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
-from changeledger.dialects.messages.frames import with_id_header
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
-from changeledger.kernels import avro
 from changeledger.model.contract import Contract
 
 # A connector has one schema block at a time.
 _MOST_BLOCKS = 20
-# Groups are a schema block and a table, apart by a character that no name has.
-_BETWEEN = "\n"
 
 
 @dataclass(frozen=True)
@@ -95,83 +86,6 @@ class Discovery:
     warnings: Sequence[str] = ()
     # Has the feed several tables? A topic that is not called after one may have others in another window.
     has_several: bool = False
-
-
-def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
-    """The messages of a batch that a discovery may need (`samples.FACTS`).
-
-    `schemas`: those of a schema registry, by id. Messages that name another one need no discovery.
-    """
-    topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
-    framed = is_framed(raw.column("value"))
-    in_frame = framed.to_pylist()
-    alike: dict[Any, list[int]] = {}
-    known: dict[str, list[tuple[bytes, str]]] = {}
-    shared: dict[tuple[str, bytes], bool] = {}
-    ids_elsewhere = with_id_header(raw)
-    named: bytes | str | None = None
-    for at in np.lexsort([raw.column(name).to_numpy() for name in ("partition", "offset")]).tolist():
-        topic, value = topics[at], values[at]
-        if value is None:
-            continue
-        if in_frame[at]:
-            if at not in ids_elsewhere:
-                place = topic, value[:5]
-                if place not in shared:
-                    shared[place] = may_be_of_several(value, topic, schemas)
-                table = table_in_avro(value, topic, schemas) if shared[place] else None
-                alike.setdefault((*place, table or ""), []).append(at)
-            continue
-        named = _named(value, named)
-        if named is not None:
-            alike.setdefault((topic, named, _block(value, known.setdefault(topic, []))), []).append(at)
-    tables: list[str | None] = [None] * len(topics)
-    groups: list[str | None] = [None] * len(topics)
-    for (_, _, block_or_table), rows in alike.items():
-        if in_frame[rows[0]]:
-            schema_id = avro.schema_id(values[rows[0]])
-            for at in {rows[0], rows[-1]} if schema_id in schemas else ():
-                groups[at] = f"{schema_id}{_BETWEEN}{block_or_table}"
-            continue
-        for some in (rows, rows[::-1]):
-            # The first one, and the last, that can be read.
-            at, table = next(((at, table) for at in some if (table := table_in(values[at]))), (0, None))
-            if table is not None:
-                tables[at], groups[at] = table, f"{table}{_BETWEEN}{block_or_table}"
-    columns = [raw.column(name) for name in ("topic", "partition", "offset", "key", "value")]
-    columns += [framed, pa.array(tables, pa.string()), pa.array(groups, pa.string())]
-    return samples.merged([pa.RecordBatch.from_arrays(columns, schema=samples.FACTS)])
-
-
-def is_framed(values: pa.BinaryArray) -> pa.BooleanArray:
-    """Does a message begin with a zero byte and a schema's id, as no JSON does?"""
-    framed = pc.and_(pc.less(values, b"\1"), pc.greater_equal(pc.binary_length(values), 5))
-    return pc.fill_null(framed, fill_value=False)
-
-
-def _named(value: bytes, before: bytes | str | None) -> bytes | str | None:
-    """What messages of one table share: the words that name it, else its name; None if it has none.
-
-    `before`: that of the message before, which mostly is this one's, too.
-    """
-    at = value.rfind(b'"schema"')
-    if isinstance(before, bytes) and at >= 0 and value.startswith(before, at):
-        return before
-    words = NAMED.match(value, at) if at >= 0 else None
-    return table_in(value) if words is None else words[0]
-
-
-def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
-    """A name for what precedes the payload; empty if there is none. `known`: those seen before."""
-    for block, name in known:
-        if value.startswith(block):
-            return name
-    block = beginning(value)
-    if not block:
-        return ""
-    name = blake2b(block, digest_size=8).hexdigest()
-    known.append((block, name))
-    return name
 
 
 def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Discovery:
