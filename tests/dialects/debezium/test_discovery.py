@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -178,6 +179,16 @@ def test_a_column_called_payload_is_no_block() -> None:
     groups = {row["group"] for row in facts(messages, {}).to_pylist()}
     assert groups == {None, "dbo.t\n"}
     assert facts(messages, {}).num_rows == 40
+
+
+def test_the_ends_of_what_is_written_alike_are_those_of_its_offsets() -> None:
+    """However the batch is cut and put together: each column is then read of the same messages."""
+    messages = topic([], wrapped("t", {"id": 1}))
+    rows = [{**row, "partition": int(row["offset"] < 30)} for row in messages.to_pylist()]
+    Random(7).shuffle(rows)
+    said = facts(pa.RecordBatch.from_pylist(rows, MESSAGE), {}).to_pylist()
+    ends = [(row["partition"], row["offset"]) for row in said if row["group"]]
+    assert sorted(ends) == [(0, 49), (1, 0)]
 
 
 def test_facts_stay_few_whatever_is_written() -> None:
