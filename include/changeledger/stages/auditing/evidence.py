@@ -23,7 +23,7 @@ _READ: Final = (
     ("change_id", pa.string()), ("operation", pa.string()), ("changed", NAMES),
     ("before_unknown_columns", _STATES), ("after_unknown_columns", _STATES),
 )  # fmt: skip
-_LSN: Final = pa.schema([("commit_lsn", pa.binary())])
+_PLACE: Final = pa.schema([("sort_key", pa.binary())])
 
 
 def with_images(ctx: StageContext, results: Sequence[RuleResult], contract: Contract) -> list[RuleResult]:
@@ -59,9 +59,9 @@ def may_have(ctx: StageContext, table: str, ids: Sequence[str]) -> BooleanExpres
     where, snapshot = of_run, (ctx.snapshots or {}).get(breaks)
     if snapshot is not None:
         of_table = And(of_run, And(is_equal("table", table), is_among("change_id", ids)))
-        lsns = pc.unique(scans.read(breaks, of_table, _LSN, snapshot).column(0)).to_pylist()
+        places = pc.unique(scans.read(breaks, of_table, _PLACE, snapshot).column(0)).drop_null().to_pylist()
         # A break that the run is the first to find may be at a change of an earlier one.
-        where = Or(of_run, is_among("commit_lsn", lsns)) if lsns else of_run
+        where = Or(of_run, is_among("sort_key", places)) if places else of_run
     return And(where, is_among("change_id", ids))
 
 
