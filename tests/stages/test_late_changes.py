@@ -19,7 +19,7 @@ from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Reported, joined
 from tests.ledger_windows import LedgerRow, carry, feed_of, rows_of
 from tests.reconcile import test_history
 from tests.reconcile.test_history import Step
-from tests.reconcile.test_key_moves import assert_true
+from tests.reconcile.test_key_moves import CHANGE, MOVE, SWAP, assert_true
 from tests.reconcile.test_snapshot_rows import rows_for
 from tests.stored_rows import stored_rows
 
@@ -76,6 +76,18 @@ def test_breaks_of_the_image_chain(spark: SparkSession) -> None:
     assert before.keys() == {"c1", "c3", "c4"}
     carry(spark, feed, CONTRACT, rows[2:3], 1)
     assert breaks_of(feed) == {name: run for name, run in before.items() if name != "c3"}
+
+
+def test_history_is_built_again_from_the_midst_of_a_swap(spark: SparkSession) -> None:
+    """From the late change on, where no interval of the key can be continued: then all of it."""
+    rows = reported([SWAP, [[(3, 3)]], CHANGE, MOVE], 0).rows
+    between = {**rows[6], "change_id": "late", "sort_key": rows[4]["sort_key"] + b"\x01"}
+    at_once, in_parts = feed_of("swap_at_once", CONTRACT), feed_of("swap_in_parts", CONTRACT)
+    carry(spark, at_once, CONTRACT, [*rows, between], 0)
+    carry(spark, in_parts, CONTRACT, [*rows[:7], rows[8]], 0)
+    carry(spark, in_parts, CONTRACT, [between, rows[7]], 1)
+    for name in ("dbo_t_history", "dbo_t"):
+        assert rows_of(in_parts, name) == rows_of(at_once, name), name
 
 
 def test_images_of_changes_that_break_a_rule(spark: SparkSession) -> None:
