@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Request
@@ -16,6 +16,7 @@ from changeledger.airflow_ui.row_links import BEFORE, KEY, RowPage
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.model import moments
 from changeledger.model.errors import ConfigError
 from changeledger.state.beside import Beside, beside
 from changeledger.state.life import Place, key_of_change, life, placed
@@ -181,8 +182,6 @@ def _moment(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
-        # A zone may lead out of the years that there are.
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
+        return moments.in_utc(text)
+    except ValueError:
         raise ConfigError(f"{text!r} is no time", "write it as 2026-01-31T12:00:00, in UTC") from None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from changeledger.config.feed import Feed
+from changeledger.model import moments
 from changeledger.model.errors import ConfigError
 from changeledger.model.window import Window
 from changeledger.orchestration.form import request
@@ -48,10 +49,8 @@ def resolve_window(feed: Feed, params: Mapping[str, Any], run: DagRunProtocol) -
 
 def _moment(name: str, text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
-        # A zone may lead out of the years that there are.
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
+        return moments.in_utc(text)
+    except ValueError:
         raise ConfigError(f"`{name}` is {text!r}", "write for example 2026-01-31T05:00:00Z") from None
 
 

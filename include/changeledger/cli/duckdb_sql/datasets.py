@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -16,6 +15,7 @@ from pyiceberg.table import DataScan, Table
 from pyiceberg.table.refs import SnapshotRefType
 
 from changeledger.cli.duckdb_sql.addresses import Address
+from changeledger.model import moments
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
@@ -142,9 +142,8 @@ def _snapshot(table: Table, address: Address) -> int | None:
 
 def _milliseconds(written: str) -> int:
     try:
-        moment = datetime.fromisoformat(written)
+        return int(moments.in_utc(written).timestamp() * 1000)
     except ValueError:
         raise ConfigError(
             f"{written!r} is no time", "write it as '2026-01-31 12:00:00', in UTC, or with its offset"
         ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
