@@ -46,11 +46,9 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     _require_released(ctx, reader, released)
     completeness.require_places(ctx, released)
     resetting.require_rows(ctx, reader)
-    is_again = ctx.control.windows.row(feed.feed, ctx.window.id) is not None
     stored = ctx.open(lambda: _resolve(ctx, reader, released), is_there=partial(_lists_all, ctx))
     joined.note(ctx)
-    bounds = stored.from_position or {}, stored.to_position
-    reading = _WindowTables(ctx, database, reader, dialect, *bounds, is_again)
+    reading = _WindowTables(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
     reads = reading.extract()
     # A clean-up, or a restored backup, may have come between the first look and the reading.
     _require_released(ctx, reader, released)
@@ -123,8 +121,6 @@ class _WindowTables:
     dialect: TableDialect
     start: TablePositions
     end: TablePositions
-    # Has an earlier try read the window, too?
-    is_again: bool
 
     def extract(self) -> list[SourceRead]:
         """The window's rows into raw; of each change table what was asked and came.
@@ -136,8 +132,7 @@ class _WindowTables:
             self.ctx, {asked_table.of.instance: asked_table.expected for asked_table in asked}
         )
         # What an earlier try has read the source may have no more: raw is not to keep it.
-        has_old = self.is_again and self.ctx.has_raw_rows()
-        if not has_old and not any(asked_table.expected for asked_table in asked):
+        if not any(asked_table.expected for asked_table in asked) and not self.ctx.has_raw_rows():
             return [asked_table.read(0) for asked_table in asked]
         if any(asked_table.has_large for asked_table in asked):
             for_rows_of(self.ctx.spark, 1, _LARGE)
