@@ -200,13 +200,11 @@ def _earlier(
 def _newest_tables(session: Session, feed: str) -> dict[str, Any]:
     """A rollback has the counts of the release that it goes back to: it changed nothing itself."""
     query = select(ReleaseRow.counts["tables"], ReleaseRow.rolled_back_to).where(ReleaseRow.feed == feed)
-    tables, rolled_back_to = session.execute(query.order_by(ReleaseRow.id.desc()).limit(1)).first() or (
-        {},
-        None,
-    )
-    if rolled_back_to is None:
-        return dict(tables or {})
-    return {table: {**counts, "changes": {}} for table, counts in (tables or {}).items()}
+    newest = session.execute(query.order_by(ReleaseRow.id.desc()).limit(1)).first()
+    tables: Mapping[str, Any] = (newest and newest[0]) or {}
+    if newest is None or newest[1] is None:
+        return dict(tables)
+    return {table: {**counts, "changes": {}} for table, counts in tables.items()}
 
 
 def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceState]]:

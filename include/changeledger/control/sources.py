@@ -105,7 +105,7 @@ def exchange_marks(session: Session, release: ReleaseRow, marks: Mapping[str, An
     left = {source: [*mark] for source, mark in marks_of(session, feed).items()}
     release.counts = {**release.counts, LEFT_MARKS: left}
     session.execute(delete(SourceMarkRow).where(SourceMarkRow.feed == feed))
-    known = {source: SourceMark(*mark) for source, mark in marks.items()}
     session.add_all(
-        SourceMarkRow(feed=feed, source=source, **mark._asdict()) for source, mark in known.items()
+        SourceMarkRow(feed=feed, source=source, **SourceMark(*mark)._asdict())
+        for source, mark in marks.items()
     )

@@ -46,9 +46,9 @@ def plans(values: Sequence[bytes | None], plan: TablePlan) -> Iterator[tuple[Tab
 
 def _by_block(values: Sequence[bytes | None]) -> dict[bytes, list[int]]:
     """The messages of each schema block; of none where it is empty."""
-    groups: dict[bytes, list[int]] = {b"": []}
     if all([value is None or value.startswith(BARE) for value in values]):  # noqa: C419 - a generator is slower
         return {b"": [*range(len(values))]}
+    groups: dict[bytes, list[int]] = {b"": []}
     beginnings: list[tuple[Beginning, list[int]]] = [(BARE, groups[b""])]
     # Most messages begin as the one before.
     begin, rows = beginnings[0]

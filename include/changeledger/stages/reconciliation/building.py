@@ -61,7 +61,7 @@ class Building:
         if self.published is None:
             # Then none takes the place of another.
             intervals = ctx.workers.nothing(intervals.schema)
-        again, opened, breaks, *files = ctx.workers.answers(
+        again, known, breaks, *files = ctx.workers.answers(
             [
                 Asked(as_spark(continued[buckets.AGAIN])),
                 Asked(as_spark(intervals), most=writes.MOST_KEYS + 1),
@@ -70,7 +70,7 @@ class Building:
             ]
         )
         late = self._late(again.combine_chunks(), truncates, keys)
-        self._write([files, *(rebuilt.files for rebuilt in late)], *self._gone(intervals, opened, late))
+        self._write([files, *(rebuilt.files for rebuilt in late)], *self._gone(intervals, known, late))
         log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
         return Breaks(contract, continued[buckets.BREAKS], sum(breaks.column("n").to_pylist()), late)
 
