@@ -18,6 +18,7 @@ from changeledger.control import AskedReset
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog
 from changeledger.model import change
+from changeledger.model.source_state import SourceState
 from changeledger.model.table_names import FeedTables
 from changeledger.model.window import Request, Window
 from sourcelab.filled_store import FilledFeed, fill
@@ -60,6 +61,21 @@ def quarantined(
     name = FeedTables.of(feed).quarantine
     table = catalog._catalog().create_table(tuple(name.split(".")[1:]), schema)
     table.append(pa.Table.from_pylist(rows, schema))
+
+
+def test_rows_of_a_change_table_that_are_not_read_wait(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", windows=2))
+    end = "20261129050426500000000000000001072"
+    for read, says, silent in (
+        (f"{end[:-4]}0971", "rows wait", "nothing waits"),
+        (end, "nothing waits", "rows wait"),
+    ):
+        ledger.control.sources.save_states("shop", [SourceState("dbo.parts__ct", read, end, T1)])
+        for path in ("/changeledger/", BASE):
+            page = ledger.client.get(path).text
+            assert says in page, path
+            assert silent not in page, path
+            assert (f"<br>of {end}" in page) is (read != end), path
 
 
 def test_records_of_no_table_are_apart_from_those_of_tables(ledger: Installation) -> None:

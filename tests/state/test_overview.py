@@ -192,6 +192,20 @@ def test_positions_of_a_log_are_written_as_sql_server_does(store: ControlStore) 
     assert (reach.read, reach.end) == ("00000027:000001c8:0003", "00000027:000001c8:0009")
 
 
+@pytest.mark.parametrize(("read", "waits"), [("20261129045905260000000000000000971", True), (None, False)])
+def test_rows_of_a_change_table_wait_though_nobody_counts_them(read: str | None, waits: bool) -> None:
+    end = "20261129050426500000000000000001072"
+    reach = overview.reach_of([SourceState("dbo.parts__ct", read or end, end, NOW)], NOW)
+    assert reach is not None
+    assert (reach.behind, reach.late, reach.waits) == (None, None, waits)
+
+
+def test_marks_of_transactions_are_nothing_that_waits() -> None:
+    reach = overview.reach_of([SourceState("a[0]", "5", "6", NOW, 0)], NOW)
+    assert reach is not None
+    assert not reach.waits
+
+
 def test_stale(store: ControlStore) -> None:
     released(store, 9)
     only = line(store)

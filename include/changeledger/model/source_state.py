@@ -48,6 +48,12 @@ class SourceState:
         return now - self.since > (allowed if self.why else allowed + interval)
 
     @property
+    def waits(self) -> bool:
+        """Is something there that is not read, or is nothing captured? Rows of change tables are not counted,
+        but their positions are known."""
+        return bool(self.behind) or self.since is not None or (self.behind is None and self.read < self.end)
+
+    @property
     def is_odd(self) -> bool:
         """Is there something to say though nothing waits?"""
         return self.why is not None and self.since is None

@@ -10,13 +10,17 @@ from changeledger.model.source_state import SourceState
 
 
 class Reach(NamedTuple):
-    """How far a source is read: positions as text, records between them, and how long the oldest waits."""
+    """How far a source is read: positions as text, records between them, and how long the oldest waits.
+
+    `waits`: is there something to read, though it may not be known how much, nor since when?
+    """
 
     read: str
     end: str
     behind: int | None
     late: timedelta | None
     at: datetime
+    waits: bool
 
 
 def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
@@ -36,6 +40,7 @@ def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
         sum(behind) if behind else None,
         now - min(since) if since else None,
         min(state.at for state in states),
+        any(state.waits for state in states),
     )
 
 
