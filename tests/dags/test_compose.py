@@ -290,10 +290,13 @@ def test_settings_are_those_that_the_programs_know() -> None:
         assert given - known == set(), name
 
 
-def test_a_task_finds_the_shared_stores_and_a_check_its_database() -> None:
-    scheduler = services()["airflow-scheduler"]
-    given = {*scheduler["environment"], *secrets_of(scheduler)}
-    assert {"CHANGELEDGER_CONTROL_URL", "CHANGELEDGER_CATALOG", "AIRFLOW_CONN_SHOP_SQLSERVER"} <= given
+def test_tasks_and_pages_find_the_shared_stores_and_a_check_its_database() -> None:
+    stores = {"CHANGELEDGER_CONTROL_URL", "CHANGELEDGER_CATALOG"}
+    for name, wanted in (
+        ("airflow-scheduler", stores | {"AIRFLOW_CONN_SHOP_SQLSERVER"}),
+        ("airflow-api-server", stores),
+    ):
+        assert wanted <= {*services()[name]["environment"], *secrets_of(services()[name])}, name
     for name in ("airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"):
         assert services()[name]["healthcheck"]["test"][:3] == ["CMD", "with-secrets", "airflow"]
     for name in (*SPARK, "spark-connect", *AIRFLOW):
