@@ -533,6 +533,17 @@ def test_pretty_shows_values_side_by_side_with_their_bits() -> None:
     assert ["key", '{"id":', "1}", "commit_lsn", "0x0000002A000003B00005", "event_serial_no", "1"] in lines
 
 
+def test_pretty_shows_the_beginning_of_a_document() -> None:
+    console = Console(record=True, width=80, file=io.StringIO())
+    image = {"id": 1, "notes": "x" * 100_000}
+    console.print(
+        drawn({"record": 1, "disposition": "change", "operation": "insert", "table": "dbo.t", "after": image})
+    )
+    drawing = console.export_text()
+    assert len(drawing.splitlines()) < 20
+    assert "100000 characters" in " ".join(drawing.replace("│", "").split())
+
+
 def test_a_cell_with_half_of_a_character_is_no_record() -> None:
     broken, good = decode("sqlserver_cdc", [cdc_row(2, 1, id="\ud800"), cdc_row(2, 2, id="2")])
     assert (broken["reason"], good["after"]) == ("not_a_record", {"id": "2"})

@@ -14,6 +14,8 @@ from changeledger.console.terminal import plain
 from changeledger.pages.escaping import json_line
 
 _PLACE = ("commit_lsn", "change_lsn", "event_serial_no", "committed_at", "transaction_id")
+# Characters of a value that are drawn: a document would fill the terminal many times.
+_MOST = 200
 _COLOURS = {"insert": "green", "snapshot": "green", "update": "yellow", "delete": "red"}
 
 
@@ -97,4 +99,9 @@ def _cell(result: dict[str, Any], side: str, name: str) -> Text:
     if gap is not None:
         return Text.assemble(plain(f"({gap})"), style="magenta")
     value = image.get(name)
-    return Text("NULL", style="dim italic") if value is None else plain(value)
+    if value is None:
+        return Text("NULL", style="dim italic")
+    text = str(value)
+    if len(text) <= _MOST:
+        return plain(text)
+    return Text.assemble(plain(f"{text[:_MOST]}..."), (f" {len(text)} characters", "dim italic"))
