@@ -97,11 +97,16 @@ def test_a_jar_damaged_in_its_place_is_found(staged: tuple[Path, Path, jars.Chec
 
 
 def test_a_jar_of_a_former_revision_is_removed(staged: tuple[Path, Path, jars.Checksums]) -> None:
+    """And one stays that somebody has put there, as for a login by Entra."""
     staging, target, sums = staged
     jars.accept(staging, target, sums)
     (target / "spark/a-0.9.jar").write_bytes(b"old")
-    jars.remove_unlisted(target, "spark", sums)
-    assert [file.name for file in (target / "spark").iterdir()] == ["a-1.jar"]
+    assert jars.remove_unlisted(target, "spark", sums) == ["a-0.9.jar"]
+    jars.note_ours(target, "spark", sums)
+    (target / "spark/msal4j-1.jar").write_bytes(b"of the user")
+    assert jars.remove_unlisted(target, "spark", sums) == []
+    assert jars.remove_unlisted(target, "spark", {}) == ["a-1.jar"]
+    assert [file.name for file in (target / "spark").glob("*.jar")] == ["msal4j-1.jar"]
 
 
 @pytest.mark.parametrize(

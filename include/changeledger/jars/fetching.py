@@ -2,8 +2,9 @@
 
 `ivy.xml` names every jar with one exact revision. Ivy, which ships inside pyspark, fetches those that are
 missing into a staging folder; a jar gets its place by a rename after its checksum was found right, so an
-interrupted or damaged download is repaired by running again. Jars that are no longer listed are removed: two
-revisions of one library on a class path would be a matter of chance.
+interrupted or damaged download is repaired by running again. Jars of ours that are no longer listed are
+removed: two revisions of one library on a class path would be a matter of chance. Others beside them stay:
+somebody needs them for a login (docs/connections.md).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ IVY_XML: Final = _HERE / "ivy.xml"
 LOCK: Final = _HERE / "jars.sha256"
 CONFIGURATIONS: Final = ("spark", "spark-s3", "s3", "rest", "kafka", "debezium", "yarn", "bench")
 _CLASSIFIER: Final = "{http://ant.apache.org/ivy/maven}classifier"
+# In each folder, names the jars that were put there.
+_OURS: Final = "fetched"
 Checksums = dict[str, str]
 """`<configuration>/<file>` → SHA-256 in hex; the format of `sha256sum`, so that it can be checked by hand."""
 
@@ -82,10 +85,23 @@ def accept(staging: Path, target: Path, expected: Checksums) -> None:
         (staging / name).replace(target / name)
 
 
-def remove_unlisted(target: Path, configuration: str, listed: Checksums) -> None:
-    for file in (target / configuration).glob("*.jar"):
-        if f"{configuration}/{file.name}" not in listed:
-            file.unlink()
+def remove_unlisted(target: Path, configuration: str, listed: Checksums) -> list[str]:
+    """Remove those that an earlier call has put there; returns their names."""
+    folder = target / configuration
+    known = folder / _OURS
+    # Who fetched before it was noted has put all of them there.
+    ours = known.read_text().split() if known.exists() else [file.name for file in folder.glob("*.jar")]
+    gone = [name for name in ours if f"{configuration}/{name}" not in listed and (folder / name).exists()]
+    for name in gone:
+        (folder / name).unlink()
+    return gone
+
+
+def note_ours(target: Path, configuration: str, listed: Checksums) -> None:
+    names = [name.partition("/")[2] for name in listed if name.startswith(f"{configuration}/")]
+    known, text = target / configuration / _OURS, "".join(f"{name}\n" for name in names)
+    if not known.exists() or known.read_text() != text:
+        known.write_text(text)
 
 
 @contextmanager
@@ -138,22 +154,23 @@ def ensure(  # noqa: PLR0913, PLR0917 - what to fetch, where to, with what
     log: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Afterwards `<target>/<configuration>/` holds the listed jars, unchanged, and no others.
+    """Afterwards `<target>/<configuration>/` holds the listed jars, unchanged, and none of an earlier list.
 
     `log`: where what Ivy says goes. Raises SetupError.
     """
     listed = checksums()
     expected = {name: digest for name, digest in listed.items() if name.partition("/")[0] in configurations}
     for configuration in configurations:
-        remove_unlisted(target, configuration, listed)
-    missing = unsound(target, expected)
-    if not missing:
-        return
-    say(f"fetching {len(missing)} jars for {', '.join(configurations)} (once) ...")
-    known = modules()
-    with staging_folder(target) as staging:
-        download([known[name] for name in missing], staging, ivy_jar, java, log)
-        accept(staging, target, {name: expected[name] for name in missing})
+        for name in remove_unlisted(target, configuration, listed):
+            say(f"removed {target / configuration / name}, of another version")
+    if missing := unsound(target, expected):
+        say(f"fetching {len(missing)} jars for {', '.join(configurations)} (once) ...")
+        known = modules()
+        with staging_folder(target) as staging:
+            download([known[name] for name in missing], staging, ivy_jar, java, log)
+            accept(staging, target, {name: expected[name] for name in missing})
+    for configuration in configurations:
+        note_ours(target, configuration, listed)
 
 
 def lock(target: Path, ivy_jar: Path, java: str, log: Path) -> None:
