@@ -15,8 +15,8 @@ _PREFIX = "spark.sql.catalog.lake"
 _TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
 # How long a process waits for another one that writes the catalog's file.
 _BUSY_SECONDS = 30.0
-# Members whose names have one of these are secrets: Spark's command line would show them.
-_SECRET = ("password", "user", "secret", "token", "credential", "access-key")
+# What Spark's pages and event log show as `***`: as it does by itself, and all members of the catalog.
+REDACTED = rf"(?i)secret|password|token|access[.]?key|{_PREFIX.replace('.', '[.]')}[.]"
 
 
 def spark_catalog(catalog: Mapping[str, str]) -> dict[str, str]:
@@ -54,9 +54,12 @@ def _s3(catalog: Mapping[str, str]) -> dict[str, str]:
     return members
 
 
-def is_secret(name: str) -> bool:
-    """Must others on the machine not see this setting of Spark's?"""
-    return name.startswith(_PREFIX) and any(word in name for word in _SECRET)
+def is_member(name: str) -> bool:
+    """Is this setting of Spark's a member of the catalog?
+
+    Any may be a secret (`credential`, `header.Authorization`, `s3.sse.key`): others on the machine see none.
+    """
+    return name.startswith(f"{_PREFIX}.")
 
 
 def sql_url(uri: str) -> URL:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from changeledger.config.folders import private_home
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
-from changeledger.spark.lake_catalog import is_on_s3, is_secret, spark_catalog
+from changeledger.spark.lake_catalog import REDACTED, is_member, is_on_s3, spark_catalog
 from changeledger.spark.workers import send_package
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 def spark_conf(settings: Settings) -> dict[str, str]:
     """Everything that the jobs expect of a Spark application or of a Connect server's start.
 
-    Holds the catalog's secrets where there are some (`is_secret`): never on a command line.
+    Holds the catalog's members (`is_member`), which may be secrets: never on a command line.
     """
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-    return {"spark.sql.extensions": extensions, **spark_catalog(settings.catalog), **_SQL}
+    of_lake = {"spark.redaction.regex": REDACTED, **spark_catalog(settings.catalog)}
+    return {"spark.sql.extensions": extensions, **of_lake, **_SQL}
 
 
 # What the jobs expect of a session, whatever its catalog.
@@ -108,6 +109,10 @@ _LOCAL = {
     # Rows travel packed: to compress them again took a JVM second of a million.
     "spark.shuffle.compress": "false",
 }
+
+
+# In place of a member of the catalog that a session gets when it is there.
+_LATER = "***"
 
 
 def as_properties(conf: Mapping[str, str]) -> str:
@@ -207,12 +212,12 @@ def spark_session(app_name: str, patience: float = 30.0) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {**local_conf(settings), **conf}
     # The builder's settings end on the command line of the JVM that it starts; a catalog reads its own at
-    # its first use.
-    secrets = {name: conf.pop(name) for name in [*conf] if is_secret(name)}
+    # its first use. Spark's event log hides those whose names the application had at its start.
+    members = {name: value for name, value in conf.items() if is_member(name)}
     for name, value in conf.items():
-        builder = builder.config(name, value)
+        builder = builder.config(name, _LATER if name in members else value)
     spark = builder.getOrCreate()
-    for name, value in secrets.items():
+    for name, value in members.items():
         spark.conf.set(name, value)
     if not re.fullmatch(r"local(\[.*])?", str(spark.conf.get("spark.master"))):
         send_package(spark)
