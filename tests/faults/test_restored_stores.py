@@ -100,7 +100,7 @@ def test_the_catalog_is_lost(stores: Stores, feed: Feed, two_releases: TwoReleas
 
 
 def register(files: frozenset[Path]) -> None:
-    """As docs/backup.md has it: each table's newest metadata file."""
+    """Each table's newest metadata file of these: other tests have written behind them."""
     lake = load_catalog("lake", **Settings().catalog)
     for table in {file.parents[1] for file in files}:
         newest = max((f for f in files if f.parents[1] == table), key=lambda f: int(f.name.split("-")[0]))

@@ -5,7 +5,7 @@ A run that built on one of two times would leave out what lies between them, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -19,14 +19,19 @@ _BACKUP: Final = "docs/backup.md"
 
 
 class TableReleases(NamedTuple):
-    """What a table of the lake knows of a release. `newest`: of its release tags; None if it has none."""
+    """What a table of the lake knows of a release. `tagged`: the numbers of all that it has a tag of."""
 
     is_there: bool
-    newest: int | None
+    tagged: frozenset[int]
     # What the tag of the release that was asked for names.
     snapshot: int | None
     # Is main an older snapshot than that one?
     is_behind: bool
+
+    @property
+    def newest(self) -> int:
+        """0 if it has none."""
+        return max(self.tagged, default=0)
 
 
 def require_newest(control: ControlStore, feed: str) -> None:
@@ -41,14 +46,14 @@ def require_newest(control: ControlStore, feed: str) -> None:
         # One that every run writes, or any.
         written = FeedTables.of(feed).dispositions
         table = written if written in completed.tables else min(completed.tables, default=None)
-        _require(completed, newest.id, [] if table is None else [table])
+        _require(control, completed, newest.id, [] if table is None else [table])
 
 
 def require_release(control: ControlStore, feed: str, tables: Iterable[str]) -> None:
     """Asked before a run builds, of all tables: raises StoresDisagree unless each has the last release."""
     newest, completed = control.releases.latest(feed), control.releases.latest_completed(feed)
     if newest is not None and completed is not None:
-        _require(completed, newest.id, sorted(set(tables) & completed.tables.keys()))
+        _require(control, completed, newest.id, sorted(set(tables) & completed.tables.keys()))
 
 
 def require_snapshots(release: ReleaseRow) -> None:
@@ -73,19 +78,26 @@ def newest_tagged(tables: Iterable[str]) -> int:
     return max((number for of_table in names for number in refs.releases_of(of_table)), default=0)
 
 
-def _require(completed: ReleaseRow, newest: int, tables: Sequence[str]) -> None:
+def _require(control: ControlStore, completed: ReleaseRow, newest: int, tables: Sequence[str]) -> None:
+    def stored() -> set[int]:
+        return {release.id for release in control.releases.of_feed(completed.feed)}
+
     looks = parallel_map(partial(_look, completed), tables)
-    said = disagreement(completed, newest, dict(zip(tables, looks, strict=True)))
+    said = disagreement(completed, newest, dict(zip(tables, looks, strict=True)), stored)
     if said is not None:
         raise StoresDisagree(*said)
 
 
 def disagreement(
-    completed: ReleaseRow, newest: int, tables: Mapping[str, TableReleases]
+    completed: ReleaseRow,
+    newest: int,
+    tables: Mapping[str, TableReleases],
+    stored: Callable[[], Collection[int]],
 ) -> tuple[str, str] | None:
     """Message and remedy; None if all is as it should be.
 
-    `completed`: the last release that is; `newest`: the last number that the control store has given.
+    `completed`: the last release that is; `newest`: the last number that the control store has given;
+    `stored` gives those that it knows: a restore may have lost some.
     """
     feed = completed.feed
     gone = [table for table, known in tables.items() if not known.is_there]
@@ -95,7 +107,7 @@ def disagreement(
             "its catalog was lost or is another one, or the table was dropped",
             f"restore the catalog, or register the tables' files again ({_BACKUP}, 'The catalog is lost')",
         )
-    ahead = max((known.newest for known in tables.values() if known.newest is not None), default=0)
+    ahead = max((known.newest for known in tables.values()), default=0)
     if ahead > newest:
         return (
             f"{feed}: the lake has release {ahead}, and the control store ends at {newest}: an older control "
@@ -104,13 +116,18 @@ def disagreement(
         )
     others = [table for table, known in tables.items() if known.snapshot != completed.tables[table]]
     if others:
-        have = sorted({known.newest or 0 for table, known in tables.items() if table in others})
+        have = sorted({tables[table].newest for table in others})
+        in_both = set(stored()).intersection(*(known.tagged for known in tables.values()))
         return (
             f"{feed}: release {completed.id} is not in the lake as it was published: {', '.join(others)} "
             f"{'ends' if len(others) == 1 else 'end'} at release {', '.join(map(str, have))}, or had the tag "
             "moved: an older lake was restored",
             "restore both as of one time"
-            + (f"; or go back to what both have: {_rollback(feed, have[0])}" if have[0] else f" ({_BACKUP})"),
+            + (
+                f"; or go back to what both have: {_rollback(feed, max(in_both))}"
+                if in_both
+                else f" ({_BACKUP})"
+            ),
         )
     behind = [table for table, known in tables.items() if known.is_behind]
     if behind:
@@ -136,12 +153,12 @@ def _unknown(feed: str) -> tuple[str, str]:
 def _look(release: ReleaseRow, table: str) -> TableReleases:
     known = catalog.find(table)
     if known is None:
-        return TableReleases(is_there=False, newest=None, snapshot=None, is_behind=False)
+        return TableReleases(is_there=False, tagged=frozenset(), snapshot=None, is_behind=False)
     named = {name: ref.snapshot_id for name, ref in known.metadata.refs.items()}
     published, main = release.tables[table], named.get(refs.MAIN)
     return TableReleases(
         is_there=True,
-        newest=max(refs.releases_of(named), default=None),
+        tagged=frozenset(refs.releases_of(named)),
         snapshot=named.get(refs.release_tag(release.id)),
         is_behind=main is not None and refs.is_built_on(known, published, main),
     )
