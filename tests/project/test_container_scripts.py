@@ -114,6 +114,7 @@ def test_sparks_programs_get_their_secret_in_a_file_of_their_own(tmp_path: Path)
     ran = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **variables)
     assert ran.stdout.splitlines() == [
         "spark.driver.host me", "spark.authenticate true", "spark.authenticate.secret Aa1secret",
+        "spark.master.rest.enabled false",
     ]  # fmt: skip
     assert stat.S_IMODE((tmp_path / "spark-conf").stat().st_mode) == 0o700
     again = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **variables)
