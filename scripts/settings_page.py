@@ -47,7 +47,7 @@ _ENVIRONMENT = """\
 For every process: Airflow's services, jobs and commands. With `SPARK_REMOTE` (`sc://host:port`) a command
 uses a Spark Connect server instead of its own Spark; tasks take it from Spark's connection."""
 _CONNECTION = """\
-Admin > Connections in Airflow, `airflow connections add`, a secrets backend, or the variable
+Admin > Connections in Airflow, `airflow connections import`, a secrets backend, or the variable
 `AIRFLOW_CONN_<ID>` with this as JSON. Examples for every source and every Spark:
 [connections.md](connections.md#connections). Other fields are ignored."""
 _WORDS = {

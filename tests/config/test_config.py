@@ -186,7 +186,7 @@ def test_a_missing_connection_says_how_to_make_it(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigError, match="the connection 'shop' does not exist") as raised:
         Connection.named("shop")
     assert "AIRFLOW_CONN_SHOP" in raised.value.remedy
-    assert "airflow connections add" in raised.value.remedy
+    assert "airflow connections import" in raised.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ class Connection(BaseModel):
         variable = connection_variable(conn_id)
         text = os.environ.get(variable)
         remedy = (
-            f"create the Airflow connection {conn_id!r} (Admin > Connections, or `airflow connections add`); "
-            f"outside Airflow set {variable} to its JSON"
+            f"create the Airflow connection {conn_id!r} (Admin > Connections, or `airflow connections "
+            f"import`); outside Airflow set {variable} to its JSON"
         )
         if not text:
             raise ConfigError(f"the connection {conn_id!r} does not exist", remedy)

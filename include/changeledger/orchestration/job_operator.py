@@ -239,7 +239,7 @@ def _connection(conn_id: str, what: str) -> Connection:
     except AirflowNotFoundException:
         raise ConfigError(
             f"the Airflow connection {conn_id!r} does not exist",
-            f"create it under Admin > Connections or with `airflow connections add`, {what}; "
+            f"create it under Admin > Connections or with `airflow connections import`, {what}; "
             "or name another one in the feed's YAML. Then clear the failed task",
         ) from None
 
