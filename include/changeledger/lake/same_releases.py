@@ -116,19 +116,7 @@ def disagreement(
         )
     others = [table for table, known in tables.items() if known.snapshot != completed.tables[table]]
     if others:
-        have = sorted({tables[table].newest for table in others})
-        in_both = set(stored()).intersection(*(known.tagged for known in tables.values()))
-        return (
-            f"{feed}: release {completed.id} is not in the lake as it was published: {', '.join(others)} "
-            f"{'ends' if len(others) == 1 else 'end'} at release {', '.join(map(str, have))}, or had the tag "
-            "moved: an older lake was restored",
-            "restore both as of one time"
-            + (
-                f"; or go back to what both have: {_rollback(feed, max(in_both))}"
-                if in_both
-                else f" ({_BACKUP})"
-            ),
-        )
+        return _is_older(completed, others, tables, stored())
     behind = [table for table, known in tables.items() if known.is_behind]
     if behind:
         return (
@@ -136,6 +124,20 @@ def disagreement(
             f"move it forward again: {_rollback(feed, completed.id)}",
         )
     return None
+
+
+def _is_older(
+    completed: ReleaseRow, others: Sequence[str], tables: Mapping[str, TableReleases], stored: Collection[int]
+) -> tuple[str, str]:
+    have = sorted({tables[table].newest for table in others})
+    in_both = set(stored).intersection(*(known.tagged for known in tables.values()))
+    remedy = f"; or go back to what both have: {_rollback(completed.feed, max(in_both))}" if in_both else None
+    return (
+        f"{completed.feed}: release {completed.id} is not in the lake as it was published: "
+        f"{', '.join(others)} {'ends' if len(others) == 1 else 'end'} at release "
+        f"{', '.join(map(str, have))}, or had the tag moved: an older lake was restored",
+        f"restore both as of one time{remedy or f' ({_BACKUP})'}",
+    )
 
 
 def _rollback(feed: str, number: int) -> str:
