@@ -17,9 +17,10 @@ from changeledger.kernels.arrow import NAMES, row_type
 from changeledger.model.change import UNFIT_COLUMNS
 from changeledger.reconcile.buckets import current
 from changeledger.stages.verification.tables import Proof, concluded
-from changeledger.verify import drift, judging
+from changeledger.verify import drift
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
+from changeledger.verify.verdicts import VERDICTS
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE
 from sourcelab.log import Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row, Table
@@ -84,8 +85,7 @@ def judged(table_proof: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str,
         (row["verdict"], tuple(table_proof.columns.names[n] for n in row["numbers"] or ()))
         for row in judgement.wrong.collected().to_pylist()
     )
-    verdicts = (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)
-    return Counter({v: judgement.counts[v] for v in verdicts if judgement.counts[v]}), drifts, first
+    return Counter({v: judgement.counts[v] for v in VERDICTS if judgement.counts[v]}), drifts, first
 
 
 def state(log: Log, table: Table, last: int) -> dict[Key, Row]:

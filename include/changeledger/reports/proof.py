@@ -22,22 +22,22 @@ from changeledger.model import table_names
 from changeledger.pages.redaction import REDACTED
 from changeledger.reports import page
 from changeledger.stages import verify
-from changeledger.verify import judging
+from changeledger.verify import verdicts
 
 # Rows shown of a table; the lake has all.
 _SAMPLES = 50
 
 _VERDICTS = {
-    judging.MISSING: "the source has the row, the published table does not",
-    judging.EXTRA: "the published table has the row, the source does not",
-    judging.DIFFERS: "both have the row, with another value",
+    verdicts.MISSING: "the source has the row, the published table does not",
+    verdicts.EXTRA: "the published table has the row, the source does not",
+    verdicts.DIFFERS: "both have the row, with another value",
 }
 _AGAINST = {SOURCE: "the source", TOPIC: "its topic, delivered again"}
 # What becomes of the keys; the first number is the sum of the others.
 _KEYS = {
     "keys": "keys that were compared: each is one of the next five",
-    judging.EQUAL: "the row is the same",
-    judging.IN_FLIGHT: (
+    verdicts.EQUAL: "the row is the same",
+    verdicts.IN_FLIGHT: (
         "changed since the reading began, and right at some moment of it, with a row or without"
     ),
     **_VERDICTS,
@@ -59,7 +59,7 @@ class Wrong:
     @property
     def more(self) -> int:
         """Rows that are not shown."""
-        return sum(self.row.counts[verdict] for verdict in judging.DRIFTS) - len(self.drifts)
+        return sum(self.row.counts[verdict] for verdict in verdicts.DRIFTS) - len(self.drifts)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class FeedProofs:
         if self.outcome == PROVEN:
             return f"{self.feed} is proven: {rows} of {tables} match the source at {at}."
         wrong = ", ".join(
-            f"{row.table} ({judging.summary(row.counts)})" for row in self.rows if row.outcome != PROVEN
+            f"{row.table} ({verdicts.summary(row.counts)})" for row in self.rows if row.outcome != PROVEN
         )
         if self.outcome == WAITING:
             return f"{self.feed} waits: {wrong} of what was read at {at}. These changes have not arrived yet."
@@ -105,7 +105,7 @@ def counted(row: ProofRow) -> dict[str, int]:
     """The counts, with `keys`: all that were compared."""
     return {
         **row.counts,
-        "keys": sum(row.counts[n] for n in (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)),
+        "keys": sum(row.counts[n] for n in (verdicts.EQUAL, verdicts.IN_FLIGHT, *verdicts.DRIFTS)),
     }
 
 

@@ -32,7 +32,7 @@ from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.snapshot import NAMES_UNFIT, take
 from changeledger.stages.verification.tables import Proof, concluded, published_rows
-from changeledger.verify import drift, judging
+from changeledger.verify import drift, verdicts
 from changeledger.verify.fence import Fence
 from changeledger.verify.versions import CURRENT, HISTORY
 from changeledger.verify.versions import SOURCE as READ
@@ -95,7 +95,7 @@ def run(
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
-            "; ".join(f"{row.feed} {row.table}: {judging.summary(row.counts)}" for row in drifted)
+            "; ".join(f"{row.feed} {row.table}: {verdicts.summary(row.counts)}" for row in drifted)
             + first_row(spark, DRIFT, "proof_id", [row.id for row in drifted]),
             f"open the page {settings.address(database.proofs(settings))}, or query {DRIFT}: what each row "
             f"is, what it should be, and since which change; {REPAIRS} has the changes that correct it, "
@@ -228,7 +228,7 @@ class _Proving:
         sums = proof.summed()
         counts = dict.fromkeys(COUNTED, 0) | {
             "rows": sums.rows,
-            judging.EQUAL: sums.equal,
+            verdicts.EQUAL: sums.equal,
             "buckets": sums.buckets,
             "read_again": len(sums.differing),
         }

@@ -14,7 +14,7 @@ from changeledger.model.source_state import SourceState
 from changeledger.state import lake_counts
 from changeledger.state.quarantine import Group
 from changeledger.state.quarantine import summary as quarantined
-from changeledger.verify.judging import summary
+from changeledger.verify.verdicts import summary
 
 
 @dataclass(frozen=True)

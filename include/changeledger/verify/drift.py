@@ -27,7 +27,8 @@ from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.hashed import Hashes, by, hash_of
 from changeledger.model import change
 from changeledger.model.change import RECORD_TYPE
-from changeledger.verify.judging import DIFFERS, EXTRA, JUDGED, MISSING
+from changeledger.verify.judging import JUDGED
+from changeledger.verify.verdicts import DIFFERS, EXTRA, MISSING
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, Read
 
 CELLS: Final = "array<struct<name:string,source:string,published:string>>"

@@ -12,22 +12,19 @@ from changeledger.compare.cells import CellHashes, Numbers
 from changeledger.compare.columns import Columns
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, column, flags_of, taken, valid
+from changeledger.verify.verdicts import (
+    DIFFERS,
+    DRIFTS,
+    EQUAL,
+    EXTRA,
+    IN_FLIGHT,
+    LOADED_LATER,
+    MISSING,
+    VERDICTS,
+)
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, key_codes
 
-EQUAL: Final = "equal"
-# Right, of a key that was changed at the time of the fence or later.
-IN_FLIGHT: Final = "in_flight"
-# Of these, keys that the feed knows by a snapshot's row alone, which it has read later: what they were at the
-# fence nobody says.
-LOADED_LATER: Final = "loaded_later"
-# The source has the row and the published table does not; or the other way round.
-MISSING: Final = "missing"
-EXTRA: Final = "extra"
-# Both have it, with another value in a cell.
-DIFFERS: Final = "differs"
-DRIFTS: Final = (MISSING, EXTRA, DIFFERS)
-_VERDICTS: Final = (EQUAL, IN_FLIGHT, *DRIFTS)
-_CODES: Final = {verdict: code for code, verdict in enumerate(_VERDICTS)}
+_CODES: Final = {verdict: code for code, verdict in enumerate(VERDICTS)}
 
 ROWS: Final = "rows"
 COUNTS: Final = "counts"
@@ -43,11 +40,6 @@ JUDGED: Final = pa.schema(
     ]
 )
 OUTPUTS: Final = {COUNTS: COUNTED, WRONG: JUDGED}
-
-
-def summary(counts: Mapping[str, int]) -> str:
-    """The rows that are wrong, in words."""
-    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in DRIFTS if counts[verdict])
 
 
 class _Versions(NamedTuple):
@@ -125,7 +117,7 @@ def _judged(
     compared[at >= 0] = versions.rows[at[at >= 0]]
     columns = [
         *rows.select(["key_1", "key_2", "bucket"]).take(pa.array(some[wrong])).columns,
-        pa.array(_VERDICTS).take(pa.array(verdict[wrong])),
+        pa.array(VERDICTS).take(pa.array(verdict[wrong])),
         pa.array(numbers, pa.list_(pa.int32())),
         taken(column(rows, "change_id"), compared),
     ]
@@ -209,7 +201,7 @@ def _counted(
 ) -> pa.Table:
     # A key that lives on neither side is no row.
     is_row = seen & ((verdict != _CODES[EQUAL]) | is_there)
-    keys = [int((is_row & (verdict == code)).sum()) for code in range(len(_VERDICTS))]
-    cells = [int(unknown[seen & (verdict == code)].sum()) for code in range(len(_VERDICTS))]
-    names = pa.array([*_VERDICTS, LOADED_LATER])
+    keys = [int((is_row & (verdict == code)).sum()) for code in range(len(VERDICTS))]
+    cells = [int(unknown[seen & (verdict == code)].sum()) for code in range(len(VERDICTS))]
+    names = pa.array([*VERDICTS, LOADED_LATER])
     return pa.table([names, pa.array([*keys, int(loaded_later.sum())]), pa.array([*cells, 0])], COUNTED)

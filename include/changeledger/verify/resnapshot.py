@@ -34,7 +34,7 @@ from changeledger.kernels.hashed import by
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.verify.drift import EXPLAINED
-from changeledger.verify.judging import DIFFERS, EQUAL, MISSING
+from changeledger.verify.verdicts import DIFFERS, EQUAL, MISSING
 
 # What is read of the ledger, and of history beside the contract's columns.
 OF_LEDGER: Final = ("operation", "window_id", "after", "after_unknown_columns", "sort_key")

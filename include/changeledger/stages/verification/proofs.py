@@ -19,13 +19,13 @@ from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
 from changeledger.model.wording import counted
 from changeledger.spark.rows import Workers, as_spark
 from changeledger.stages.common.context import log
-from changeledger.verify import drift, judging
+from changeledger.verify import drift, verdicts
 
 # This many wrong rows of a table wait for those of others, to be written together.
 _FEW: Final = 20_000
 
 COUNTED: Final = (
-    "rows", judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown", "buckets", "read_again",
+    "rows", verdicts.EQUAL, verdicts.IN_FLIGHT, *verdicts.DRIFTS, "unknown", "buckets", "read_again",
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ class ProofWriter:
     def add_drift(self, row: ProofRow, drifts: Rows, repairs: Rows | None = None) -> None:
         """In place of what the same proof left before: what is wrong (`drift.DRIFTS`), and what would make it
         right (`drift.REPAIRS`)."""
-        many = sum(row.counts[verdict] for verdict in judging.DRIFTS) > _FEW
+        many = sum(row.counts[verdict] for verdict in verdicts.DRIFTS) > _FEW
         for table, rows in ((DRIFT, drifts), (REPAIRS, repairs)):
             if rows is None:
                 continue
@@ -85,7 +85,7 @@ class ProofWriter:
                 iceberg.replace_partition(frame, table, "proof_id", *self._replaced[table])
         for row in self._rows:
             self.control.proofs.save(row)
-            wrong = judging.summary(row.counts) or "nothing wrong"
+            wrong = verdicts.summary(row.counts) or "nothing wrong"
             of_rows = counted(row.counts["rows"], "row")
             # What differs while a proof waits may be on its way.
             so_far = " so far" if row.outcome == WAITING else ""

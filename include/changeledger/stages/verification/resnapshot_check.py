@@ -23,7 +23,7 @@ from changeledger.spark.rows import Workers
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.tables import concluded
-from changeledger.verify import drift, judging, resnapshot
+from changeledger.verify import drift, resnapshot, verdicts
 
 
 def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed: Feed) -> list[ProofRow]:
@@ -74,7 +74,7 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered) 
     for row in outputs[resnapshot.COUNTS].collected().to_pylist():
         counts[row["verdict"]] += row["rows"]
         counts["rows"] += row["rows"]
-    is_wrong = any(counts[verdict] for verdict in judging.DRIFTS)
+    is_wrong = any(counts[verdict] for verdict in verdicts.DRIFTS)
     proof = ProofRow(
         id=f"{feed.feed}.release_{release.id}.{contract.table}",
         against=TOPIC,

@@ -20,7 +20,7 @@ from changeledger.model.errors import ConfigError
 from changeledger.model.publishing import PublishRule
 from changeledger.stages.common.publishing import secret_of
 from changeledger.stages.common.stored import Ledger, Readable
-from changeledger.verify import drift, judging, sums, versions
+from changeledger.verify import drift, judging, sums, verdicts, versions
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, Read
@@ -45,7 +45,7 @@ class Judged(NamedTuple):
 
         Where it has loaded rows later, those that it lacks may have gone before.
         """
-        certain = self.many - (self.counts[judging.MISSING] if self.loaded_later else 0)
+        certain = self.many - (self.counts[verdicts.MISSING] if self.loaded_later else 0)
         if is_sent and certain:
             return DRIFTED
         return WAITING if self.many or self.loaded_later else PROVEN
@@ -74,13 +74,12 @@ class Proof:
         rows = together(self._versions(summed.looked_at))
         kernel = partial(judging.judge, columns=self.columns, differing=summed.differing)
         outputs = bucketed({judging.ROWS: Part(rows, versions.KEY)}, kernel, judging.OUTPUTS)
-        verdicts = (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, judging.LOADED_LATER)
-        counts = dict.fromkeys((*verdicts, "unknown"), 0)
+        counts = dict.fromkeys((*verdicts.VERDICTS, verdicts.LOADED_LATER, "unknown"), 0)
         for row in outputs[judging.COUNTS].collected().to_pylist():
             counts[row["verdict"]] += row["keys"]
             counts["unknown"] += row["unknown"]
-        many = sum(counts[verdict] for verdict in judging.DRIFTS)
-        return Judged(counts, outputs[judging.WRONG], many, counts.pop(judging.LOADED_LATER))
+        many = sum(counts[verdict] for verdict in verdicts.DRIFTS)
+        return Judged(counts, outputs[judging.WRONG], many, counts.pop(verdicts.LOADED_LATER))
 
     def explained(self, judged: Judged) -> Rows:
         """`drift.EXPLAINED`: in values that people can look up."""
