@@ -48,6 +48,9 @@ _SQL = {
     # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
     # minutes of planning, for filters that none of these queries gains from.
     "spark.sql.constraintPropagation.enabled": "false",
+    # What is handed to a source has constants that were computed before. One that cannot be (`id = 'none'` of a
+    # bigint, inside an aggregate) is computed again without end, by an optimizer that nothing interrupts.
+    "spark.sql.optimizer.datasourceV2ExprFolding": "false",
     # The JVM compiles no method of more than 8000 bytes: what Spark fuses beyond that runs interpreted.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     # Spark asks for a batch's size before each row that it hands to Python, and to know it, all columns. Of
