@@ -5,6 +5,7 @@ Great Expectations takes seconds to import: only the functions here do so.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -55,6 +56,8 @@ class Judged(NamedTuple):
 
 def load() -> None:
     """Import Great Expectations, which takes seconds and has values of pandas."""
+    # Of a dozen of its own classes it warns at each import that it declares them twice.
+    logging.getLogger("great_expectations.expectations.registry").setLevel(logging.ERROR)
     import changeledger.audit.expectations  # noqa: F401, PLC0415
 
     expect_pandas()

@@ -48,8 +48,8 @@ _SQL = {
     # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
     # minutes of planning, for filters that none of these queries gains from.
     "spark.sql.constraintPropagation.enabled": "false",
-    # What is handed to a source has constants that were computed before. One that cannot be (`id = 'none'` of a
-    # bigint, inside an aggregate) is computed again without end, by an optimizer that nothing interrupts.
+    # Constants in what a source is asked were computed before. One that cannot be (`id = 'none'` of a bigint,
+    # inside an aggregate) would be computed again without end, by an optimizer that nothing interrupts.
     "spark.sql.optimizer.datasourceV2ExprFolding": "false",
     # The JVM compiles no method of more than 8000 bytes: what Spark fuses beyond that runs interpreted.
     "spark.sql.codegen.hugeMethodLimit": "8000",
