@@ -7,7 +7,7 @@ from typing import Final
 
 # By severity.
 TOLERATING: Final[Mapping[str, str]] = {
-    "critical": "It cannot be tolerated: records or changes would be lost.",
+    "critical": "It is critical, so it cannot be tolerated.",
     "error": (
         "To publish all the same, trigger the DAG with `Tolerate failed rules` set to errors, and a "
         "reason: that run reads this window's records again."
