@@ -116,7 +116,9 @@ def test_a_failed_audit_names_its_rules(
     control.audits.save(FEED.feed, window, verdicts, BuiltSnapshots("branch", {}))
     alerts.on_failure(told(FEED))(context("audit"))
     (message,) = reported
-    assert message.pop("body").startswith("changeledger: shop_cdc failed\nevent: failed\nfeed: shop_cdc\n")
+    body = message.pop("body")
+    assert body.startswith("changeledger: shop_cdc failed\nfeed: shop_cdc\n")
+    assert re.search(r"^since: [\d-]{10} [\d:]{8} UTC$", body, re.MULTILINE)
     assert datetime.fromisoformat(message.pop("since")) <= datetime.now(UTC)
     assert message == {
         "subject": "shop_cdc",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeVar
@@ -26,6 +27,8 @@ _HTML: Final = "html_content"
 _SUBJECTS: Final = ("subject", "title")
 # The variable of Jinja with what is told.
 _NAME: Final = "changeledger"
+# Parts of a message that its first line says.
+_IN_SUBJECT: Final = ("subject", "event")
 _PROVIDERS: Final = "airflow.providers."
 _WHERE: Final = 'correct `notify:` (docs/running.md, "Who is told")'
 
@@ -73,7 +76,9 @@ def notifier(notify: Notify) -> BaseNotifier:
 def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) -> None:
     """`told`: see `alerts`. A notifier that fails is logged: what it tells of goes on as it is."""
     try:
-        lines = [f"{name}: {_text(value)}" for name, value in told.items() if value]
+        lines = [
+            f"{name}: {_text(value)}" for name, value in told.items() if value and name not in _IN_SUBJECT
+        ]
         subject = " ".join(f"changeledger: {told['subject']} {told['event']}".split())
         text = "\n".join([subject, *lines])
         said = {**told, "title": subject, "text": text, "html": f"<pre>{escape(text)}</pre>"}
@@ -84,6 +89,8 @@ def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) ->
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
