@@ -109,6 +109,18 @@ def test_a_jar_of_a_former_revision_is_removed(staged: tuple[Path, Path, jars.Ch
     assert [file.name for file in (target / "spark").glob("*.jar")] == ["msal4j-1.jar"]
 
 
+def test_the_image_names_its_folder_from_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the Dockerfile does; Ivy takes whole paths only."""
+    program = tmp_path / "java"
+    program.write_text('#!/bin/sh\necho "$@"\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(jars.SetupError, match="Ivy could not fetch"):
+        jars.ensure(["spark"], Path(".jars"), tmp_path / "ivy.jar", str(program), Path("ivy.log"), print)
+    said = (tmp_path / "ivy.log").read_text()
+    assert f"-Divy.default.ivy.user.dir={tmp_path}/.jars/.staging/ivy" in said
+
+
 @pytest.mark.parametrize(
     ("banner", "version"),
     [

@@ -158,6 +158,8 @@ def ensure(  # noqa: PLR0913, PLR0917 - what to fetch, where to, with what
 
     `log`: where what Ivy says goes. Raises SetupError.
     """
+    # Ivy refuses a relative path.
+    target = target.absolute()
     listed = checksums()
     expected = {name: digest for name, digest in listed.items() if name.partition("/")[0] in configurations}
     for configuration in configurations:
