@@ -183,7 +183,9 @@ def test_a_driver_is_found_in_the_workers_network() -> None:
     of_scheduler = dict(line.split() for line in defaults.splitlines() if line[:1] not in {"", "#"})
     of_connect = dict(a.split("=") for a in services()["spark-connect"]["command"] if "=" in a)
     for name, settings in (("airflow-scheduler", of_scheduler), ("spark-connect", of_connect)):
-        assert settings == {"spark.driver.host": name, "spark.driver.bindAddress": "0.0.0.0"}
+        assert settings == {
+            "spark.driver.host": name, "spark.driver.bindAddress": "0.0.0.0", "spark.driver.memory": "3400m",
+        }  # fmt: skip
         assert set(services()[name]["networks"]) & set(services()["spark-worker"]["networks"])
     folder = services()["airflow-scheduler"]["environment"]["SPARK_CONF_DIR"]
     assert (PROJECT / Path(folder).relative_to("/opt/changeledger") / "spark-defaults.conf").is_file()
