@@ -248,6 +248,14 @@ def test_mounted_files_are_there_and_read_only() -> None:
         assert mount["read_only"], mount["source"]
 
 
+def test_what_people_edit_is_that_of_the_host() -> None:
+    """Not that of the image's build."""
+    for name in AIRFLOW:
+        targets = {mount["target"] for mount in services()[name]["volumes"] if mount["type"] == "bind"}
+        edited = {f"/opt/changeledger/include/{folder}" for folder in ("feeds", "databases", "expectations")}
+        assert edited <= targets, name
+
+
 def test_commands_name_files_that_are_there() -> None:
     """Below /opt/changeledger: what is mounted there, else what the Dockerfile has copied."""
     checked = 0
