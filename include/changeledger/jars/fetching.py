@@ -13,7 +13,7 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
@@ -101,7 +101,9 @@ def note_ours(target: Path, configuration: str, listed: Checksums) -> None:
     names = [name.partition("/")[2] for name in listed if name.startswith(f"{configuration}/")]
     known, text = target / configuration / _OURS, "".join(f"{name}\n" for name in names)
     if not known.exists() or known.read_text() != text:
-        known.write_text(text)
+        # A folder of somebody else, in which all jars were.
+        with suppress(OSError):
+            known.write_text(text)
 
 
 @contextmanager

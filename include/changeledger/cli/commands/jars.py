@@ -38,4 +38,9 @@ def jars() -> None:
     except SetupError as error:
         what, remedy = error.parts
         raise ConfigError(what, remedy or "run it again") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename or target} cannot be written: {error.strerror}",
+            f"set CHANGELEDGER_JARS to a folder {_NAME!r} in one that you may write to, or ask its owner",
+        ) from None
     say(f"the jars are in {', '.join(str(target / name) for name in configurations)}")
