@@ -305,6 +305,8 @@ def test_tasks_and_pages_find_the_shared_stores_and_a_check_its_database() -> No
     for name, wanted in (
         ("airflow-scheduler", stores | {"AIRFLOW_CONN_SHOP_SQLSERVER"}),
         ("airflow-api-server", stores),
+        # Airflow calls there what a killed task has to say: the lease ends.
+        ("airflow-dag-processor", {"CHANGELEDGER_CONTROL_URL"}),
     ):
         assert wanted <= {*services()[name]["environment"], *secrets_of(services()[name])}, name
     for name in ("airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"):
