@@ -190,3 +190,12 @@ def test_the_list_of_types_is_that_of_the_installed_version() -> None:
         "write it again: .venv/bin/python scripts/expectation_types.py"
     )
     assert BETWEEN in known()
+
+
+def test_a_file_in_no_folder_is_named(tmp_path: Path) -> None:
+    feed = written(tmp_path)
+    file = tmp_path / "expectations" / "shop" / "orders.yaml"
+    file.rename(file.parents[1] / file.name)
+    feeds, (error,) = readable_feeds(feed.parent)
+    assert list(feeds) == ["shop"]
+    assert error.message.endswith("orders.yaml are not read: the file is in no feed's folder")

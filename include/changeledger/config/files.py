@@ -143,7 +143,12 @@ def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
 
 
 def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError]:
-    """Folders of expectations that no feed reads."""
+    """Expectations that no feed reads: in a folder of another name, or in none."""
+    for path in sorted(_expectations(folder).glob("*.y*ml")):
+        yield ConfigError(
+            f"the expectations in {path} are not read: the file is in no feed's folder",
+            f"move it to {path.parent}/<feed>/",
+        )
     for path in sorted({file.parent for file in expectation_files(folder)}):
         if path.name not in feeds:
             near = meant(path.name, feeds)
