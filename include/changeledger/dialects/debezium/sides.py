@@ -103,8 +103,7 @@ def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, li
         elif is_unquoted and cell.is_inexact is not None and cell.is_inexact(text):
             faults.setdefault(_INEXACT, []).append(_inexact(name, kind, text))
         else:
-            read = cell.read_unquoted if is_unquoted and cell.read_unquoted is not None else cell.read
-            value = read(text)
+            value = (cell.of_unquoted if is_unquoted else cell.read)(text)
             if value is None:
                 faults.setdefault(_MISFIT, []).append(f"{name} {kind}")
         values.append(value)

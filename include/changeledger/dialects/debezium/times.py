@@ -1,7 +1,8 @@
 """Cells of times: counts in some unit, ISO text, or an object of the parts.
 
-No number looks like ISO text, and no text like an object: these two are read in any mode. Only a count needs
-the unit of the schema block, or of the connector's mode.
+A count is a JSON number: digits in quotes are none (a custom converter may write the day 20240102). ISO text
+and objects say what they are, and are read in any mode. Only a count needs the unit of the schema block, or
+of the connector's mode.
 Source: the connector's chapter on temporal values; of objects (`time.precision.mode: structured`) Debezium's
 `StructuredTemporal` and its like, first with `nanos`, then with `picoseconds` (debezium/debezium#7554).
 """
@@ -123,19 +124,14 @@ def counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
     return convert
 
 
-def reader(sql: SqlType, unit: int | None) -> Reader:
-    """From a count of units, where there is a unit; else as `written`."""
-    of_text = written(sql)
-    if unit is None:
-        return of_text
+def count_reader(sql: SqlType, unit: int) -> Reader:
+    """From the text of a count of units."""
     least, most = limits(sql, unit)
     convert = counted(sql, unit)
 
     def read(text: str) -> Any:
         count = sql_text.whole(text, least, most)
-        if count is None:
-            return of_text(text)
-        if sql.base == "date":
+        if count is None or sql.base == "date":
             return count
         (fitted,), (is_between,) = _fitted(np.array([count]), sql, unit)
         if is_between:

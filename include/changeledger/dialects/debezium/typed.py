@@ -216,10 +216,14 @@ def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
         except UNUSUAL:
             # Times in text, mostly; a placeholder among them is for `single` to find.
             kind = cell.convert([]).values.type
-            converted, held = each(present, lambda value: cell.read(str(value)), kind), None
+            converted, held = each(present, lambda value: _read(value, cell), kind), None
         states = np.zeros(len(values), np.uint8) if held is None else held
         states[absent] = NOT_CAPTURED
         return converted, states
+
+
+def _read(value: Any, cell: Cell) -> Any:
+    return cell.read(value) if isinstance(value, str) else cell.of_unquoted(str(value))
 
 
 def _converted(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:

@@ -47,6 +47,10 @@ class Cell(NamedTuple):
     # Of the key: what the connector has done to a text that several rows may have.
     key_lost: Callable[[str], str | None] | None = None
 
+    @property
+    def of_unquoted(self) -> Reader:
+        return self.read if self.read_unquoted is None else self.read_unquoted
+
 
 UNUSUAL = (pa.ArrowException, TypeError, OverflowError, ValueError)
 
@@ -61,12 +65,16 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     if written is None or column.key_position or not _was_larger(SqlType.parse(written), column.sql_type):
         return cell
     larger = _cell_of(column.model_copy(update={"type": written}), source, field)
+    unquoted = _either(cell.of_unquoted, larger.of_unquoted)
+    return cell._replace(read=_either(cell.read, larger.read), read_unquoted=unquoted)
 
-    def read(text: str) -> Any:
-        value = cell.read(text)
-        return larger.read(text) if value is None else value
 
-    return cell._replace(read=read)
+def _either(read: Reader, otherwise: Reader) -> Reader:
+    def read_either(text: str) -> Any:
+        value = read(text)
+        return otherwise(text) if value is None else value
+
+    return read_either
 
 
 def _was_larger(written: SqlType, sql: SqlType) -> bool:
@@ -123,7 +131,9 @@ def _in_range(sql: SqlType, cell: Cell) -> Cell:
     """A count, and bytes of a decimal, can be beyond the type, too."""
     convert = cell.convert
     return cell._replace(
-        convert=lambda values: cells.in_range(sql, convert(values)), read=ranges.reading(sql, cell.read)
+        convert=lambda values: cells.in_range(sql, convert(values)),
+        read=ranges.reading(sql, cell.read),
+        read_unquoted=ranges.reading(sql, cell.of_unquoted),
     )
 
 
@@ -131,7 +141,7 @@ def _of_time(
     sql: SqlType, source: DebeziumSource, field: Field | None, placeholders: tuple[str, ...]
 ) -> Cell:
     unit, kind = fields.unit(sql, source, field), arrow_type(sql.spark)
-    read = times.reader(sql, unit)
+    read = times.written(sql)
     if field.is_structured if field is not None else source.time_precision_mode == "structured":
         return Cell(msgspec.Raw, _of_tokens(read, kind), read, placeholders, is_text=False)
     if unit is None:
@@ -140,8 +150,8 @@ def _of_time(
         )
         return Cell(str, lambda values: of_texts(cells.texts(values)), read, placeholders, is_text=True)
     least, most = times.limits(sql, unit)
-    wire = Annotated[int, msgspec.Meta(ge=least, le=most)] | str
-    return Cell(wire, times.counted(sql, unit), read, placeholders, is_text=False)
+    wire, of_count = Annotated[int, msgspec.Meta(ge=least, le=most)] | str, times.count_reader(sql, unit)
+    return Cell(wire, times.counted(sql, unit), read, placeholders, is_text=False, read_unquoted=of_count)
 
 
 def _of_decimal(
