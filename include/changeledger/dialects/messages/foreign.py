@@ -6,7 +6,9 @@ message is: a row can have a column of any name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -44,6 +46,24 @@ _FLATTENED = (
     "a row without its envelope, so without operation, position and old values. Switch off what took it out: "
     "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors. Events of an outbox "
     "(EventRouter) are no changes: take their topics off"
+)
+# Connect's transform Flatten joins the names of nested members by a delimiter that is set. By dialect, names
+# that a message has then, and the objects of which it has any.
+_FLATTEN_SIGNS = {
+    "debezium": ({("source", "schema"), ("source", "table")}, {"before", "after"}),
+    "ces": ({("eventsource", "schema"), ("eventsource", "tbl")}, {"eventrow", "eventdata"}),
+    "qlik_messages": ({("headers", "operation"), ("headers", "changeSequence")}, {"data", "beforeData"}),
+}
+# Qlik's and CES's objects are in one more.
+_MOST_PARTS = 3
+_SPREAD = (
+    "whose members the transform Flatten has taken out of their objects (`before.id`, `headers_operation`): "
+    "take the transform out (org.apache.kafka.connect.transforms.Flatten$Value)"
+)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MARKED = (
+    "the message begins with a byte order mark (EF BB BF), which JSON does not have (RFC 8259): none of the "
+    "dialects writes it, so switch it off in what copies the messages"
 )
 _RENAMED = "whose members have names in another case, as ksqlDB writes them: read the topic that it came from"
 _WRAPPED = (
@@ -89,6 +109,8 @@ def _problem(value: bytes | None, headers: Headers, dialect: str) -> Problem | N
 
 
 def _of_bytes(value: bytes, dialect: str) -> Problem | None:
+    if value.startswith(_BYTE_ORDER_MARK):
+        return Problem("byte_order_mark", _MARKED)
     for sign, name in ((_CES_IN_AVRO, "ces"), (_QLIK_MAGIC.encode(), "qlik_messages")):
         if value.startswith(sign):
             return None if name == dialect else _of_dialect(name)
@@ -117,6 +139,9 @@ def _of_members(members: Members, dialect: str, *, is_wrapped: bool) -> Problem 
     # Without any, or what a converter has wrapped in nothing.
     if members.keys() <= _WRAPPING:
         return None
+    flattened = _flattened_of(members)
+    if flattened is not None:
+        return Problem("flattened_envelope", f"{_WHAT[flattened][1]} {_SPREAD}")
     name = _dialect_of(members)
     if name is None:
         return _of_no_dialect(members)
@@ -136,6 +161,20 @@ def _of_no_dialect(members: Members) -> Problem:
         what = f"{_WHAT[renamed][1]} {_RENAMED}"
         return Problem("renamed_envelope", f"{what}. Its members: {shown(members)}")
     return Problem("flattened_event", f"{_FLATTENED}. Its members: {shown(members)}")
+
+
+def _flattened_of(members: Members) -> str | None:
+    """The dialect of a message that Flatten was applied to: as a whole, or inside `message`."""
+    inner = members.get("message")
+    if inner is not None and json_text.is_object(inner):
+        members = {**members, **json_text.members(inner)}
+    parts = [re.split("[^A-Za-z0-9]", name)[:_MOST_PARTS] for name in members]
+    pairs = {pair for of_one in parts for pair in pairwise(of_one)}
+    objects = {name for of_one in parts for name in of_one}
+    for name, (signs, others) in _FLATTEN_SIGNS.items():
+        if signs <= pairs and others & objects:
+            return name
+    return None
 
 
 def _in_usual_case(members: Members) -> Members:
