@@ -66,6 +66,33 @@ def sample(fields: list[dict[str, Any]], table: str = "t") -> Sample:
             },
             None,
         ),
+        (
+            {"type": "string", "parameters": source("DATE", length="10")},
+            "is a date in the format of a custom converter (converters)",
+        ),
+        (
+            {"type": "int64", "parameters": source("DATETIME2", scale="7")},
+            "is a datetime2 in the format of a custom converter (converters)",
+        ),
+        (
+            {"type": "string", "parameters": source("DATETIMEOFFSET", scale="7")},
+            "is a datetimeoffset in the format of a custom converter (converters)",
+        ),
+        (
+            {
+                "type": "string", "name": "io.debezium.time.ZonedTimestamp",
+                "parameters": source("DATETIMEOFFSET", scale="7"),
+            },
+            None,
+        ),
+        (
+            {
+                "type": "string", "name": "io.debezium.time.IsoDate",
+                "parameters": source("DATE", length="10"),
+            },
+            None,
+        ),
+        ({"type": "string", "parameters": source("NVARCHAR", length="50")}, None),
         ({"type": "double", "parameters": source("FLOAT")}, None),
         ({"type": "double"}, None),
         ({"type": "string", "parameters": {"masked": "false"}}, None),

@@ -9,6 +9,7 @@ from typing import Any
 from changeledger.dialects.debezium.field_types import BROKEN, read_field, source_type
 from changeledger.dialects.debezium.fields import Field, row_fields
 from changeledger.dialects.debezium.schema_block import Described
+from changeledger.dialects.debezium.times import TEMPORAL
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
@@ -28,7 +29,9 @@ def of_altered(messages: Iterable[Described]) -> list[str]:
     The lake has such values as they are sent, but for keys. Sources: Debezium's `MaskStrings` and
     `TruncateColumn` (parameters `masked` and `truncateLength`), and its page on SQL Server: with
     `decimal.handling.mode: double` and with times of fewer digits than the column has, values may lose
-    digits, which the source's type shows (`column.propagate.source.type`).
+    digits, which the source's type shows (`column.propagate.source.type`). The connector itself writes every
+    time by a semantic type; a custom converter may not, and has its own format
+    (oryanmoshe/debezium-timestamp-converter#19, #28).
     """
     seen: dict[str, dict[str, str]] = {}
     latest: dict[str, object] = {}
@@ -63,6 +66,8 @@ def _lost_digits(written: Field, parameters: Mapping[str, Any]) -> str | None:
         return None
     if source.spark.startswith("decimal") and written.kind in _DOUBLES:
         return "keeps 15 digits of a decimal (decimal.handling.mode)"
+    if source.base in {*TEMPORAL, "datetimeoffset"} and written.meaning is None:
+        return f"is a {source.base} in the format of a custom converter (converters)"
     unit = written.meaning and written.meaning[1]
     is_shorter = source.base in {"time", "datetime2"} and unit in _UNITS and source.fraction_digits > unit
     return f"is counted in {_UNITS[unit or 0]} (time.precision.mode)" if is_shorter else None
