@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.avro import AvroSchema
 from changeledger.dialects.debezium.schema_block import TableFacts, TableMessage
+from changeledger.dialects.messages.problems import Problem
+from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.source_names import database_meant, meant
 
@@ -58,9 +61,36 @@ def of_feed(
     ]
 
 
+def mismatch(named: str, table: str) -> Problem:
+    """A message of the topic of a table is of another one."""
+    what = f"{shown([named])} in the topic of {table}"
+    if sharing(named, (table,)) is None:
+        return Problem("table_mismatch", what)
+    return Problem(
+        "table_mismatch",
+        f"{what}: the connector writes an underscore for what no topic's name can have. If it is that table, "
+        "name it in `tables:` as the source does; if there are both, list both",
+    )
+
+
+@lru_cache(maxsize=4096)
+def sharing(named: str, tables: tuple[str, ...]) -> str | None:
+    """The one of these tables after which topics are called as after `named`; None if none is, but itself.
+
+    So it is with `foo@bar` and `foo$bar` (debezium/debezium#618).
+    """
+    written = _in_topics(named)
+    alike = (table for table in tables if _in_topics(table) == written and table.lower() != named.lower())
+    return next(alike, None)
+
+
+def _in_topics(table: str) -> str:
+    return _NOT_IN_TOPICS.sub("_", table).lower()
+
+
 def is_called(topic: str, table: str) -> bool:
     """Is the topic called after the table, as the connector calls it, with whatever before?"""
-    written = _NOT_IN_TOPICS.sub("_", table).lower()
+    written = _in_topics(table)
     called = f".{topic.lower()}"
     return any(called.endswith(f".{part}") for part in (written, written.partition(".")[2]))
 

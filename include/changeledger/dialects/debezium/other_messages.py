@@ -12,6 +12,7 @@ from changeledger.dialects.debezium.avro import DIALECT, schema_fault
 from changeledger.dialects.debezium.control import control_kind
 from changeledger.dialects.debezium.decode import from_avro
 from changeledger.dialects.debezium.discovery import Discovery
+from changeledger.dialects.debezium.names import mismatch, sharing
 from changeledger.dialects.debezium.single import members_of, wraps_nothing
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.foreign import payload_of
@@ -92,6 +93,10 @@ def _of_event(payload: Members, topic: str, feed: Feed, discovery: Discovery) ->
         # Neither the first nor the last messages of its topic had a table.
         what = "neither `source` nor the topic names a table of the feed"
         raise Problem("topic_names_no_table", what if full is None else f"{what}: {shown([full])}")
+    # The feed names it as its topic does, which is not its name (risingwavelabs/risingwave#26985).
+    alike = sharing(full, tuple(config.table for config in feed.tables))
+    if alike is not None:
+        raise mismatch(full, alike)
     return message_rows.not_in_feed(full)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from changeledger.dialects.debezium import sides, unions
 from changeledger.dialects.debezium.control import control_kind
+from changeledger.dialects.debezium.names import mismatch
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.sides import Side
 from changeledger.dialects.debezium.structs import FIRST, LAST, SNAPSHOTS
@@ -18,7 +19,6 @@ from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, nam
 from changeledger.kernels import json_text, lsn, sql_text
 from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model import change
-from changeledger.model.column_names import shown
 from changeledger.model.source_names import (
     DATABASE_MISMATCH,
     TABLES_ALIKE,
@@ -183,7 +183,7 @@ def _check_table(schema: str | None, name: str | None, plan: TablePlan) -> None:
         return
     if named.lower() == source_table.lower():
         raise Problem(TABLES_ALIKE, not_meant(named, table, source_table))
-    raise Problem("table_mismatch", f"{shown([named])} in the topic of {source_table}")
+    raise mismatch(named, source_table)
 
 
 def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | None, int | None]:
