@@ -115,6 +115,10 @@ def test_a_maintained_lake(
     assert control.leases.of_feed(feed.feed) is None
     last = control.releases.latest(feed.feed)
     assert last is not None
+    # Nothing is between main and the release but files written again, which a rollback can tell.
+    maintain.run(spark, feed, "maintain (weekly)")
+    for table, snapshot in last.tables.items():
+        assert refs.is_rewritten(table, snapshot, refs.heads([table], refs.MAIN)[table]), table
     tagged = spark.table(f"{history}.tag_{release_tag(last.id)}")
     assert sorted(map(repr, tagged.collect())) == before["_history"], "still read by its tag"
     # And the line goes on.
@@ -174,3 +178,26 @@ def test_what_nobody_needs_goes(
     assert content(spark, feed) == before
     with pytest.raises(StageOrderError, match="has not been run to its end"):
         publish.run(spark, feed, Window(start=dry.start, end=dry.end))
+
+
+def test_the_replay_list_as_a_window_that_is_extracted_reads_it(
+    spark: SparkSession, source: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"retention": timedelta(microseconds=1)}
+    feed = cdc_feed("listing", source, monkeypatch, tables=[{"table": "dbo.customers"}], **settings)
+    run(spark, feed, over())
+    control, listed = ControlStore(Settings().control_url), feed.lake.replay_requests
+    iceberg.create(spark, listed, change.REPLAY_COLUMNS)
+    rows_listed = spark.table("lake.listing.raw_dbo_customers").select(
+        *(F.lit(None).cast(kind).alias(name) for name, kind in change.REPLAY_COLUMNS)
+    )
+    iceberg.append(rows_listed, listed)
+    waiting = over()
+    extract.run(spark, feed, waiting)
+    iceberg.append(rows_listed, listed)
+    control.leases.release(feed.feed, waiting.holder)
+    maintain.run(spark, feed, "maintain (weekly)")
+    row = control.windows.row(feed.feed, waiting.id)
+    assert row is not None
+    assert row.replay_snapshot is not None
+    assert catalog.load(listed).metadata.snapshot_by_id(row.replay_snapshot) is not None

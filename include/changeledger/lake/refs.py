@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
@@ -16,6 +17,12 @@ MAIN = "main"
 _RELEASE = "release_"
 Tables = Mapping[str, Table]
 BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
+
+
+def written_at(table: str, snapshot: int) -> datetime | None:
+    """When the snapshot of the table was written; None if it is there no more."""
+    written = catalog.load(table).metadata.snapshot_by_id(snapshot)
+    return None if written is None else datetime.fromtimestamp(written.timestamp_ms / 1000, UTC)
 
 
 def heads(tables: Iterable[str], ref: str) -> dict[str, int]:

@@ -58,13 +58,19 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     if building:
         names = ", ".join(window.window_id for window in building)
         log.warning("%s: not compacted: %s is built and not released", feed.feed, names)
-    # Main can be moved to what was built while all snapshots between them are there.
-    unneeded = min([oldest, *(window.opened_at - _SKEW for window in building)])
+    # Main can be moved to what was built while all snapshots between them are there; and a window reads the
+    # list of what is to be replayed as it was when it was extracted.
+    needed = [window for window in waiting if window in building or window.replay_snapshot is not None]
+    unneeded = min([oldest, *(window.opened_at - _SKEW for window in needed)])
+    newest = control.releases.latest(feed.feed)
+    released = {} if newest is None else newest.tables
 
     def maintain(table: str) -> None:
         if not building:
             iceberg.compact(spark, table)
-        iceberg.expire(spark, table, unneeded)
+        # A rollback goes from main back to the release: in a hole somebody else may have written.
+        since = refs.written_at(table, released[table]) if table in released else None
+        iceberg.expire(spark, table, min(unneeded, since or unneeded))
         iceberg.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
 
     parallel_map(maintain, tables)
