@@ -16,10 +16,11 @@ from sqlalchemy import select
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ErasureRow
-from changeledger.lake import refs
+from changeledger.lake import catalog, iceberg, refs
 from changeledger.lake.refs import release_tag
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError, LeaseHeld, StageOrderError
+from changeledger.model.table_names import NAMESPACE, snapshot_table
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.erasing import Erasing
 from sourcelab import ces, debezium, sqlserver_cdc
@@ -103,6 +104,10 @@ def require_gone(spark: SparkSession, feed: Feed, id_: int, person: Person) -> N
     assert in_files(spark, lake_name(feed, TABLE), person.on()) == 0
     assert in_files(spark, lake_name(feed, TABLE, "_history"), person.on()) == 0
     assert in_files(spark, lake_name(feed, TABLE, "_changes"), of_ledger) == 0
+    for kind in KINDS:
+        manifests = rows(spark, f"{lake_name(feed, TABLE, kind)}.manifests")
+        removed = [m for m in manifests if m["content"] == 0 and m["deleted_data_files_count"]]
+        assert not removed, "of files that are gone they have the least and the greatest values"
     assert Erasing.of(spark, feed, TABLE, {"id": str(id_)}).counts() == {}
     newest = ControlStore(Settings().control_url).releases.latest(feed.feed)
     assert newest is not None
@@ -219,7 +224,17 @@ def test_a_person_of_a_change_table(
     hidden = Person(hmac.new(SECRET.encode(), str(person).encode(), hashlib.sha256).hexdigest(), "person")
     before = others(spark, feed, hidden)
     assert spark.table(lake_name(feed, TABLE, "_history")).where(hidden.on()).count()
+    docs = Settings().data_docs / feed.feed
+    (docs / "a window that was taken back").mkdir()
+    # `verify` has read the table, and others alone since.
+    kept, read = snapshot_table(feed.database, TABLE), "SELECT explode(array({}, -1)) AS id"
+    catalog.create_namespace(NAMESPACE)
+    iceberg.put(spark.sql(read.format(person)), kept)
     erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
+    passed = ControlStore(Settings().control_url).upkeep.passed_windows(feed.feed)
+    assert {folder.name for folder in docs.iterdir()} == passed
+    assert [row["id"] for row in rows(spark, kept)] == [-1]
+    assert in_files(spark, kept, f"id = {person}") == 0
     raw = f"lake.{feed.feed}.raw_dbo_customers"
     assert erased[raw] > 0
     require_gone(spark, feed, person, hidden)

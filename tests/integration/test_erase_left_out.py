@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.lake import refs, upkeep
+from changeledger.model.window import Request, Window
 from changeledger.stages import extract
 from changeledger.stages.maintenance.erasing import Erasing
 from sourcelab.messages import Message, produce
@@ -35,6 +36,20 @@ def inserted(prefix: str, table: str, number: int, age: object, key: object) -> 
     value["ts_ms"] = 1786119901883
     texts = (json.dumps(part).encode() for part in (key, value))
     return Message(f"{prefix}.dbo.{table}", *texts, (), 1786119901883)
+
+
+def moved(prefix: str, table: str, old: int, new: int) -> list[Message]:
+    """The row of one key under another one: a delete, its tombstone, and an insert, as one change."""
+    insert = inserted(prefix, table, new, 5, {"id": new})
+    value = json.loads(insert.value or b"")
+    halves = []
+    for serial, change in enumerate(
+        ({"op": "d", "before": {"id": old, "age": 5}, "after": None}, {"op": "c"}), start=1
+    ):
+        half = {**value, **change, "source": {**value["source"], "event_serial_no": serial}}
+        halves.append(insert._replace(value=json.dumps(half).encode()))
+    deleted = halves[0]._replace(key=json.dumps({"id": old}).encode())
+    return [deleted, deleted._replace(value=None), halves[1]]
 
 
 def listed(feed: Feed, *tables: dict[str, Any]) -> Feed:
@@ -96,6 +111,30 @@ def test_a_table_that_the_newest_release_does_not_have(
     for table in pets:
         assert len(rows(spark, f"{table}.snapshots")) == 1
     assert [row["id"] for row in rows(spark, pets[0])] == [1]
+
+
+def test_records_that_a_run_over_another_table_has_read_again(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No ledger leads to them. What is unread of the key that the row was moved to stays, both times."""
+    prefix = "passed"
+    feed = debezium_feed("erasing_passed", kafka, prefix, monkeypatch, tables=TABLES)
+    mine = [inserted(prefix, "people", 2, 5, {"id": 2}), *moved(prefix, "people", 2, 4)]
+    unread = inserted(prefix, "people", 4, "old", {"id": 4})
+    kept = [unread, inserted(prefix, "pets", 2, 5, {"id": 2})]
+    produce(kafka.bootstrap, [*mine, *kept], partitions=1)
+    first = window()
+    run(spark, feed, first)
+    erased = Erasing.of(spark, feed, "dbo.people", {"id": "2"}).erase("a tester")
+    assert (erased[feed.lake.raw], feed.lake.quarantine in erased) == (len(mine), False)
+    pets = Request(mode="window", tables=("dbo.pets",))
+    run(spark, feed, Window(start=first.start, end=first.end, request=pets))
+    assert len(rows(spark, feed.lake.raw)) == len(kept) + len(mine) + len(kept)
+    again = Erasing.of(spark, feed, "dbo.people", {"id": "2"}).erase("a tester")
+    assert again == {feed.lake.raw: 3, feed.lake.dispositions: 3}
+    keys = [json.loads(bytes(row["key"])) for row in rows(spark, feed.lake.raw)]
+    assert [key["id"] for key in keys].count(2) == 2, "those of the other table"
+    assert [bytes(row["raw_value"]) for row in rows(spark, feed.lake.quarantine)] == [unread.value]
 
 
 def test_an_erase_that_is_killed_is_completed_by_the_next(

@@ -89,7 +89,6 @@ def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
     assert control.upkeep.branches_of(FEED.feed, [first.id, second.id]) == {
         f"{w.branch}_1" for w in (first, second)
     }
-    assert control.upkeep.violated_windows(FEED.feed) == [first.id, second.id]
     control.upkeep.forget_built(FEED.feed, [first.id])
     assert control.upkeep.branches_of(FEED.feed, [first.id, second.id]) == {f"{second.branch}_1"}
     assert (
@@ -107,7 +106,7 @@ def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
         set(),
         [],
     )
-    assert control.upkeep.violated_windows(FEED.feed) == []
+    assert control.audits.of_window(FEED.feed, second.id) == []
     assert control.windows.row(FEED.feed, first.id) is not None, "that it was opened is kept"
 
 

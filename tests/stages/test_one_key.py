@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
+from changeledger.kernels import display
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 from changeledger.stages.maintenance.one_key import OneKey
@@ -31,7 +34,20 @@ def test_each_column_by_its_type_and_no_quote_ends_a_value() -> None:
 
 
 def test_bytes_are_named_in_hex() -> None:
-    assert OneKey.of(NUMBERS, {"n": "0x0A0B"}).columns() == "try_cast(`n` AS binary) = unhex('0A0B')"
+    key = OneKey.of(NUMBERS, {"n": "0x0A0B"})
+    assert key.columns() == "try_cast(`n` AS binary) = unhex('0A0B')"
+    assert key.in_json() == (
+        "coalesce(try_to_binary(from_json(key, 'map<string,string>')['n'], 'base64') = unhex('0A0B'), false)"
+    )
+
+
+def test_bytes_in_json_as_findings_have_them(spark: SparkSession) -> None:
+    keys = ['{"n":"Cgs="}', '{"n":"CgsK"}', '{"n":"no base64"}', '{"n":null}', "{}"]
+    rows = spark.createDataFrame([(key,) for key in keys], "key string")
+    found = rows.where(OneKey.of(NUMBERS, {"n": "0x0A0B"}).in_json()).collect()
+    assert [row["key"] for row in found] == keys[:1]
+    (written,) = display.keys_as_json({"n": pa.array([b"\n\x0b"])})
+    assert written == keys[0]
 
 
 @pytest.mark.parametrize("reported", [{}, {"Region": "a"}, {"Region": "a", "order_no": "1", "amount": "2"}])

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part, parts
 from changeledger.control.newest import Ids, newest_proofs, standing_comparisons
+from changeledger.control.tables.feeds import FailureRow
 from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
 from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
 from changeledger.control.tables.sources import ReadRow
@@ -50,10 +51,18 @@ class Upkeep(Part):
                 for table in (StageRow, AuditRow, ReadRow):
                     session.execute(delete(table).where(table.feed == feed, table.window_id.in_(ids)))
 
-    def violated_windows(self, feed: str) -> list[str]:
-        """The windows whose audit has found rows that fail a rule."""
-        query = select(AuditRow.window_id).where(AuditRow.feed == feed, AuditRow.success.is_(False))
-        return sorted(set(self._all(query)))
+    def passed_windows(self, feed: str) -> set[str]:
+        """The windows whose audit has found no row that fails a rule; one that is built again has none."""
+        query = select(AuditRow.window_id).where(AuditRow.feed == feed)
+        return set(self._all(query)) - set(self._all(query.where(AuditRow.success.is_(False))))
+
+    def forget_shown_rows(self, feed: str) -> None:
+        """What the verdicts of audits, and the last failure, show of rows. That a rule has failed is kept."""
+        with self._writing(feed) as session:
+            failed = select(AuditRow).where(AuditRow.feed == feed, AuditRow.success.is_(False))
+            for row in session.scalars(failed):
+                row.detail = {**row.detail, "first": None}
+            session.execute(delete(FailureRow).where(FailureRow.feed == feed))
 
     def move_release(
         self, release: ReleaseRow, tables: dict[str, int], table: str, rows: Mapping[str, int]

@@ -20,6 +20,7 @@ from changeledger.model.change import literal, quoted
 from changeledger.model.sql_type import holds
 
 Columns = Sequence[tuple[str, str]]
+_MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
 
 PROPERTIES: Final = {
     "format-version": "2",
@@ -238,6 +239,24 @@ def compact(spark: SparkSession, table: str) -> None:
     # A delete file stays while a data file is older than it, though it has rows of files that are gone alone.
     deletes = "map('rewrite-all', 'true')"
     spark.sql(f"CALL lake.system.rewrite_position_delete_files(table => '{table}', options => {deletes})")
+
+
+def forget_removed_files(spark: SparkSession, table: str) -> None:
+    """Write manifests of main again that name removed data files: they have the ends of these files' columns,
+    which are values of rows."""
+    rows = spark.sql(
+        f"SELECT partition_spec_id AS spec, sum(length) AS size, count(*) AS manifests "  # noqa: S608 - our own names
+        f"FROM {table}.manifests WHERE content = 0 GROUP BY partition_spec_id "
+        "HAVING sum(deleted_data_files_count) > 0"
+    ).collect()
+    for row in rows:
+        # Iceberg leaves one manifest alone that is no larger than one is to be.
+        smaller = f"'{_MANIFEST_SIZE}' = '{row['size'] - 1}'"
+        if row["manifests"] == 1:
+            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({smaller})")
+        spark.sql(f"CALL lake.system.rewrite_manifests(table => '{table}', spec_id => {row['spec']})")
+        if row["manifests"] == 1:
+            spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{_MANIFEST_SIZE}')")
 
 
 def expire(spark: SparkSession, table: str, before: datetime) -> None:

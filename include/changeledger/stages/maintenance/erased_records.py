@@ -33,12 +33,23 @@ class ErasedRecords:
         )
         records = ledger.select("source_position").union(paired)
         events = iceberg.union([records, *self._repeated(ledger)])
-        of_events = [events, *self._segments(events), *self._keyed_alike(records)]
+        passed_over = self._passed_over()
+        own = iceberg.union([self._own(ledger), *passed_over])
+        of_events = [events, *passed_over, *self._segments(events), *self._keyed_alike(records, own)]
         return iceberg.union([*of_events, *self._quarantined(), *self._of_rows()])
 
     @property
     def _names(self) -> TableNames:
         return self.feed.names[self.key.contract.table]
+
+    def _own(self, ledger: DataFrame) -> DataFrame:
+        """Records whose message has this key, and not the other one of a row that was moved."""
+        moved_away = ledger.where(self.key.columns("previous_key."))
+        return (
+            ledger.where(self.key.columns("key."))
+            .select("source_position")
+            .union(moved_away.select(F.col("paired_source_position").alias("source_position")))
+        )
 
     def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
         """Duplicates name the change that they repeat."""
@@ -62,8 +73,8 @@ class ErasedRecords:
         firsts = events.select(place.alias("detail"))
         return [paired.join(firsts, "detail", "left_semi").select("source_position")]
 
-    def _keyed_alike(self, records: DataFrame) -> list[DataFrame]:
-        """Messages with the key of the row's own messages: tombstones, and what could not be read.
+    def _keyed_alike(self, records: DataFrame, own: DataFrame) -> list[DataFrame]:
+        """Messages with the key of the row's `own` messages: tombstones, and what could not be read.
 
         Not where other rows' messages have it, too: a key may be the topic's, or the table's.
         """
@@ -74,7 +85,7 @@ class ErasedRecords:
         keyed = messages.select(
             "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
         )
-        keys = keyed.join(records, "source_position", "left_semi").select(place).distinct()
+        keys = keyed.join(own, "source_position", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
         ledgers = filter(catalog.exists, [names.changes for names in self.feed.names.values()])
         changes = [iceberg.read(self.spark, t).select("source_position") for t in ledgers]
@@ -89,10 +100,26 @@ class ErasedRecords:
         """Messages of the table that could not be read, by a key in JSON: the row may have no others."""
         if not catalog.exists(self.feed.lake.quarantine):
             return []
-        messages = iceberg.read(self.spark, self.feed.lake.quarantine).where(
-            F.lower("table") == self.key.contract.table.lower()
-        )
-        message_key, columns = F.col("raw_key").cast("string"), len(self.source_key.values)
+        messages = iceberg.read(self.spark, self.feed.lake.quarantine)
+        of_table = messages.where(F.lower("table") == self.key.contract.table.lower())
+        return self._with_key(of_table.select("source_position", F.col("raw_key").alias("message_key")))
+
+    def _passed_over(self) -> list[DataFrame]:
+        """Messages of the table that a run over other tables has read again, or one of a feed that had left
+        the table out: no ledger leads to them."""
+        if not catalog.exists(self.feed.lake.raw) or not catalog.exists(self.feed.lake.dispositions):
+            return []
+        table, named = self.key.contract.table.lower(), F.lower("detail")
+        names_table = named.isin(table, table.partition(".")[2]) | named.endswith(f".{table}")
+        reasons = F.col("reason").isin(change.TABLE_NOT_CHOSEN, change.TABLE_NOT_IN_FEED)
+        passed = iceberg.read(self.spark, self.feed.lake.dispositions).where(reasons & names_table)
+        messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
+        keyed = messages.select(F.col("key").alias("message_key"), message_record().alias("source_position"))
+        return self._with_key(keyed.join(passed, "source_position", "left_semi"))
+
+    def _with_key(self, messages: DataFrame) -> list[DataFrame]:
+        """The `source_position` of messages whose `message_key` is the row's, in JSON."""
+        message_key, columns = F.col("message_key").cast("string"), len(self.source_key.values)
         # With a schema, Connect puts the key into `payload`.
         keys = message_key, F.get_json_object(message_key, "$.payload")
         return [

@@ -29,7 +29,7 @@ from changeledger.lake.publishing import complete_releases
 from changeledger.lake.refs import release_tag
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
-from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
+from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames, snapshot_table
 from changeledger.model.window import branch_of
 from changeledger.model.wording import counted
 from changeledger.pages import folders
@@ -118,20 +118,28 @@ class Erasing:
                 upkeep.unset_where(self.spark, table, "_previous_key", moved)
             # Also of rows that were deleted long ago a data file may have the values.
             iceberg.compact(self.spark, table)
+            iceberg.forget_removed_files(self.spark, table)
             if count:
                 counts[table] = count
                 log.info("%s: %s erased", table, counted(count, "row"))
         self._move_release(list(conditions))
         self._purge(list(conditions))
-        # Pages of audits show rows.
-        for window in self.control.upkeep.violated_windows(feed):
-            folders.remove(Settings().data_docs / feed / window)
+        self._remove_pages()
+        self.control.upkeep.forget_shown_rows(feed)
         named = json.dumps([contract.table, sorted(self.key.values.items())])
         hashed, at = hashlib.sha256(named.encode()).hexdigest(), datetime.now(UTC)
         self.control.upkeep.save_erasure(
             ErasureRow(feed=feed, table=contract.table, key_hash=hashed, by=by, counts=counts, at=at)
         )
         return counts
+
+    def _remove_pages(self) -> None:
+        """Pages show rows that fail a rule. Those of an audit that nobody knows any more may, too."""
+        feed = self.feed.feed
+        passed, audited = self.control.upkeep.passed_windows(feed), Settings().data_docs / feed
+        for folder in audited.iterdir() if audited.is_dir() else ():
+            if folder.name not in passed:
+                folders.remove(folder)
 
     @property
     def _names(self) -> TableNames:
@@ -143,7 +151,6 @@ class Erasing:
         Those that lead to records come last, the ledger behind all: an erase that was killed finds the rest.
         """
         table = self.key.contract.table
-        read = self._read_of_source()
         shared = f"database = {literal(self.feed.database)} AND lower(`table`) = {literal(table.lower())}"
         ours = self.feed.lake
         conditions = {
@@ -152,7 +159,7 @@ class Erasing:
             **{getattr(ours, name): [_OF_RECORD] for name in _BY_RECORD},
             ours.pending: [_OF_OFFSET],
             **{name: [f"{shared} AND {self.key.in_json()}"] for name in _SHARED},
-            **({} if read is None else {read.tables[self._in_source]["name"]: [self.source_key.columns()]}),
+            **{name: [self.source_key.columns()] for name in self._as_read()},
             ours.raw: [_OF_OFFSET],
             self._names.raw: [_OF_RECORD],
             ours.dispositions: [_OF_RECORD],
@@ -173,8 +180,14 @@ class Erasing:
         """By what the table is known in what `verify` has read."""
         return self.key.contract.table.lower()
 
+    def _as_read(self) -> set[str]:
+        """Where `verify` has put the table: also before it has last read others alone."""
+        read = self._read_of_source()
+        last = {read.tables[self._in_source]["name"]} if read is not None else set()
+        return {snapshot_table(self.feed.database, self.key.contract.table), *last}
+
     def _read_of_source(self) -> SnapshotRow | None:
-        """What `verify` has read, if the table is in it."""
+        """What `verify` has read last, if the table is in it."""
         row = self.control.proofs.last_snapshot(self.feed.database)
         return row if row is not None and self._in_source in row.tables else None
 

@@ -36,9 +36,8 @@ class OneKey:
     def in_json(self) -> str:
         """In a column `key` of JSON."""
         cells = f"from_json(key, {literal('map<string,string>')})"
-        return " AND ".join(
-            f"coalesce({self._same(f'{cells}[{literal(name)}]', name)}, false)" for name in self.values
-        )
+        same = [self._same_in_json(f"{cells}[{literal(name)}]", name) for name in self.values]
+        return " AND ".join(f"coalesce({condition}, false)" for condition in same)
 
     def value(self, name: str, cast: str = "CAST") -> str:
         if self._type(name) == "binary":
@@ -47,6 +46,11 @@ class OneKey:
 
     def _same(self, cell: str, name: str) -> str:
         return f"try_cast({cell} AS {self._type(name)}) = {self.value(name)}"
+
+    def _same_in_json(self, cell: str, name: str) -> str:
+        if self._type(name) == "binary":
+            return f"try_to_binary({cell}, 'base64') = {self.value(name)}"
+        return self._same(cell, name)
 
     def _type(self, name: str) -> str:
         return next(c.spark_type for c in self.contract.key if c.name == name)
