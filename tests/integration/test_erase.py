@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlalchemy import select
 
@@ -17,12 +17,14 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ErasureRow
 from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake.records import row_record
 from changeledger.lake.refs import release_tag
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError, LeaseHeld, StageOrderError
 from changeledger.model.table_names import NAMESPACE, snapshot_table
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.erasing import Erasing
+from changeledger.verify import repairs
 from sourcelab import ces, debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
@@ -117,6 +119,14 @@ def require_gone(spark: SparkSession, feed: Feed, id_: int, person: Person) -> N
     heads, tagged = refs.heads(tables, "main"), refs.heads(tables, tag)
     assert heads == tagged == {table: newest.tables[table] for table in tables}
     assert [row["tag"] for row in rows(spark, feed.lake.releases)] == [tag]
+
+
+def repairs_of(spark: SparkSession, people: list[str]) -> DataFrame:
+    """As a run takes them that waits; what they would change is left out."""
+    key = F.to_json(F.struct(F.col("value").alias("person")))
+    known = {"source_position": row_record(F.lit("a proof"), F.encode(key, "UTF-8")), "table": F.lit(TABLE)}
+    cells = {name: known.get(name, F.lit(None)).cast(kind) for name, kind in repairs.COLUMNS}
+    return spark.createDataFrame(people, "string").select(*(c.alias(n) for n, c in cells.items()))
 
 
 def test_a_person_of_a_topic(
@@ -230,7 +240,11 @@ def test_a_person_of_a_change_table(
     kept, read = snapshot_table(feed.database, TABLE), "SELECT explode(array({}, -1)) AS id"
     catalog.create_namespace(NAMESPACE)
     iceberg.put(spark.sql(read.format(person)), kept)
+    planned = feed.lake.applied_repairs
+    iceberg.create(spark, planned, repairs.COLUMNS)
+    iceberg.append(repairs_of(spark, [str(hidden.value), "another's"]), planned)
     erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
+    assert erased[planned] == len(rows(spark, planned)) == 1, "of a run that would apply it"
     passed = ControlStore(Settings().control_url).upkeep.passed_windows(feed.feed)
     assert {folder.name for folder in docs.iterdir()} == passed
     assert [row["id"] for row in rows(spark, kept)] == [-1]

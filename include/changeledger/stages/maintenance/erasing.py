@@ -167,6 +167,9 @@ class Erasing:
         }
         broken = f"`table` = {literal(table)} AND {self.key.in_json()}"
         conditions[ours.image_chain_breaks].append(broken)
+        # Of a run that was not released: its changes are in no ledger, and it would apply them again.
+        planned = self.key.in_json("decode(source_position.row, 'UTF-8')")
+        conditions[ours.applied_repairs].append(f"lower(`table`) = {literal(table.lower())} AND {planned}")
         return {name: wanted for name, wanted in conditions.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:

@@ -33,9 +33,9 @@ class OneKey:
         sides = ("key.", "previous_key.", "before.", "after.")
         return " OR ".join(f"coalesce({self.columns(side)}, false)" for side in sides)
 
-    def in_json(self) -> str:
-        """In a column `key` of JSON."""
-        cells = f"from_json(key, {literal('map<string,string>')})"
+    def in_json(self, column: str = "key") -> str:
+        """In a column of JSON."""
+        cells = f"from_json({column}, {literal('map<string,string>')})"
         same = [self._same_in_json(f"{cells}[{literal(name)}]", name) for name in self.values]
         return " AND ".join(f"coalesce({condition}, false)" for condition in same)
 
