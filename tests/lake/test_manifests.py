@@ -1,0 +1,30 @@
+"""Manifests have the least and the greatest values of files: not of those that are gone."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.lake import catalog, iceberg
+
+pytestmark = pytest.mark.integration
+
+
+def removed(spark: SparkSession, table: str) -> list[int]:
+    """Of each manifest of main, how many removed files it names."""
+    return [row["deleted_data_files_count"] for row in spark.table(f"{table}.manifests").collect()]
+
+
+def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSession) -> None:
+    table = "lake.manifests.people"
+    catalog.create_namespace("manifests")
+    iceberg.create(spark, table, (("id", "int"), ("name", "string")))
+    for number in (1, 2, 3):
+        spark.sql(f"INSERT INTO {table} VALUES ({number}, 'N{number}')")
+    for gone, manifests in ((1, 3), (2, 1), (3, 2)):
+        spark.sql(f"DELETE FROM {table} WHERE id = {gone}")
+        assert 1 in removed(spark, table), manifests
+        iceberg.forget_removed_files(spark, table)
+        assert not any(removed(spark, table))
+        assert spark.table(table).count() == 3 - gone
+    assert catalog.load(table).properties.get("commit.manifest.target-size-bytes") is None
