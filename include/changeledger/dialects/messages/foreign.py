@@ -65,6 +65,11 @@ _MARKED = (
     "the message begins with a byte order mark (EF BB BF), which JSON does not have (RFC 8259): none of the "
     "dialects writes it, so switch it off in what copies the messages"
 )
+_OBJECTS_FOLLOW = re.compile(rb"\s*\[\s*\{")
+_ARRAY = (
+    "the message is a JSON array, as Event Grid and CloudEvents' batch mode put several events into one: let "
+    "what writes or copies the messages write each by itself"
+)
 _RENAMED = "whose members have names in another case, as ksqlDB writes them: read the topic that it came from"
 _WRAPPED = (
     "in `payload`, as Connect's JsonConverter wraps what it copies: let it copy bytes (ByteArrayConverter), "
@@ -111,6 +116,8 @@ def _problem(value: bytes | None, headers: Headers, dialect: str) -> Problem | N
 def _of_bytes(value: bytes, dialect: str) -> Problem | None:
     if value.startswith(_BYTE_ORDER_MARK):
         return Problem("byte_order_mark", _MARKED)
+    if _is_array(value):
+        return Problem("json_array", _ARRAY)
     for sign, name in ((_CES_IN_AVRO, "ces"), (_QLIK_MAGIC.encode(), "qlik_messages")):
         if value.startswith(sign):
             return None if name == dialect else _of_dialect(name)
@@ -126,6 +133,16 @@ def _of_bytes(value: bytes, dialect: str) -> Problem | None:
         return _of_members(record, dialect, is_wrapped=is_wrapped)
     except (NotJson, *UNREADABLE):
         return None
+
+
+def _is_array(value: bytes) -> bool:
+    """Is it an array of objects?"""
+    if not _OBJECTS_FOLLOW.match(value):
+        return False
+    try:
+        return bool(json_text.members(b'{"array":%b}' % value))
+    except (NotJson, *UNREADABLE):
+        return False
 
 
 def payload_of(message: Members) -> Members:
