@@ -33,7 +33,7 @@ def moment(value: datetime | None) -> str:
 
 def exact(value: datetime | None) -> str:
     """To the second, in UTC, with the zone."""
-    return NOTHING if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return NOTHING if value is None else wording.exact(value)
 
 
 def duration(value: timedelta | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 
 def counted(number: int, noun: str) -> str:
@@ -20,6 +20,11 @@ def listed(names: Sequence[str], most: int) -> str:
 def shortened(text: str, most: int = 300) -> str:
     """In a sentence: people and sources write whatever they like."""
     return text if len(text) <= most else f"{text[:most]} ..."
+
+
+def exact(moment: datetime) -> str:
+    """To the second, in UTC, with the zone."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration(time: timedelta) -> str:

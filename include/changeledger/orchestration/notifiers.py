@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from html import escape
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeVar
@@ -18,6 +18,7 @@ from airflow.sdk.bases.notifier import BaseNotifier
 from changeledger.config.notify import Notify
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
+from changeledger.model.wording import exact
 
 log = logging.getLogger("changeledger.alerts")
 
@@ -90,7 +91,7 @@ def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) ->
 
 def _text(value: Any) -> str:
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return exact(value)
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

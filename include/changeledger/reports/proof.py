@@ -105,7 +105,7 @@ def counted(row: ProofRow) -> dict[str, int]:
     """The counts, with `keys`: all that were compared."""
     return {
         **row.counts,
-        "keys": sum(row.counts[n] for n in (verdicts.EQUAL, verdicts.IN_FLIGHT, *verdicts.DRIFTS)),
+        "keys": sum(row.counts[verdict] for verdict in verdicts.VERDICTS),
     }
 
 

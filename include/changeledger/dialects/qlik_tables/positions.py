@@ -17,8 +17,6 @@ from changeledger.kernels.arrow import INSTANT, Bools, Bytes, numbers, valid
 SEQ_DIGITS = 35
 _TIME_DIGITS = 16
 _ZERO = ord("0")
-# The year 1970 stands for a time that the source did not say.
-_FIRST_TIME = 31_536_000_000_000
 _LONG = np.uint64(2**63 - 1)
 
 
@@ -71,7 +69,7 @@ def times(stamp: pa.TimestampArray, sequences: Sequences, is_load: Bools) -> Tim
     Rows of the full load have no time: the beginning of 1970 stands for it.
     """
     micros = numbers(stamp)
-    is_known = valid(stamp) & (micros >= _FIRST_TIME)
+    is_known = valid(stamp) & (micros >= clocks.FIRST_KNOWN)
     in_seq, has_seq = sequences.micros()
     committed_at = np.where(is_known, micros, np.where(has_seq, in_seq, 0))
     has_time = is_known | has_seq | is_load

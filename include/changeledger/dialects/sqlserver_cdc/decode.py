@@ -23,7 +23,7 @@ from changeledger.dialects.sqlserver_cdc.header import (
 from changeledger.dialects.tables import outcomes, values
 from changeledger.dialects.tables.outcomes import Decoded, Problems
 from changeledger.dialects.tables.rows import RawRows
-from changeledger.kernels import fingerprints, images, lsn, masks, octets
+from changeledger.kernels import clocks, fingerprints, images, lsn, masks, octets
 from changeledger.kernels.arrow import Bools, Bytes, Indices, fixed_width, flags_of, numbers, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
@@ -36,9 +36,6 @@ _OPERATIONS = pa.array(
 )
 # The width of `__$update_mask` as SQL Server has it.
 _MASK_BYTES = 128
-# No commit has a time before 1971, in any dialect. SQL Server makes 1900 of an empty text (Microsoft's page
-# "CAST and CONVERT"), as of one that an export has for NULL.
-_FIRST_TIME = 31_536_000_000_000
 # All bits from the first one on.
 _FULL = "^(01|03|07|0F|1F|3F|7F|FF)(FF)*$"
 
@@ -72,7 +69,8 @@ def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: Table
     if rows.has(COMMIT_TIME):
         is_known = valid(header.committed_at)
         problems.add(~is_known, "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
-        is_early = is_known & (numbers(header.committed_at) < _FIRST_TIME)
+        # SQL Server makes 1900 of an empty text (Microsoft's page "CAST and CONVERT").
+        is_early = is_known & (numbers(header.committed_at) < clocks.FIRST_KNOWN)
         problems.add(is_early, "no_commit_time", f"{COMMIT_TIME} is before 1971: an empty text in SQL Server")
     lacking = outcomes.lacks_key([column_cells.values for column_cells in cells], plan)
     problems.add(lacking, "null_key", "a column of the key is NULL")

@@ -81,10 +81,7 @@ class ErasedRecords:
         if not catalog.exists(self.feed.lake.raw):
             return []
         place = ["topic", "message_key"]
-        messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
-        keyed = messages.select(
-            "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
-        )
+        keyed = self._keyed()
         keys = keyed.join(own, "source_position", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
         ledgers = filter(catalog.exists, [names.changes for names in self.feed.names.values()])
@@ -113,9 +110,14 @@ class ErasedRecords:
         names_table = named.isin(table, table.partition(".")[2]) | named.endswith(f".{table}")
         reasons = F.col("reason").isin(change.TABLE_NOT_CHOSEN, change.TABLE_NOT_IN_FEED)
         passed = iceberg.read(self.spark, self.feed.lake.dispositions).where(reasons & names_table)
+        return self._with_key(self._keyed().join(passed, "source_position", "left_semi"))
+
+    def _keyed(self) -> DataFrame:
+        """Raw messages that have a key."""
         messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
-        keyed = messages.select(F.col("key").alias("message_key"), message_record().alias("source_position"))
-        return self._with_key(keyed.join(passed, "source_position", "left_semi"))
+        return messages.select(
+            "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
+        )
 
     def _with_key(self, messages: DataFrame) -> list[DataFrame]:
         """The `source_position` of messages whose `message_key` is the row's, in JSON."""
