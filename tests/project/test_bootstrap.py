@@ -107,6 +107,7 @@ def test_a_jar_of_a_former_revision_is_removed(staged: tuple[Path, Path, jars.Ch
     assert jars.remove_unlisted(target, "spark", sums) == []
     assert jars.remove_unlisted(target, "spark", {}) == ["a-1.jar"]
     assert [file.name for file in (target / "spark").glob("*.jar")] == ["msal4j-1.jar"]
+    assert jars.remove_unlisted(target, "spark", {}) == [], "what is gone already"
 
 
 def test_the_image_names_its_folder_from_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
