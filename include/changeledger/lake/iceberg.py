@@ -228,6 +228,16 @@ def update(spark: SparkSession, table: str, branch: str, cells: Mapping[str, str
     spark.sql(f"UPDATE {on_branch(table, branch)} SET {values}")  # noqa: S608 - names quoted above
 
 
+def has_deleted_rows(table: str) -> bool:
+    """Has main files that say of other files' rows that they are deleted? True where no snapshot says it."""
+    loaded = catalog.load(table)
+    published = refs.head(loaded)
+    snapshot = None if published is None else loaded.metadata.snapshot_by_id(published)
+    if snapshot is None:
+        return False
+    return snapshot.summary is None or snapshot.summary.additional_properties.get("total-delete-files") != "0"
+
+
 def compact(spark: SparkSession, table: str) -> None:
     """Few large files on main for many small ones; deleted rows are taken out of them."""
     specs = spark.sql(f"SELECT DISTINCT spec_id FROM {table}.delete_files").collect()  # noqa: S608 - our own names
@@ -261,8 +271,19 @@ def forget_removed_files(spark: SparkSession, table: str) -> None:
 
 def expire(spark: SparkSession, table: str, before: datetime) -> None:
     """Snapshots that are older and that no branch or tag needs, with the files that only they have."""
+    if not _has_unneeded(catalog.load(table), before):
+        # Iceberg would list all files all the same.
+        return
     at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     spark.sql(f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP '{at}')")
+
+
+def _has_unneeded(table: Table, before: datetime) -> bool:
+    heads = {ref.snapshot_id for ref in table.metadata.refs.values()}
+    return any(
+        snapshot.timestamp_ms < before.timestamp() * 1000 and snapshot.snapshot_id not in heads
+        for snapshot in table.metadata.snapshots
+    )
 
 
 def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:

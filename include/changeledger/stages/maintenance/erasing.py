@@ -117,7 +117,8 @@ class Erasing:
                 moved = f"coalesce({self.key.columns('_previous_key.')}, false)"
                 upkeep.unset_where(self.spark, table, "_previous_key", moved)
             # Also of rows that were deleted long ago a data file may have the values.
-            iceberg.compact(self.spark, table)
+            if iceberg.has_deleted_rows(table):
+                iceberg.compact(self.spark, table)
             iceberg.forget_removed_files(self.spark, table)
             if count:
                 counts[table] = count
