@@ -51,6 +51,9 @@ _OF_REMEDIES: Final[Mapping[str, str]] = {
     "State `key:` of the table in the feed's YAML, then replay.": "no_key",
     "The keys of the table's messages cannot be read: correct `key.converter` of the connector for those "
     "that come, and state `key:` of the table in the feed's YAML for these, then replay.": "unread_key",
+    "The message is empty: mostly the copy of a tombstone, which says no more than the delete before it. Let "
+    "what copies the messages keep values that are null, or leave tombstones out; these records stay "
+    "here.": "empty_message",
     "A tool between the source and the topic leaves columns out of messages, mostly those that are NULL: "
     "let it write every member, null ones, too, and let the source send its rows again (a snapshot); "
     "these records stay here.": "incomplete_image",

@@ -65,6 +65,12 @@ _MARKED = (
     "the message begins with a byte order mark (EF BB BF), which JSON does not have (RFC 8259): none of the "
     "dialects writes it, so switch it off in what copies the messages"
 )
+# A tombstone that some tools copy as an empty value, others as JSON's null.
+_NOTHING = {b"", b"null"}
+_EMPTY = (
+    "the message is empty, or JSON's null, and says nothing: tools that copy messages write a tombstone so, "
+    "which has no value at all. Let such a tool keep values that are null, or leave tombstones out"
+)
 _OBJECTS_FOLLOW = re.compile(rb"\s*\[\s*\{")
 _ARRAY = (
     "the message is a JSON array, as Event Grid and CloudEvents' batch mode put several events into one: let "
@@ -114,10 +120,9 @@ def _problem(value: bytes | None, headers: Headers, dialect: str) -> Problem | N
 
 
 def _of_bytes(value: bytes, dialect: str) -> Problem | None:
-    if value.startswith(_BYTE_ORDER_MARK):
-        return Problem("byte_order_mark", _MARKED)
-    if _is_array(value):
-        return Problem("json_array", _ARRAY)
+    plain = _of_no_object(value)
+    if plain is not None:
+        return plain
     for sign, name in ((_CES_IN_AVRO, "ces"), (_QLIK_MAGIC.encode(), "qlik_messages")):
         if value.startswith(sign):
             return None if name == dialect else _of_dialect(name)
@@ -133,6 +138,14 @@ def _of_bytes(value: bytes, dialect: str) -> Problem | None:
         return _of_members(record, dialect, is_wrapped=is_wrapped)
     except (NotJson, *UNREADABLE):
         return None
+
+
+def _of_no_object(value: bytes) -> Problem | None:
+    if value.strip() in _NOTHING:
+        return Problem("empty_message", _EMPTY)
+    if value.startswith(_BYTE_ORDER_MARK):
+        return Problem("byte_order_mark", _MARKED)
+    return Problem("json_array", _ARRAY) if _is_array(value) else None
 
 
 def _is_array(value: bytes) -> bool:
