@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium import blocks, events, large_values, old_days, single, typed
+from changeledger.dialects.debezium import blocks, events, key_only, large_values, old_days, single, typed
 from changeledger.dialects.debezium.avro import DIALECT
 from changeledger.dialects.debezium.old_days import CALENDAR_SUSPECT
 from changeledger.dialects.debezium.plan import TablePlan
@@ -139,7 +139,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     op, connector, written = read.column("op"), read.column("connector"), plan.writer_schema
     before, after = (events.image(read, side, len(written.columns)) for side in events.SIDES)
     is_update, is_delete = (flags_of(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
-    before = _key_only_delete(before, is_delete & flags_of(pc.equal(connector, "postgresql")), plan)
+    before = key_only.known(before, after, is_update, connector, plan)
     place = positions(read, raw)
     of_sqlserver = flags_of(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
     misplaced = _misplaced(before, after, is_update, plan) & of_sqlserver
@@ -183,20 +183,6 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
     is_other = pc.fill_null(pc.not_equal(read.column("connector"), "sqlserver"), fill_value=False)
     source_id = pc.if_else(is_other, read.column("transaction"), pa.scalar(None, pa.string()))
     return pc.coalesce(source_id, lsn.to_text(commit))
-
-
-def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:
-    """PostgreSQL's default replica identity sends the key alone on a delete, NULLs for the rest."""
-    columns = plan.writer_schema.columns
-    others = [at for at, column in enumerate(columns) if not column.key_position]
-    if not others or not deletes.any():
-        return before
-    empty = deletes & before.present
-    for at in others:
-        empty &= flags_of(pc.is_null(before.cells[at]))
-    states = np.zeros((len(empty), len(columns)), np.uint8) if before.states is None else before.states.copy()
-    states[np.ix_(empty, np.array(others))] = UNAVAILABLE
-    return Image(before.present, before.cells, states)
 
 
 def _without_unsent(

@@ -18,6 +18,11 @@ from changeledger.kernels.avro import UnusableSchema
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 
+KEY_AS_WRITTEN = (
+    "name the key's columns in `key:` and `columns:` of the table as the messages do. With "
+    "field.name.adjustment.mode the connector writes an underscore for what Avro has in no name"
+)
+
 
 def readable(facts: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
     """Facts of messages (`samples.FACTS`) with their keys in JSON: of one in Avro the block of its schema."""
@@ -43,11 +48,18 @@ def fault(
     of them have a longer key, unless the feed's `stated` one counts."""
     if columns is None:
         return None
+    if stated and not columns.key:
+        what = lacks_of_key(lacking(stated, columns.names), columns.names)
+        return Problem("no_key", f"{columns.table}: {what}: {KEY_AS_WRITTEN}").outcome
     if columns.key:
         reasons = (None if stated else _of_longer_key(sample.key, columns) for sample in samples)
     else:
         reasons = (_unread(sample.key, schemas) or _not_in_images(sample.key, columns) for sample in samples)
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def lacks_of_key(absent: Iterable[str], members: Iterable[str]) -> str:
+    return f"the messages have no column {shown(absent)} of the key, but {shown(members)}"
 
 
 def _of_longer_key(key: bytes | None, columns: Contract) -> Outcome | None:

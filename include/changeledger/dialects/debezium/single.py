@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from changeledger.dialects.debezium import sides, unions
 from changeledger.dialects.debezium.control import control_kind
+from changeledger.dialects.debezium.keys import KEY_AS_WRITTEN, lacks_of_key
 from changeledger.dialects.debezium.names import mismatch
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.sides import Side
@@ -17,6 +18,7 @@ from changeledger.dialects.debezium.structs import FIRST, LAST, SNAPSHOTS
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, named
 from changeledger.kernels import json_text, lsn, sql_text
+from changeledger.kernels.cells import NOT_CAPTURED
 from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model import change
 from changeledger.model.source_names import (
@@ -213,10 +215,17 @@ def _millis(text: str | None) -> int | None:
 
 
 def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, Side | None]:
-    before, after = sides.images(envelope.before, envelope.after, plan, envelope.unions)
+    # Nothing is read of an image after a delete: other writers than the connector send an empty one.
+    written_after = None if op == "d" else envelope.after
+    before, after = sides.images(envelope.before, written_after, plan, envelope.unions)
     key_image = before if op == "d" else after
     assert key_image is not None, "_operation has seen to it"
     keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]
+    absent = [plan.writer_schema.names[at] for at in keys if key_image.states[at] == NOT_CAPTURED]
+    if absent:
+        members = envelope.before if op == "d" else envelope.after
+        what = f"{lacks_of_key(absent, members)}: {KEY_AS_WRITTEN}" if members else "the image is empty"
+        raise Problem("null_key", what)
     if any(key_image.values[at] is None for at in keys):
         raise Problem("null_key", "a column of the key is NULL")
     return before, after
