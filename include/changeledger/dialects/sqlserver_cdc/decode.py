@@ -67,11 +67,7 @@ def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: Table
         _add_mask_problems(problems, rows, header, plan)
     outcomes.add_misfits(problems, cells, plan)
     if rows.has(COMMIT_TIME):
-        is_known = valid(header.committed_at)
-        problems.add(~is_known, "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
-        # SQL Server makes 1900 of an empty text (Microsoft's page "CAST and CONVERT").
-        is_early = is_known & (numbers(header.committed_at) < clocks.FIRST_KNOWN)
-        problems.add(is_early, "no_commit_time", f"{COMMIT_TIME} is before 1971: an empty text in SQL Server")
+        _add_time_problems(problems, rows, header)
     lacking = outcomes.lacks_key([column_cells.values for column_cells in cells], plan)
     problems.add(lacking, "null_key", "a column of the key is NULL")
     return problems
@@ -92,6 +88,18 @@ def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: 
         bad |= wide & ((width > _MASK_BYTES) | (np.isin(header.code, (_DELETE, _INSERT)) & ~full))
     expected = f"the mask of {plan.writer_schema.table} has {needed} bytes, this one is 0x"
     problems.add(bad, "mask_width", lambda row: expected + header.mask[row].as_py().hex().upper())
+
+
+def _add_time_problems(problems: Problems, rows: RawRows, header: Header) -> None:
+    is_known, text = valid(header.committed_at), rows.shown(COMMIT_TIME)
+    # An empty text is an export's NULL.
+    is_other = ~is_known & flags_of(pc.not_equal(pc.utf8_trim_whitespace(rows.text(COMMIT_TIME)), ""))
+    remedy = "let the export write it as 2026-08-07 16:25:00.883"
+    problems.add(is_other, "malformed_time", lambda row: f"{COMMIT_TIME} is {text(row)}: {remedy}")
+    problems.add(~is_known, "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
+    # SQL Server makes 1900 of an empty text (Microsoft's page "CAST and CONVERT").
+    is_early = is_known & (numbers(header.committed_at) < clocks.FIRST_KNOWN)
+    problems.add(is_early, "no_commit_time", f"{COMMIT_TIME} is before 1971: an empty text in SQL Server")
 
 
 def _highest(plan: TablePlan) -> int:
