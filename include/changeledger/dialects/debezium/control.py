@@ -3,8 +3,8 @@ the signals that are sent to it.
 
 A row that a transform took out of its envelope can have a column of any name, and a status BEGIN. So each
 kind is known by all of its members, or by what comes with them: the key, or a schema of Debezium's own.
-Sources: Debezium's SchemaFactory, and its pages on notifications, signals, transaction metadata and schema
-changes.
+Sources: Debezium's SchemaFactory, and its pages on notifications, signals (also "Defining a custom signal
+action"), transaction metadata and schema changes.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def control_kind(
         return HEARTBEAT
     if payload.keys() == {"ts_ms"} and _names_server(key):
         return HEARTBEAT
+    if _is_custom_signal(payload, key):
+        return SIGNAL
     kinds = (
         (TRANSACTION, _is_transaction), (SCHEMA_CHANGE, _is_schema_change),
         (SIGNAL, _is_signal), (NOTIFICATION, _is_notification),
@@ -85,6 +87,18 @@ def _is_signal(payload: Members) -> bool:
     is_whole = _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL
     data = json_text.text(payload.get("data")) or ""
     return is_whole and json_text.text(payload["type"]) in _SIGNALS and data.lstrip().startswith("{")
+
+
+def _is_custom_signal(payload: Members, key: bytes | None) -> bool:
+    """Of an action of one's own: its type is any, and the key is the connector's prefix, a text.
+
+    A row's key is an object, and no column of a row that was taken out of its envelope is one.
+    """
+    is_whole = _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL
+    if not is_whole or key is None or key.lstrip().startswith(b"{"):
+        return False
+    is_text = key.isascii() and key.decode().isprintable()
+    return is_text and json_text.is_object(payload["data"])
 
 
 def _is_schema_change(payload: Members) -> bool:

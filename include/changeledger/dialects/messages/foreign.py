@@ -42,6 +42,8 @@ _CES_DATA = (
     "position: let whole CloudEvents through (structured mode, not binary mode with attributes in headers)"
 )
 _QLIK_MAGIC = "atMSG"
+_QLIK_TYPES = frozenset({"DT", "MD", "MT"})
+_BESIDE_QLIK_OBJECTS = frozenset({"schema", "table", "beforeData"})
 _FLATTENED = (
     "a row without its envelope, so without operation, position and old values. Switch off what took it out: "
     "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors. Events of an outbox "
@@ -240,7 +242,8 @@ def _is_qlik(members: Members) -> bool:
     if json_text.text(members.get("magic")) == _QLIK_MAGIC or {"magic", "message"} <= members.keys():
         return True
     objects = _objects(members, _QLIK_OBJECTS)
-    return objects > 1 or (objects == 1 and bool(members.keys() & {"schema", "table", "beforeData", "type"}))
+    is_said = json_text.text(members.get("type")) in _QLIK_TYPES
+    return objects > 1 or (objects == 1 and (is_said or bool(members.keys() & _BESIDE_QLIK_OBJECTS)))
 
 
 def _objects(members: Members, names: Iterable[str]) -> int:
