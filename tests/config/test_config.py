@@ -85,7 +85,8 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
         (GOOD.replace("cdc_schema", "topics"), "source.topics: unknown setting"),
         (GOOD.replace("sqlserver_cdc", "debezium"), "source.topics: Field required"),
         (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),
-        (GOOD.replace("dbo.Orders", "Orders"), "tables.0.table: String should match pattern"),
+        (GOOD.replace("dbo.Orders", "Orders"), "tables.0.table: Value error, 'Orders' is not `schema.table`"),
+        (GOOD.replace("dbo.Orders", "dbo.Orders.Lines"), "names with a dot in them cannot be read"),
         (GOOD + "  - table: DBO.ORDERS\n", "table listed twice: dbo.Orders, DBO.ORDERS"),
         (GOOD + "    key: [id, line, ID]\n", "tables.0: Value error, key names a column twice: id, ID"),
         (

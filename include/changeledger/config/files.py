@@ -67,7 +67,11 @@ def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Mod
 
 def invalid_settings(error: ValidationError) -> str:
     """The settings of a file that are wrong, each with what is wrong."""
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
+    errors = error.errors()
+    # A list is not short where members of it are wrong.
+    inside = {e["loc"][:depth] for e in errors for depth in range(1, len(e["loc"]))}
+    said = [e for e in errors if e["type"] != "too_short" or e["loc"] not in inside]
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in said)
 
 
 def load_feed(path: Path) -> Feed:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from pydantic import Field, model_validator
+from pydantic import field_validator, model_validator
 
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.model.base_model import Strict
@@ -12,7 +13,7 @@ from changeledger.model.column_names import alike
 from changeledger.model.publishing import PublishRule
 
 # Of a table: two parts, nothing that ends a line.
-_TABLE = r"^[^.\x00-\x1f\x7f]+\.[^.\x00-\x1f\x7f]+$"
+_TABLE = re.compile(r"[^.\x00-\x1f\x7f]+\.[^.\x00-\x1f\x7f]+")
 
 
 class ColumnConfig(Strict):
@@ -59,7 +60,7 @@ class Publishing(Strict):
 class TableConfig(Strict):
     """One source table. Key and columns are given only where the records of the feed do not have them."""
 
-    table: str = Field(pattern=_TABLE)
+    table: str
     """`schema.table`, as in the source."""
     key: tuple[str, ...] = ()
     """The key's columns, if the records do not name them."""
@@ -71,6 +72,13 @@ class TableConfig(Strict):
 
     publish: Publishing = Publishing()
     """What is left out, hashed, cast or renamed ([publishing.md](publishing.md))."""
+
+    @field_validator("table")
+    @classmethod
+    def _has_two_parts(cls, table: str) -> str:
+        if _TABLE.fullmatch(table) is None:
+            raise ValueError(f"{table!r} is not `schema.table`; names with a dot in them cannot be read")
+        return table
 
     @property
     def stated(self) -> tuple[ColumnConfig, ...]:
