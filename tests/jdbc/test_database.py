@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     DateType,
     DecimalType,
@@ -14,10 +18,11 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
-from sqlalchemy import column, select, table
+from sqlalchemy import Select, column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.jdbc import decimals
+from changeledger.jdbc.client import Answer
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.jdbc.settings import checked
 from changeledger.jdbc.times import held, kinds_of, printed
@@ -169,6 +174,40 @@ def test_a_decimal_that_spark_would_round_is_read_as_text() -> None:
     assert " ".join(text.split()) == (
         "SELECT asked.id, CAST(asked.n AS VARCHAR) AS n FROM (SELECT id, n FROM orders) AS asked"
     )
+
+
+class _OfNewTypes(JdbcDatabase):
+    """A database whose columns are an id and a `json`, and Spark's reader, which does not know that."""
+
+    asked: str = ""
+    read_by_spark: ClassVar[list[str]] = []
+
+    def ask(self, sql: str) -> Answer:
+        self.asked = " ".join(sql.split())
+        return Answer(("id", "doc"), [], (4, -159))
+
+    @property
+    def _session(self) -> Any:
+        return self
+
+    def _frame(self, _spark: SparkSession, query: Select[Any]) -> DataFrame:
+        text = " ".join(self.sql(query).split())
+        if "CAST(" not in text:
+            raise PySparkException("[UNRECOGNIZED_SQL_TYPE] Unrecognized SQL type - name: json, id: -159.")
+        self.read_by_spark.append(text)
+        frame: DataFrame = Mock(schema=StructType())
+        return frame
+
+
+def test_what_spark_does_not_know_is_read_as_text() -> None:
+    """SQL Server 2025: `json` and `vector`, whatever a feed states of them (microsoft/mssql-jdbc#2917)."""
+    connection = {"conn_type": "mssql", "host": "sql.example", "schema": "shop"}
+    source = _OfNewTypes("shop_sql", Connection.model_validate(connection))
+    source.read(Mock(), [select(*map(column, ("id", "doc"))).select_from(table("orders"))])
+    assert source.asked == "SELECT asked.id, asked.doc FROM (SELECT id, doc FROM orders) AS asked WHERE 1 = 0"
+    assert source.read_by_spark == [
+        "SELECT asked.id, CAST(asked.doc AS NVARCHAR(max)) AS doc FROM (SELECT id, doc FROM orders) AS asked"
+    ]
 
 
 def properties(host: str, **extra: object) -> dict[str, str]:

@@ -37,10 +37,11 @@ _FROM_TEXT: Final[Mapping[int, Callable[[str], Any]]] = {
 
 
 class Answer(NamedTuple):
-    """`rows` by the labels of the result's columns, in their order."""
+    """`rows` by the labels of the result's columns, in their order. `kinds`: their types in JDBC."""
 
     columns: tuple[str, ...]
     rows: list[dict[str, Any]]
+    kinds: tuple[int, ...] = ()
 
 
 class Session:
@@ -86,12 +87,12 @@ def _answer(result: Any) -> Answer:
     about = result.getMetaData()
     places = range(1, about.getColumnCount() + 1)
     names = tuple(str(about.getColumnLabel(place)) for place in places)
-    kinds = [int(about.getColumnType(place)) for place in places]
+    kinds = tuple(int(about.getColumnType(place)) for place in places)
     rows = []
     while result.next():
         cells = (_cell(result, place, kind) for place, kind in zip(places, kinds, strict=True))
         rows.append(dict(zip(names, cells, strict=True)))
-    return Answer(names, rows)
+    return Answer(names, rows, kinds)
 
 
 def _cell(result: Any, place: int, kind: int) -> Any:

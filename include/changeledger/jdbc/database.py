@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Select, func, select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
@@ -16,6 +17,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from changeledger.config.connection import Connection
 from changeledger.config.settings import Settings
 from changeledger.jdbc import decimals as jdbc_decimals
+from changeledger.jdbc import driver_types
 from changeledger.jdbc import logins as jdbc_logins
 from changeledger.jdbc import settings as jdbc_settings
 from changeledger.jdbc import times as jdbc_times
@@ -65,7 +67,7 @@ class JdbcDatabase:
 
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
-        first = self._frame(spark, queries[0])
+        first, queries = self._begun(spark, queries)
         kind = self._connection.conn_type
         is_typed = kind != "sqlite"
         kinds = jdbc_times.kinds_of(first.schema, has_offsets=kind == "mssql") if is_typed else {}
@@ -81,6 +83,23 @@ class JdbcDatabase:
         for query in queries[1:]:
             together = together.unionAll(self._frame(spark, query))
         return jdbc_times.read_back(together, held) if held else together
+
+    def _begun(
+        self, spark: SparkSession, queries: Sequence[Select[Any]]
+    ) -> tuple[DataFrame, Sequence[Select[Any]]]:
+        """The frame of the first SELECT; all of them with text for what Spark does not know."""
+        try:
+            return self._frame(spark, queries[0]), queries
+        except (Py4JJavaError, PySparkException) as error:
+            if driver_types.UNKNOWN not in str(error):
+                raise
+            with self._asked():
+                header = self._session.ask(self.sql(driver_types.header(queries[0])))
+            names = driver_types.of_driver(header.columns, header.kinds)
+            if not names:
+                raise
+        queries = [driver_types.printed(query, names) for query in queries]
+        return self._frame(spark, queries[0]), queries
 
     def _frame(self, spark: SparkSession, query: Select[Any]) -> DataFrame:
         reader = (
