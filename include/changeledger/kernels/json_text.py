@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _NUMBER = msgspec.json.Decoder(int | float)
 # What msgspec raises of bytes or text that it cannot decode.
@@ -34,6 +35,14 @@ def members(value: bytes | Token) -> dict[str, Token]:
     """The members of an object. Raises NotJson."""
     try:
         return _OBJECT.decode(value)
+    except UNREADABLE as error:
+        raise NotJson(str(error)) from error
+
+
+def elements(value: bytes | Token) -> list[Token]:
+    """The elements of an array. Raises NotJson."""
+    try:
+        return _ARRAY.decode(value)
     except UNREADABLE as error:
         raise NotJson(str(error)) from error
 

@@ -21,9 +21,9 @@ _OF_REMEDIES: Final[Mapping[str, str]] = {
     "let the source send its rows again (a snapshot); these records stay here.": (
         "avro_file azure_frame byte_order_mark ces_data_alone ces_event cloudevent debezium_event "
         "eight_byte_id flattened_envelope flattened_event glue_frame hortonworks_frame json_array "
-        "json_in_text json_schema_frame no_schema_id protobuf_frame qlik_message renamed_envelope "
-        "schema_id_frame schema_id_in_headers single_object_encoding struct_text unusable_schema "
-        "wrapped_message"
+        "json_in_text json_schema_frame no_schema_id other_tool_event protobuf_frame qlik_message "
+        "renamed_envelope schema_id_frame schema_id_in_headers single_object_encoding struct_text "
+        "unusable_schema wrapped_message"
     ),
     "The message lacks what makes a change of the feed's dialect: something else was written to the topic, "
     "or a tool behind the capture takes parts out of messages. Leave such topics out of `topics:`, or "

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from changeledger.dialects.messages import frames
+from changeledger.dialects.messages import enclosed, frames
 from changeledger.dialects.messages.frames import Frame, Headers
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
@@ -170,16 +170,20 @@ def payload_of(message: Members) -> Members:
 def _of_members(members: Members, dialect: str, *, is_wrapped: bool) -> Problem | None:
     # Without any, or what a converter has wrapped in nothing.
     if members.keys() <= _WRAPPING:
-        return None
+        return enclosed.event(members, _CALLED)
     flattened = _flattened_of(members)
+    other = enclosed.other_tool(members)
     if flattened is not None:
-        return Problem("flattened_envelope", f"{_WHAT[flattened][1]} {_SPREAD}")
+        other = Problem("flattened_envelope", f"{_WHAT[flattened][1]} {_SPREAD}")
+    if other is not None:
+        return other
     name = _dialect_of(members)
     if name is None:
         return _of_no_dialect(members)
     if name != dialect:
         return _of_dialect(name)
-    return Problem("wrapped_message", f"{_WHAT[name][1]} {_WRAPPED}") if is_wrapped else None
+    wrapped = Problem("wrapped_message", f"{_WHAT[name][1]} {_WRAPPED}") if is_wrapped else None
+    return enclosed.texts(members) if name == "debezium" else wrapped
 
 
 def _of_no_dialect(members: Members) -> Problem:
@@ -188,6 +192,9 @@ def _of_no_dialect(members: Members) -> Problem:
         return _cloudevent(json_text.text(attributes["type"]), attributes)
     if "eventsource" in attributes and attributes.keys() & {"eventrow", "eventdata"}:
         return Problem("ces_data_alone", _CES_DATA)
+    inside = enclosed.event(members, _CALLED)
+    if inside is not None:
+        return inside
     renamed = _dialect_of(_in_usual_case(members))
     if renamed is not None:
         what = f"{_WHAT[renamed][1]} {_RENAMED}"
@@ -256,6 +263,7 @@ _WHAT = {
     "ces": ("ces_event", "an event of SQL Server's change event streaming"),
     "qlik_messages": ("qlik_message", "a message of Qlik"),
 }
+_CALLED = [(name, what) for name, (_, what) in _WHAT.items()]
 
 
 def _of_dialect(name: str) -> Problem:

@@ -1,0 +1,110 @@
+"""Names messages that have a dialect's event in a member, as tools that copy messages write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from changeledger.dialects.messages.problems import Problem
+from changeledger.kernels import json_text
+from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, Token
+from changeledger.model.column_names import shown
+
+# Two wrappings of Connect's converter, or one in another tool's, and one more.
+_MOST_DEEP = 3
+_ALONE = (
+    "as a tool between the connector and the topic writes it, or a second converter. Let it pass the bytes "
+    "on (Connect: ByteArrayConverter for both), each event as one message"
+)
+_IN_TEXT = (
+    "JSON within a JSON text, not an object: let what copies the messages pass the bytes on (Connect: "
+    "ByteArrayConverter), or write objects as such"
+)
+_OBJECTS = ("payload", "before", "after", "source", "transaction")
+_NO_DIALECT = (
+    "which no dialect reads: capture the table by Debezium, Qlik Replicate or change event streaming"
+)
+# Changes of tools that no dialect reads, by members that each has, and of those the objects.
+_OTHER_TOOLS = (
+    ("AWS DMS", {"metadata"}, {"metadata"}),
+    ("Oracle GoldenGate", {"table", "op_type", "op_ts", "pos"}, set[str]()),
+    ("Maxwell", {"database", "table", "type", "ts", "data"}, {"data"}),
+    ("Canal", {"database", "table", "type", "ts", "data", "isDdl"}, set[str]()),
+)
+
+
+def event(members: Members, whats: Iterable[tuple[str, str]]) -> Problem | None:
+    """A dialect's whole event in one of the members. `whats`: what a dialect's events are called, by it."""
+    found = _found(members, _MOST_DEEP)
+    if found is None:
+        return None
+    path, dialect = found
+    return Problem("wrapped_message", f"{dict(whats)[dialect]} in `{shown([path])}`, {_ALONE}")
+
+
+def texts(members: Members) -> Problem | None:
+    """An event of Debezium of which an object is a text."""
+    payload = members.get("payload")
+    if payload is not None and json_text.is_object(payload):
+        members = json_text.members(payload)
+    written = [name for name in _OBJECTS if _of_text(members.get(name)) is not None]
+    names = ", ".join(f"`{name}`" for name in written)
+    return Problem("json_in_text", f"{names}: {_IN_TEXT}") if written else None
+
+
+def other_tool(members: Members) -> Problem | None:
+    for name, all_of, objects in _OTHER_TOOLS:
+        is_of = all_of <= members.keys() and all(json_text.is_object(members[one]) for one in objects)
+        if is_of and (name != "AWS DMS" or "record-type" in json_text.members(members["metadata"])):
+            return Problem("other_tool_event", f"a change as {name} writes it, {_NO_DIALECT}")
+    return None
+
+
+def _found(members: Members, depth: int) -> tuple[str, str] | None:
+    """The path of an event, and its dialect."""
+    inner = [(name, _object(token)) for name, token in members.items()]
+    objects = [(name, one) for name, one in inner if one is not None]
+    for name, one in objects:
+        dialect = _whole(one)
+        if dialect is not None:
+            return name, dialect
+    for name, one in objects:
+        deeper = _found(one, depth - 1) if depth > 1 else None
+        if deeper is not None:
+            return f"{name}.{deeper[0]}", deeper[1]
+    return None
+
+
+def _object(token: Token) -> Members | None:
+    """The members of an object, also in a text, or of the first in an array."""
+    try:
+        if json_text.is_object(token):
+            return json_text.members(token)
+        if json_text.is_text(token):
+            return _of_text(token)
+        return json_text.members(json_text.elements(token)[0]) if json_text.is_nested(token) else None
+    except (NotJson, IndexError, *UNREADABLE):
+        return None
+
+
+def _of_text(token: Token | None) -> Members | None:
+    if token is None or not json_text.is_text(token):
+        return None
+    text = (json_text.text(token) or "").strip()
+    try:
+        return json_text.members(text.encode()) if text.startswith("{") else None
+    except (NotJson, *UNREADABLE):
+        return None
+
+
+def _whole(members: Members) -> str | None:
+    """The dialect of an event with all of its envelope: JSON in a column can have some of the names."""
+    names = members.keys()
+    source, headers = members.get("source"), members.get("headers")
+    if {"op", "ts_ms"} <= names and source is not None and json_text.is_object(source):
+        return "debezium"
+    kind = json_text.text(members.get("type")) or ""
+    if {"specversion", "data"} <= names and kind.lower().startswith("com.microsoft.sql.ces."):
+        return "ces"
+    if "data" in names and headers is not None and json_text.is_object(headers):
+        return "qlik_messages" if "changeSequence" in json_text.members(headers) else None
+    return None
