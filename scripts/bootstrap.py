@@ -97,6 +97,9 @@ def ensure_python() -> None:
     retry = "Check the network and run the command again: what was downloaded is kept."
     if not present:
         say("making .venv")
+        if VENV.is_symlink():
+            # What it leads to is another tree's, and would be emptied.
+            VENV.unlink()
         remedy = "If the venv module is missing (Debian and Ubuntu): apt-get install python3.11-venv"
         run_logged("venv", [sys.executable, "-m", "venv", "--clear", str(VENV)], remedy)
     python = str(VENV / "bin" / "python")

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import catalog, iceberg, refs, upkeep
 
 pytestmark = pytest.mark.integration
 
@@ -32,32 +32,32 @@ def snapshots() -> int:
 
 def test_only_where_a_snapshot_is_older_and_no_ref_names_it(spark: SparkSession, table: str) -> None:
     begun = datetime.now(UTC)
-    iceberg.expire(NOT_ASKED, table, datetime.now(UTC))
+    upkeep.expire(NOT_ASKED, table, datetime.now(UTC))
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
     first = refs.snapshot_of(table)
     assert first is not None
-    iceberg.expire(NOT_ASKED, table, datetime.now(UTC))
+    upkeep.expire(NOT_ASKED, table, datetime.now(UTC))
     refs.set_tag(table, "release_1", first)
     spark.sql(f"INSERT INTO {table} VALUES (2, 'b')")
-    iceberg.expire(NOT_ASKED, table, datetime.now(UTC))
+    upkeep.expire(NOT_ASKED, table, datetime.now(UTC))
     refs.drop(table, ["release_1"])
-    iceberg.expire(NOT_ASKED, table, begun)
+    upkeep.expire(NOT_ASKED, table, begun)
     assert snapshots() == 2
-    iceberg.expire(spark, table, datetime.now(UTC))
+    upkeep.expire(spark, table, datetime.now(UTC))
     assert snapshots() == 1
     assert spark.table(table).count() == 2
 
 
 def test_whether_files_have_rows_that_are_deleted(spark: SparkSession, table: str) -> None:
-    assert not iceberg.has_deleted_rows(table)
+    assert not upkeep.has_deleted_rows(table)
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     spark.sql(f"INSERT INTO {table} VALUES (4, 'd')")
     spark.sql(f"DELETE FROM {table} WHERE id = 4")
-    assert not iceberg.has_deleted_rows(table), "the file has gone as a whole"
+    assert not upkeep.has_deleted_rows(table), "the file has gone as a whole"
     spark.sql(f"DELETE FROM {table} WHERE id = 2")
-    assert iceberg.has_deleted_rows(table)
+    assert upkeep.has_deleted_rows(table)
     spark.sql(f"INSERT INTO {table} VALUES (5, 'e')")
-    assert iceberg.has_deleted_rows(table)
-    iceberg.compact(spark, table)
-    assert not iceberg.has_deleted_rows(table)
+    assert upkeep.has_deleted_rows(table)
+    upkeep.compact(spark, table)
+    assert not upkeep.has_deleted_rows(table)
     assert sorted(row["id"] for row in spark.table(table).collect()) == [1, 3, 5]

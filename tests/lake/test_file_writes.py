@@ -14,7 +14,7 @@ from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.arrow import INSTANT
-from changeledger.lake import catalog, file_writes, iceberg, refs
+from changeledger.lake import catalog, file_writes, iceberg, refs, upkeep
 from changeledger.lake.bucket_writes import Written
 from changeledger.lake.file_writes import FILES, Writing, files_as_rows, files_in, require_distinct_names
 from changeledger.lake.leaving import Ends
@@ -103,7 +103,7 @@ def test_maintenance_does_not_put_them_together(spark: SparkSession, table: str)
     refs.set_branch(table, refs.MAIN, refs.snapshot_of(table, BRANCH) or 0)
     before = content(spark, table)
     assert len(before) == 17
-    iceberg.compact(spark, table)
+    upkeep.compact(spark, table)
     assert sizes(table, refs.MAIN) == ([5], [12])
     refs.set_branch(table, BRANCH, refs.snapshot_of(table) or 0)
     assert content(spark, table) == before
@@ -124,7 +124,7 @@ def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSes
                 spark.sql(f"REFRESH TABLE {name}")
         specs = f"SELECT DISTINCT spec_id FROM {name}.delete_files"
         assert len(spark.sql(specs).collect()) == 2
-        iceberg.compact(spark, name)
+        upkeep.compact(spark, name)
         assert spark.sql(f"SELECT * FROM {name}.delete_files").isEmpty()
         assert spark.table(name).where("id < 2").count() == 2, (
             "the second delete took the rows of before, too"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, iceberg
+from changeledger.lake import catalog, iceberg, upkeep
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +24,7 @@ def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSess
     for gone, manifests in ((1, 3), (2, 1), (3, 2)):
         spark.sql(f"DELETE FROM {table} WHERE id = {gone}")
         assert 1 in removed(spark, table), manifests
-        iceberg.forget_removed_files(spark, table)
+        upkeep.forget_removed_files(spark, table)
         assert not any(removed(spark, table))
         assert spark.table(table).count() == 3 - gone
     assert catalog.load(table).properties.get("commit.manifest.target-size-bytes") is None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.lake import catalog, iceberg, refs, summaries
+from changeledger.lake import catalog, iceberg, refs, summaries, upkeep
 
 TABLE, BRANCH = "lake.summaries.t", "run_1"
 
@@ -66,7 +66,7 @@ def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str
         assert said.now == (said.before or 0) + 50 - 5 - 1
         publish(spark)
         if window == 2:
-            iceberg.compact(spark, table)
+            upkeep.compact(spark, table)
             begin(spark)
             assert not agrees(spark).is_new
 

@@ -1,9 +1,8 @@
-"""Iceberg tables, their branches and tags: the only place that writes the lake."""
+"""Iceberg's tables and their branches, as Spark makes, reads and writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache, reduce
 from typing import Final, NamedTuple
 
@@ -20,14 +19,12 @@ from changeledger.model.change import literal, quoted
 from changeledger.model.sql_type import holds
 
 Columns = Sequence[tuple[str, str]]
-_MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
-
 PROPERTIES: Final = {
     "format-version": "2",
     # Files of a ledger have the rows of a key together (`file_writes`): who asks for one reads a small part.
     "write.parquet.row-group-limit": "20000",
-    # Most columns of 20,000 rows have as many values: a dictionary of them makes files a fifth larger, takes a
-    # quarter of the time to write them, and is read again. A writer looks at its size after so many rows.
+    # Most columns of 20,000 rows have as many values. A dictionary of these makes files a fifth larger, and
+    # takes a quarter of the time to write them. A writer looks at its size after so many rows.
     "write.parquet.dict-size-bytes": "8192",
     "write.parquet.page-row-limit": "2000",
     # A window touches few rows of many files: write what changed beside them, do not rewrite them.
@@ -230,72 +227,3 @@ def update(spark: SparkSession, table: str, branch: str, cells: Mapping[str, str
     """Set columns of all rows of the branch to what the expressions give."""
     values = ", ".join(f"{quoted(name)} = {value}" for name, value in cells.items())
     spark.sql(f"UPDATE {on_branch(table, branch)} SET {values}")  # noqa: S608 - names quoted above
-
-
-def has_deleted_rows(table: str) -> bool:
-    """Has main files that say of other files' rows that they are deleted? True where no snapshot says it."""
-    loaded = catalog.load(table)
-    published = refs.head(loaded)
-    snapshot = None if published is None else loaded.metadata.snapshot_by_id(published)
-    if snapshot is None:
-        return False
-    return snapshot.summary is None or snapshot.summary.additional_properties.get("total-delete-files") != "0"
-
-
-def compact(spark: SparkSession, table: str) -> None:
-    """Few large files on main for many small ones; deleted rows are taken out of them."""
-    specs = spark.sql(f"SELECT DISTINCT spec_id FROM {table}.delete_files").collect()  # noqa: S608 - our own names
-    files = "map('delete-file-threshold', '1')"
-    if len(specs) > 1:
-        # Iceberg takes delete files from before and after the partitions changed for those of one partition.
-        files = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
-    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {files})")
-    # A delete file stays while a data file is older than it, though it has rows of files that are gone alone.
-    deletes = "map('rewrite-all', 'true')"
-    spark.sql(f"CALL lake.system.rewrite_position_delete_files(table => '{table}', options => {deletes})")
-
-
-def forget_removed_files(spark: SparkSession, table: str) -> None:
-    """Write manifests of main again that name removed data files: they have the ends of these files' columns,
-    which are values of rows."""
-    rows = spark.sql(
-        f"SELECT partition_spec_id AS spec, sum(length) AS size, count(*) AS manifests "  # noqa: S608 - our own names
-        f"FROM {table}.manifests WHERE content = 0 GROUP BY partition_spec_id "
-        "HAVING sum(deleted_data_files_count) > 0"
-    ).collect()
-    for row in rows:
-        # Iceberg leaves one manifest alone that is no larger than one is to be.
-        smaller = f"'{_MANIFEST_SIZE}' = '{row['size'] - 1}'"
-        if row["manifests"] == 1:
-            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({smaller})")
-        spark.sql(f"CALL lake.system.rewrite_manifests(table => '{table}', spec_id => {row['spec']})")
-        if row["manifests"] == 1:
-            spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{_MANIFEST_SIZE}')")
-
-
-def expire(spark: SparkSession, table: str, before: datetime) -> None:
-    """Snapshots that are older and that no branch or tag needs, with the files that only they have."""
-    if not _has_unneeded(catalog.load(table), before):
-        # Iceberg would list all files all the same.
-        return
-    at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    spark.sql(f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP '{at}')")
-
-
-def _has_unneeded(table: Table, before: datetime) -> bool:
-    heads = {ref.snapshot_id for ref in table.metadata.refs.values()}
-    return any(
-        snapshot.timestamp_ms < before.timestamp() * 1000 and snapshot.snapshot_id not in heads
-        for snapshot in table.metadata.snapshots
-    )
-
-
-def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:
-    """Files that were written earlier and that no snapshot has: of writes that were broken off."""
-    at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    # Files are listed by Hadoop, which has no S3 here, or by Iceberg's own FileIO.
-    by_prefix = str(catalog.load(table).location().startswith("s3")).lower()
-    spark.sql(
-        f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}', "
-        f"prefix_listing => {by_prefix})"
-    )

@@ -67,11 +67,11 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
 
     def maintain(table: str) -> None:
         if not building:
-            iceberg.compact(spark, table)
+            upkeep.compact(spark, table)
         # A rollback goes from main back to the release: in a hole somebody else may have written.
         since = refs.written_at(table, released[table]) if table in released else None
-        iceberg.expire(spark, table, min(unneeded, since or unneeded))
-        iceberg.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
+        upkeep.expire(spark, table, min(unneeded, since or unneeded))
+        upkeep.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
 
     parallel_map(maintain, tables)
     log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), tags, oldest)
@@ -216,7 +216,7 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
     for table, column, ids in results:
         if catalog.exists(table):
             _drop(spark, table, column, ids)
-            iceberg.expire(spark, table, before)
+            upkeep.expire(spark, table, before)
     control.upkeep.forget_results(old)
     log.info("%s: %d old comparisons and %d proofs removed", feed.feed, len(old.comparisons), len(old.proofs))
 

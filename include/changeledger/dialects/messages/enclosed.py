@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text
@@ -23,21 +23,21 @@ _OBJECTS = ("payload", "before", "after", "source", "transaction")
 _NO_DIALECT = (
     "which no dialect reads: capture the table by Debezium, Qlik Replicate or change event streaming"
 )
-# Changes of tools that no dialect reads, by members that each has, and of those the objects.
-_OTHER_TOOLS = (
-    ("AWS DMS", {"metadata"}, {"metadata"}),
-    ("Oracle GoldenGate", {"table", "op_type", "op_ts", "pos"}, set[str]()),
-    ("Maxwell", {"database", "table", "type", "ts", "data"}, {"data"}),
-    ("Canal", {"database", "table", "type", "ts", "data", "isDdl"}, set[str]()),
+# Changes of tools that no dialect reads, by members that each has, and those of its objects.
+_OTHER_TOOLS: tuple[tuple[str, set[str], Mapping[str, set[str]]], ...] = (
+    ("AWS DMS", {"metadata"}, {"metadata": {"record-type"}}),
+    ("Oracle GoldenGate", {"table", "op_type", "op_ts", "pos"}, {}),
+    ("Maxwell", {"database", "table", "type", "ts", "data"}, {"data": set()}),
+    ("Canal", {"database", "table", "type", "ts", "data", "isDdl"}, {}),
 )
 
 
 def event(members: Members, whats: Iterable[tuple[str, str]]) -> Problem | None:
     """A dialect's whole event in one of the members. `whats`: what a dialect's events are called, by it."""
-    found = _found(members, _MOST_DEEP)
-    if found is None:
+    inside = _inside(members, _MOST_DEEP)
+    if inside is None:
         return None
-    path, dialect = found
+    path, dialect = inside
     return Problem("wrapped_message", f"{dict(whats)[dialect]} in `{shown([path])}`, {_ALONE}")
 
 
@@ -52,23 +52,26 @@ def texts(members: Members) -> Problem | None:
 
 
 def other_tool(members: Members) -> Problem | None:
-    for name, all_of, objects in _OTHER_TOOLS:
-        is_of = all_of <= members.keys() and all(json_text.is_object(members[one]) for one in objects)
-        if is_of and (name != "AWS DMS" or "record-type" in json_text.members(members["metadata"])):
+    for name, names, objects in _OTHER_TOOLS:
+        if names <= members.keys() and all(_has(members[at], inner) for at, inner in objects.items()):
             return Problem("other_tool_event", f"a change as {name} writes it, {_NO_DIALECT}")
     return None
 
 
-def _found(members: Members, depth: int) -> tuple[str, str] | None:
+def _has(token: Token, names: set[str]) -> bool:
+    return json_text.is_object(token) and names <= json_text.members(token).keys()
+
+
+def _inside(members: Members, depth: int) -> tuple[str, str] | None:
     """The path of an event, and its dialect."""
     inner = [(name, _object(token)) for name, token in members.items()]
-    objects = [(name, one) for name, one in inner if one is not None]
-    for name, one in objects:
-        dialect = _whole(one)
+    objects = [(name, within) for name, within in inner if within is not None]
+    for name, within in objects:
+        dialect = _whole(within)
         if dialect is not None:
             return name, dialect
-    for name, one in objects:
-        deeper = _found(one, depth - 1) if depth > 1 else None
+    for name, within in objects:
+        deeper = _inside(within, depth - 1) if depth > 1 else None
         if deeper is not None:
             return f"{name}.{deeper[0]}", deeper[1]
     return None

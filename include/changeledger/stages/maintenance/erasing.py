@@ -117,9 +117,9 @@ class Erasing:
                 moved = f"coalesce({self.key.columns('_previous_key.')}, false)"
                 upkeep.unset_where(self.spark, table, "_previous_key", moved)
             # Also of rows that were deleted long ago a data file may have the values.
-            if iceberg.has_deleted_rows(table):
-                iceberg.compact(self.spark, table)
-            iceberg.forget_removed_files(self.spark, table)
+            if upkeep.has_deleted_rows(table):
+                upkeep.compact(self.spark, table)
+            upkeep.forget_removed_files(self.spark, table)
             if count:
                 counts[table] = count
                 log.info("%s: %s erased", table, counted(count, "row"))
@@ -220,7 +220,7 @@ class Erasing:
         """No snapshot of these tables has the rows any more, and so no file."""
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
-        parallel_map(lambda table: iceberg.expire(self.spark, table, datetime.now(UTC)), tables)
+        parallel_map(lambda table: upkeep.expire(self.spark, table, datetime.now(UTC)), tables)
         read = self._read_of_source()
         if read is not None:
             kept = read.tables[self._in_source]

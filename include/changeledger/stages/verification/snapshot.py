@@ -17,7 +17,7 @@ from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
 from changeledger.dialects.tables.sql import header
 from changeledger.jdbc.database import JdbcDatabase
-from changeledger.lake import catalog, iceberg
+from changeledger.lake import catalog, iceberg, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
@@ -96,7 +96,7 @@ class _SnapshotReader(NamedTuple):
         is_old = catalog.exists(kept)
         snapshot = iceberg.put(rows.frame, kept)
         if is_old:
-            iceberg.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
+            upkeep.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)
         columns = contract.model_dump(mode="json")
         stored = {"name": kept, "snapshot": snapshot, "contract": columns, NAMES_UNFIT: True}
