@@ -20,7 +20,9 @@ from changeledger.kernels.binary_text import from_hex
 
 WIDTH = 10
 _GROUPED = 22
-_LEADING = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}([^0-9A-Fa-f]|$)"
+# Behind the digits of either form stands no other one.
+_LEADING_GROUPED = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}([^0-9A-Fa-f]|$)"
+_LEADING_BARE = r"^[0-9A-Fa-f]{20}([^0-9A-Fa-f]|$)"
 _COLON = ord(":")
 # Of the usual forms the length, and where the digits are; colons elsewhere.
 _FORMS = ((_GROUPED, np.r_[0:8, 9:17, 18:22]), (2 * WIDTH, np.arange(2 * WIDTH)))
@@ -79,10 +81,12 @@ def parse_all(texts: pa.StringArray) -> Lsns:
 
 
 def leading(texts: pa.StringArray) -> Lsns:
-    """The LSNs, as 8:8:4, that texts begin with, whatever may follow; unknown where one begins otherwise."""
-    begins = pc.match_substring_regex(texts, _LEADING)
-    first = pc.utf8_slice_codeunits(texts, 0, _GROUPED)
-    return parse_all(pc.if_else(begins, first, pa.scalar(None, pa.string())))
+    """The LSNs that texts begin with, as 8:8:4 or bare hex; unknown where a text begins otherwise."""
+    first = pa.scalar(None, pa.string())
+    for pattern, length in ((_LEADING_GROUPED, _GROUPED), (_LEADING_BARE, 2 * WIDTH)):
+        begins = pc.match_substring_regex(texts, pattern)
+        first = pc.if_else(begins, pc.utf8_slice_codeunits(texts, 0, length), first)
+    return parse_all(first)
 
 
 def of_bytes(values: pa.BinaryArray) -> Lsns:

@@ -47,7 +47,9 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     """An insert sets the bits of its values, a delete those of the key, an update those of the columns that
     differ between its images; no mask has bits of no column.
 
-    A value whose bit says that it is not in the message is believed, but the masks are not.
+    A value whose bit says that it is not in the message is believed, but the masks are not. Nor are those of
+    an update of which one says that a column was changed, and the other that it is not in the message: its
+    last value would be kept, which is not the one that it has now.
     """
     is_insert, is_update, is_delete = (
         np.array([operation == name for operation in operations], np.bool_)
@@ -67,6 +69,7 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     required = ((differing | inserted) & small) | of_key
     disagreeing = kernel_masks.disagrees(mask.columns, mask.known, required, allowed & allowed_of_key)
     has_value = ~after.is_null | ~before.is_null
-    has_absent_value: Bools = ~is_delete & (absent_columns(columns) & has_value).any(axis=1)
+    changed_unsent = is_update[:, None] & mask.columns
+    is_absent: Bools = ~is_delete & (absent_columns(columns) & (has_value | changed_unsent)).any(axis=1)
     beyond = (mask.known & mask.beyond) | (columns.known & columns.beyond)
-    return disagreeing | beyond | has_absent_value
+    return disagreeing | beyond | is_absent

@@ -1,8 +1,9 @@
 """Where a Qlik message stands in its source's order, and when its change was committed.
 
-Order: the commit LSN that SQL Server's stream position begins with, then the change sequence (one counter
-over all tables of a task), then the counter inside the transaction. A source without LSNs is ordered by the
-change sequence alone; the rows of a full load by delivery, before everything.
+Order: the LSN that SQL Server's stream position begins with (8:8:4 where Qlik reads the log, bare hex where
+it reads MS-CDC), then the change sequence (one counter over all tables of a task), then the counter inside
+the transaction. A source without LSNs is ordered by the change sequence alone; the rows of a full load by
+delivery, before everything.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CLOCK_DIGITS = 16
 _SEQUENCE_BYTES = (_SEQUENCE_DIGITS + 1) // 2
 # SQL Server's own rank at one position; a row of a full load shows the state after everything.
 _RANKS = {DELETE: 1, INSERT: 2, UPDATE: 4, REFRESH: 5}
-_NO_LSN = "00000000:00000000:0000"
+_NO_LSN = ("00000000:00000000:0000", "0" * 20)
 
 
 class Positions(NamedTuple):
