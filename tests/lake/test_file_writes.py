@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.expressions import IsNull
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -16,6 +18,8 @@ from pyspark.sql import SparkSession
 from changeledger.kernels.arrow import INSTANT
 from changeledger.lake import catalog, file_writes, iceberg, refs, upkeep
 from changeledger.lake.bucket_writes import Written
+from changeledger.lake.conditions import is_equal
+from changeledger.lake.file_scans import Scan
 from changeledger.lake.file_writes import FILES, Writing, files_as_rows, files_in, require_distinct_names
 from changeledger.lake.leaving import Ends
 from changeledger.lake.writes import Keys, TableChange, append, apply
@@ -139,6 +143,25 @@ def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
     require_distinct_names(Schema(backslash))
     with pytest.raises(ContractError, match=r"two columns have one name in data files: .*_x5C"):
         require_distinct_names(Schema(backslash, escaped))
+
+
+def test_a_text_whose_upper_bound_would_be_half_a_pair_is_written_without_bounds(tmp_path: Path) -> None:
+    """apache/iceberg-python#3880. Behind U+D7FF, as the last character of a bound, comes a surrogate."""
+    columns = pa.schema([("name", pa.string()), ("id", pa.int64())])
+    store = InMemoryCatalog("texts", warehouse=tmp_path.as_uri())
+    store.create_namespace("lake")
+    stored = store.create_table("lake.texts", columns)
+    texts = ["a" * 15 + "\ud7ff" + "b", "a" * 15 + "\ue000" + "b", "z"]
+    of_text = [Writing.into(stored).files(pa.table([[text], [1]], schema=columns)) for text in texts]
+    assert [bool(file.upper_bounds) for (file,) in of_text] == [False, True, True]
+    with stored.transaction() as transaction, transaction.update_snapshot().fast_append() as new:
+        for (file,) in of_text:
+            new.append_data_file(file)
+    for text in texts:
+        scan = Scan.of(stored, is_equal("name", text), columns)
+        assert [
+            row["name"] for part in scan.parts for rows in scan.rows(part) for row in rows.to_pylist()
+        ] == [text]
 
 
 def test_what_a_bucket_has_is_written_in_its_task(table: str, monkeypatch: pytest.MonkeyPatch) -> None:

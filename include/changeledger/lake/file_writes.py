@@ -23,7 +23,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow, write_file
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
 from pyiceberg.schema import Schema, sanitize_column_names
-from pyiceberg.table import Table, WriteTask
+from pyiceberg.table import Table, TableProperties, WriteTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
@@ -92,8 +92,20 @@ class Writing:
         return [
             file
             for key, rows_of_key in self._partitions(by_key(table_of(by_name(rows), columns)))
-            for file in write_file(self.io, self.metadata, iter([self._task(key, rows_of_key)]))
+            for file in self._written(self._task(key, rows_of_key))
         ]
+
+    def _written(self, task: WriteTask) -> list[DataFile]:
+        """For a bound, pyiceberg cuts a text and takes the next character for the last one: behind U+D7FF
+        that is half a surrogate pair, which no file can have (apache/iceberg-python#3880). Such a file has
+        no bounds.
+        """
+        try:
+            return list(write_file(self.io, self.metadata, iter([task])))
+        except UnicodeEncodeError:
+            unbounded = {**self.metadata.properties, TableProperties.DEFAULT_WRITE_METRICS_MODE: "counts"}
+            metadata = self.metadata.model_copy(update={"properties": unbounded})
+            return list(write_file(self.io, metadata, iter([task])))
 
     def _task(self, key: PartitionKey | None, rows: pa.Table) -> WriteTask:
         batches = rows.combine_chunks().to_batches()
