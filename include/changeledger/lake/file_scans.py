@@ -6,22 +6,26 @@ reads them as Arrow, file by file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import bind, extract_field_ids
 from pyiceberg.io import FileIO, load_file_io
-from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.schema import Schema
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.io.pyarrow import ArrowScan, expression_to_pyarrow
+from pyiceberg.schema import Schema, prune_columns
+from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
 from changeledger.config.object_path import store_members
 from changeledger.lake.shared_metadata import schema_in
+
+_DECIMAL = re.compile(r'"type":"decimal\(\d+, (\d+)\)"')
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,57 @@ class Scan:
 
     def rows(self, part: FileScanTask) -> Iterator[pa.RecordBatch]:
         """Of one file."""
-        for batch in self._reader.to_record_batches([part]):
+        for batch in self._reader.batches(part):
             # In one batch, or in several where Arrow cannot hold a column in one.
             table = pa.Table.from_batches([batch]).select(self.schema.names).cast(self.schema)
             yield from table.combine_chunks().to_batches()
 
     @cached_property
-    def _reader(self) -> ArrowScan:
+    def _reader(self) -> FileReader:
         # For all files: of small ones it takes as long to make as to read one.
-        return ArrowScan(self.metadata, self.io, self.projection, self.where)
+        return FileReader(self.metadata, self.io, self.projection, self.where)
+
+
+class FileReader:
+    """Rows of data files that fulfil a condition, in the columns of `projection`."""
+
+    def __init__(
+        self, metadata: TableMetadata, io: FileIO, projection: Schema, where: BooleanExpression
+    ) -> None:
+        self._metadata, self._io, self._projection, self._where = metadata, io, projection, where
+        self._arrow = ArrowScan(metadata, io, projection, where)
+
+    @classmethod
+    def of(cls, scan: DataScan, columns: Schema) -> FileReader:
+        return cls(scan.table_metadata, scan.io, columns, scan.row_filter)
+
+    def batches(self, part: FileScanTask) -> list[pa.RecordBatch]:
+        """Of one file."""
+        try:
+            return list(self._arrow.to_record_batches([part]))
+        except pa.ArrowInvalid:
+            # pyiceberg takes what is asked for as the file's own types have it: a decimal that has become
+            # wider since the file was written, or is about to, does not have all numbers.
+            return self._of_all_rows(part)
+
+    def _of_all_rows(self, part: FileScanTask) -> list[pa.RecordBatch]:
+        """The condition is asked of types that have all numbers, when all rows of the file are read."""
+        schema = self._metadata.schema()
+        asked = _widest(prune_columns(schema, extract_field_ids(bind(schema, self._where, True)), False))
+        cells, rows = (
+            ArrowScan(self._metadata, self._io, columns, AlwaysTrue()).to_table([part])
+            for columns in (asked, self._projection)
+        )
+        number = max(cells.schema.names, key=len) + "#"
+        numbered = cells.append_column(number, pa.array(range(len(cells)), pa.int64()))
+        kept = numbered.filter(expression_to_pyarrow(bind(asked, self._where, True), asked))
+        batches: list[pa.RecordBatch] = rows.take(kept.column(number)).to_batches()
+        return batches
+
+
+def _widest(schema: Schema) -> Schema:
+    """The columns with decimals of as many digits as there can be."""
+    return schema_in(_DECIMAL.sub(r'"type":"decimal(38, \1)"', schema.model_dump_json()))
 
 
 def _scan(metadata: TableMetadata, io: FileIO, projection: str, *rest: Any) -> Scan:

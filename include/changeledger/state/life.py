@@ -13,13 +13,13 @@ from functools import reduce
 from typing import Any, Final
 
 from pyiceberg.expressions import And, BooleanExpression
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import Table
 
 from changeledger.control import ControlStore
 from changeledger.kernels import display
 from changeledger.lake import catalog
 from changeledger.lake.conditions import is_among, is_equal, is_null
+from changeledger.lake.file_scans import FileReader
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
@@ -137,21 +137,19 @@ def _rows(ledger: Table, where: BooleanExpression) -> list[dict[str, Any]]:
     """Whole rows; of each file the key is read first, for most files of a large ledger have none of it."""
     scan = ledger.scan(where)
     schema, tasks = scan.projection(), list(scan.plan_files())
-    keys, wide = (
-        ArrowScan(scan.table_metadata, scan.io, columns, scan.row_filter)
-        for columns in (schema.select("key"), schema)
-    )
+    keys, wide = (FileReader.of(scan, columns) for columns in (schema.select("key"), schema))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        numbers = pool.map(lambda task: len(keys.to_table([task])), tasks)
+        numbers = pool.map(lambda task: sum(map(len, keys.batches(task))), tasks)
         hit = [task for task, number in zip(tasks, numbers, strict=True) if number]
-    rows: list[dict[str, Any]] = wide.to_table(hit).to_pylist() if hit else []
-    return rows
+    return [row for task in hit for batch in wide.batches(task) for row in batch.to_pylist()]
 
 
 def _leaving(ledger: Table, key: Sequence[Column], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Changes that moved the row to another key: few rows have a previous key, so that it is read alone."""
     is_from = _is_key("previous_key", key, wanted)
-    moves = ledger.scan(is_from, selected_fields=("previous_key", "key")).to_arrow().column("key").to_pylist()
+    scan = ledger.scan(is_from)
+    keys = FileReader.of(scan, scan.projection().select("key"))
+    moves = [row["key"] for task in scan.plan_files() for b in keys.batches(task) for row in b.to_pylist()]
     onto = {tuple(new.values()): new for new in moves}
     wheres = (And(_is_key("key", key, new), is_from) for new in list(onto.values())[:_MOST_MOVES])
     return [row for where in wheres for row in _rows(ledger, where)]

@@ -9,10 +9,10 @@ from functools import reduce
 from typing import Any, Final
 
 from pyiceberg.expressions import Or
-from pyiceberg.io.pyarrow import ArrowScan
 
 from changeledger.lake import catalog
 from changeledger.lake.conditions import is_equal
+from changeledger.lake.file_scans import FileReader
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import TableNames
 from changeledger.state.cells import key_texts, typed
@@ -43,14 +43,14 @@ def search(place: Place, text: str, seconds: float = SECONDS) -> Hits:
         return Hits((), 0, 0)
     where = reduce(Or, conditions)
     scan, names = table.scan(where), [column.name for column in place.contract.key]
-    arrow = ArrowScan(scan.table_metadata, scan.io, scan.projection().select(*names), scan.row_filter)
+    reader = FileReader.of(scan, scan.projection().select(*names))
     tasks, until, looked_at = list(scan.plan_files()), time.monotonic() + seconds, 0
     keys: dict[tuple[str, ...], dict[str, str]] = {}
     for task in tasks:
         if time.monotonic() > until or len(keys) >= MOST:
             break
-        for row in arrow.to_table([task]).select(names).to_pylist():
-            key = key_texts(row)
+        for row in (row for batch in reader.batches(task) for row in batch.to_pylist()):
+            key = key_texts({name: row[name] for name in names})
             keys.setdefault(tuple(key.values()), key)
         looked_at += 1
     return Hits(list(keys.values())[:MOST], looked_at, len(tasks))
