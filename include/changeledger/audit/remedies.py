@@ -25,7 +25,9 @@ _OWN_EXPECTATION: Final = (
 REMEDIES: Final[Mapping[str, str]] = {
     "mask_agrees_with_images": (
         "Look at the rows in the source: if the images are right, tolerate the rule, with the reason. If "
-        "they are wrong, let the source send the rows again, and clear all tasks of the failed run."
+        "they are wrong, let the source send the rows again, and clear all tasks of the failed run. A column "
+        "that the tool computes has no bit of its own: state it with `computed: true` in the feed's YAML; "
+        "one that was added with a DEFAULT has no old value at first: state it with `nullable: false`."
     ),
     "operation_has_its_images": (
         "Look at the record in its topic or change table: it was cut short or read wrongly. Correct "

@@ -66,7 +66,7 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     differing, allowed = kernel_masks.of_images(images.differing(*sides), compared)
     inserted = is_insert[:, None] & ~after.is_null
     of_key, allowed_of_key = kernel_masks.of_key(is_delete, key)
-    required = ((differing | inserted) & small) | of_key
+    required = ((differing | inserted) & small & stated) | of_key
     disagreeing = kernel_masks.disagrees(mask.columns, mask.known, required, allowed & allowed_of_key)
     has_value = ~after.is_null | ~before.is_null
     changed_unsent = is_update[:, None] & mask.columns

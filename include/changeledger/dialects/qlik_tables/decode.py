@@ -233,11 +233,15 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
 
 
 def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
-    """An insert sets what it inserted, a delete its key, and nothing sets a column of the header."""
+    """An insert sets what it inserted, a delete its key, and nothing sets a column of the header.
+
+    Of a computed column an insert may set the bit or not.
+    """
     key = np.array([bool(column.key_position) for column in writer_schema.columns], np.bool_)
     required, allowed = masks.of_key(rows.code == _DELETE, key)
-    for at, column_cells in enumerate(rows.cells):
-        required[:, at] |= (rows.code == _INSERT) & valid(column_cells.values)
+    for at, (column, column_cells) in enumerate(zip(writer_schema.columns, rows.cells, strict=True)):
+        if not column.computed:
+            required[:, at] |= (rows.code == _INSERT) & valid(column_cells.values)
     disagreeing = masks.disagrees(rows.masks.flags, rows.masks.known, required, allowed)
     return disagreeing | (
         rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header & rows.masks.known
