@@ -162,8 +162,9 @@ def _add_mask_problems(problems: Problems, rows: _Rows, plan: TablePlan) -> None
         problems.add(broken & valid(text), "malformed_mask", lambda row: f"the mask is {text[row].as_py()}")
     last = max((column.ordinal for column in writer_schema.columns), default=0)
     words = f"the change table of {writer_schema.table} has {last} columns, the mask sets bit "
+    end = ": was a column dropped since?"
     beyond = masked & (rows.masks.highest > last)
-    problems.add(beyond, "mask_width", lambda row: words + str(rows.masks.highest[row] - 1))
+    problems.add(beyond, "mask_width", lambda row: f"{words}{rows.masks.highest[row] - 1}{end}")
 
 
 def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:

@@ -146,7 +146,7 @@ class ChangeTables:
             raise ConfigError(
                 f"{config.table} has no change table {schema}.{name}{SUFFIX}",
                 "switch on `Store changes` for it in the Qlik task, name the schema (`target_schema:`), and "
-                "grant the feed's login SELECT on it",
+                "grant the feed's login SELECT on it; of one with another name make a view with this name",
             )
         prefix = self._source.header_prefix
         own_names = names_of_headers(config, prefix, rows)
