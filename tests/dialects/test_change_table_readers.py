@@ -223,6 +223,36 @@ def test_a_table_that_was_filled_again_is_a_gap() -> None:
     qlik(filled()).check({"dbo.orders": seq("103000", 9)})
 
 
+def test_a_task_that_is_begun_anew_with_an_earlier_clock_is_a_gap() -> None:
+    """Its table is kept, so that it still ends where it was read: nothing else shows what comes below."""
+    memory = filled((seq("093000", 1), "09:30:00", 1), (seq("203000", 2), "09:40:00", 2))
+    reader = qlik(memory)
+    _, end = reader.bounds(hour(9), {})
+    assert end == {"dbo.orders": seq("203000", 2)}
+    assert reader.bounds(hour(10), end) == (end, end), "quiet"
+    insert = "INSERT INTO dbo.orders__ct VALUES (?, 'I', ?, 3, 0)"
+    memory.session.execute(insert, [seq("113000", 3), "2026-08-07T11:30:00.000"])
+    reader.check(end)
+    assert reader.bounds(hour(10), end) == (end, end), "not of the window"
+    said = f"up to {seq('113000', 3)} that are later than {seq('203000', 2)}"
+    for at in (11, 12):
+        with pytest.raises(SourceDataLostError, match=said):
+            reader.bounds(hour(at), end)
+
+
+def test_a_change_of_a_moment_before_that_is_read_already_is_no_gap() -> None:
+    """Times of commits may lie the other way round by milliseconds; a change_seq of a task waits for none."""
+    memory = filled((seq("105959", 1), "11:00:00", 1), (seq("105959", 2), "10:59:59", 2))
+    reader = qlik(memory)
+    _, end = reader.bounds(hour(10), {})
+    assert reader.bounds(hour(11), end) == (end, end)
+    # In one task the clock was set back: its change_seq stays, and counts on.
+    memory = filled((seq("123000", 1), "10:30:00", 1), (seq("123000", 2), "11:30:00", 2))
+    reader = qlik(memory)
+    _, end = reader.bounds(hour(10), {})
+    assert reader.bounds(hour(11), end) == (end, {"dbo.orders": seq("123000", 2)})
+
+
 def test_a_table_that_is_filled_again_between_two_looks_is_seen_at_the_second() -> None:
     memory = filled((seq("103000", 9), "10:30:00", 9))
     reader = qlik(memory)

@@ -61,6 +61,15 @@ class _StoredTable(NamedTuple):
     def seq(self) -> ColumnElement[Any]:
         return self.rows.c[self.headers[CHANGE_SEQ]]
 
+    @property
+    def has_times(self) -> bool:
+        """Is its timestamp a time, not text?"""
+        return self.timestamp_type.startswith(("timestamp", "datetime"))
+
+    @property
+    def stamp(self) -> ColumnElement[Any]:
+        return self.rows.c[self.headers[TIMESTAMP]]
+
 
 class ChangeTables:
     """An `interface.TableReader`. Raises ConfigError if a table of the feed has no change table."""
@@ -112,6 +121,8 @@ class ChangeTables:
             _, before, end = self._highest(of_table, window.start, window.end)
             if known is not None:
                 first[of_table.table] = min(known, before or "")
+                if end and end <= first[of_table.table]:
+                    self._require_none_below(of_table, end, window)
             reached = max(first.get(of_table.table, ""), end or "")
             if reached:
                 last[of_table.table] = reached
@@ -172,6 +183,27 @@ class ChangeTables:
         )
         return ChangeTable(config.table, instance, writer_schema_of(config, prefix, rows).checked())
 
+    def _require_none_below(self, of_table: ChangeTable, read: str, window: Window) -> None:
+        """Raises SourceDataLostError where changes of after `read` stand below it, so that nobody reads them.
+
+        Within a task a change_seq does not fall, whatever the clock does. It does where the clock was ahead
+        when `read` was written, so that its time has not come yet, and the task was begun anew since.
+        """
+        database_table, time = self._stored[of_table.instance], _time_of(read)
+        if time is None or time < window.end or not database_table.has_times:
+            return
+        seq, stamp = database_table.seq, database_table.stamp
+        of_read = select(func.max(stamp)).where(seq == literal(read)).correlate(None).scalar_subquery()
+        is_later = and_(_placed(seq), stamp > of_read, _is_before(database_table, window.end))
+        (row,) = self._database.rows(select(func.max(seq).label("below")).where(is_later))
+        if row["below"] is not None:
+            raise SourceDataLostError(
+                f"{self._feed.feed}: {of_table.instance} has changes up to {row['below']} that are later "
+                f"than {read}, which was read: the clock was set back, and the task begun anew. Older "
+                "changes sort behind newer ones: delete them from it, or let the task make it again",
+                load_again(self._feed.feed),
+            )
+
     def _highest(self, of_table: ChangeTable, *before: datetime) -> list[str | None]:
         """The highest change_seq of all, and of the changes before each of the times."""
         database_table = self._stored[of_table.instance]
@@ -222,9 +254,9 @@ def _time_of(seq: str) -> datetime | None:
 def _is_before(database_table: _StoredTable, at: datetime) -> ColumnElement[bool]:
     """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
     utc = at.astimezone(UTC)
-    if not database_table.timestamp_type.startswith(("timestamp", "datetime")):
+    if not database_table.has_times:
         return database_table.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
-    stamp = database_table.rows.c[database_table.headers[TIMESTAMP]]
+    stamp = database_table.stamp
     zoned = (
         "with time zone" in database_table.timestamp_type or database_table.timestamp_type == "datetimeoffset"
     )
