@@ -111,7 +111,7 @@ def _tag(feed: str, release: int | None) -> str:
     raise ConfigError(
         f"{feed} has no release {release!r} that can be read",
         f"choose from {', '.join(map(str, sorted(tags)))}; `maintain` removes releases older than the "
-        "feed's `retention`",
+        "feed's `retention`, `erase` all but the newest",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import duckdb
 import pytest
 
@@ -256,6 +258,29 @@ def test_the_refusal_names_what_it_refuses(connection: duckdb.DuckDBPyConnection
     ):
         with pytest.raises(ConfigError, match=name):
             checked(connection, sql)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_refused"),
+    [
+        ("TIMESTAMP '2026-01-31 12:00:00+01:00'", True),
+        ("'2026-01-31T12:00-0130'::DATETIME", True),
+        ("TRY_CAST('2026-01-31 12:00:00.5 Europe/Berlin' AS timestamp_ns)", True),
+        ("TIMESTAMPTZ '2026-01-31 12:00:00+01:00'", False),
+        ("TIMESTAMP '2026-01-31 12:00:00.123456'", False),
+        ("TIMESTAMP '2026-01-31'", False),
+        # As `query` prints instants.
+        ("TIMESTAMP '2026-01-31 12:00:00+00:00'", False),
+        ("'2026-01-31T12:00:00Z'::TIMESTAMP", False),
+        ("'2026-01-31 12:00:00+01:00'::VARCHAR", False),
+    ],
+)
+def test_no_offset_is_left_out(
+    connection: duckdb.DuckDBPyConnection, value: str, *, is_refused: bool
+) -> None:
+    refused = pytest.raises(ConfigError, match=r"would leave out that of .*: write TIMESTAMPTZ")
+    with refused if is_refused else nullcontext():
+        checked(connection, f"SELECT id FROM {T} WHERE created < {value}")
 
 
 @pytest.mark.parametrize(

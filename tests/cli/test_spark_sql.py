@@ -69,6 +69,7 @@ def test_what_spark_cannot_read_is_reported_as_spark_does(table: SparkSession) -
     [
         (f"SELECT 1 / (id - 1) FROM {TABLE}", "Division by zero", "correct the statement"),
         (f"SELECT CAST(concat('a', id) AS INT) FROM {TABLE}", "cannot be cast", "correct the statement"),
+        (f"SELECT (SELECT id FROM {TABLE})", "More than one row", "correct the statement"),
         ("SELECT INTERVAL '1-2' YEAR TO MONTH", "cannot be shown", "AS STRING"),
     ],
 )
@@ -102,3 +103,29 @@ def test_a_table_that_is_not_there(table: SparkSession, sql: str, error: str, re
     assert error in raised.value.message
     assert remedy in raised.value.remedy
     tables.require(tables.named(checked(f"SELECT id FROM {TABLE}.branch_x WHERE lake.querying.rows.id = 1")))
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        (f"SELECT * FROM {TABLE} VERSION AS OF 'release_9'", "Cannot find matching .* release_9"),
+        (f"SELECT * FROM {TABLE} VERSION AS OF 9", "Cannot find snapshot with ID 9"),
+        (f"SELECT * FROM {TABLE} TIMESTAMP AS OF '1990-01-01'", "Cannot find a snapshot older than 1990"),
+        (f"SELECT * FROM {TABLE}.tag_release_9", "Cannot find matching .* release_9"),
+        (f"SELECT * FROM {TABLE}.branch_x", r"Cannot use branch \(does not exist\): x"),
+        ("SHOW TABLES IN lake.nobody", "Namespace does not exist: nobody"),
+    ],
+)
+def test_what_does_not_exist_is_said(table: SparkSession, sql: str, error: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{error}(.|\n)*Remedy: correct the statement: .*refs"):
+        answer(table, checked(sql))
+
+
+def test_decimals_have_the_places_of_their_type(table: SparkSession) -> None:
+    least = "CAST('0.0000000001' AS DECIMAL(38, 10))"
+    sql = (
+        f"SELECT {least}, array({least}), CAST('-9999999999999999999999999999.9999999999' AS DECIMAL(38, 10))"
+    )
+    ((one, several, large),) = answer(table, checked(sql)).rows
+    assert [str(one), str(several)] == ["1E-10", "[Decimal('1E-10')]"]
+    assert str(large) == "-9999999999999999999999999999.9999999999"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from rich.console import Console
 
@@ -49,3 +51,10 @@ def test_a_narrow_terminal_loses_no_cell(
             last = name or last
             values[last] = values.get(last, "") + value.replace(" ", "")
     assert values == {name: str(value).replace(" ", "") for name, value in row.items()}
+
+
+def test_decimals_have_all_their_digits() -> None:
+    assert [terminal.shown(Decimal(text)) for text in ("0E-10", "-1E-10", "1.50")] == [
+        "0.0000000000", "-0.0000000001", "1.50"
+    ]  # fmt: skip
+    assert terminal.shown([{"a": Decimal("0E-7")}]) == '[{"a": "0.0000000"}]'

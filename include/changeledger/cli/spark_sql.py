@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC
+from decimal import Decimal
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkNotImplementedError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType, TimestampType
 
 from changeledger.cli.answers import Answer, plain
 from changeledger.model.errors import ConfigError
@@ -19,6 +20,10 @@ from changeledger.spark import failures
 
 # Of values that Python does not have: an interval of months, the first day of its calendar in a zone.
 _OF_PYTHON = (PySparkNotImplementedError, ValueError, OverflowError)
+_EXISTING = (
+    "correct the statement: changeledger query 'SHOW NAMESPACES IN lake' lists the feeds, "
+    "'FROM lake.<feed>.<table>.refs' the branches and tags of a table, and '.snapshots' its snapshots"
+)
 
 
 def answer(spark: SparkSession, statement: Statement, most: int | None = None) -> Answer:
@@ -29,6 +34,11 @@ def answer(spark: SparkSession, statement: Statement, most: int | None = None) -
         kinds = [field.dataType for field in frame.schema.fields]
     except AnalysisException as error:
         raise ConfigError(error.getMessage() or str(error), "correct the statement") from None
+    except Exception as error:
+        said = failures.of_reference(error)
+        if said is None:
+            raise
+        raise ConfigError(said, _EXISTING) from None
     return Answer(frame.columns, _rows(frame if most is None else frame.limit(most), kinds))
 
 
@@ -41,7 +51,7 @@ def use_utc() -> None:
 def _rows(frame: DataFrame, kinds: list[DataType]) -> Iterator[tuple[object, ...]]:
     try:
         for row in frame.toLocalIterator():
-            yield tuple(plain(_zoned(cell, kind)) for cell, kind in zip(row, kinds, strict=True))
+            yield tuple(plain(_typed(cell, kind)) for cell, kind in zip(row, kinds, strict=True))
     except _OF_PYTHON as error:
         raise ConfigError(
             f"a value of the answer cannot be shown: {error}", "cast its column: CAST(... AS STRING)"
@@ -53,19 +63,26 @@ def _rows(frame: DataFrame, kinds: list[DataType]) -> Iterator[tuple[object, ...
         raise ConfigError(said, "correct the statement") from None
 
 
-def _zoned(cell: Any, kind: DataType) -> Any:
-    """The cell with UTC at its instants."""
+def _typed(cell: Any, kind: DataType) -> Any:
+    """The cell with UTC at its instants, and decimals with the places of their type."""
     if cell is None:
         return None
-    if isinstance(kind, TimestampType) and isinstance(cell, datetime):
-        return cell.astimezone(UTC)
+    if isinstance(kind, TimestampType | DecimalType):
+        return _exact(cell, kind)
     if isinstance(kind, StructType):
         return {
-            field.name: _zoned(member, field.dataType)
+            field.name: _typed(member, field.dataType)
             for field, member in zip(kind.fields, cell, strict=True)
         }
     if isinstance(kind, ArrayType):
-        return [_zoned(member, kind.elementType) for member in cell]
+        return [_typed(member, kind.elementType) for member in cell]
     if isinstance(kind, MapType):
-        return {_zoned(key, kind.keyType): _zoned(member, kind.valueType) for key, member in cell.items()}
+        return {_typed(key, kind.keyType): _typed(member, kind.valueType) for key, member in cell.items()}
     return cell
+
+
+def _exact(cell: Any, kind: TimestampType | DecimalType) -> Any:
+    if isinstance(kind, DecimalType):
+        # PySpark gives 1E-10 of ten places as 1.00E-10, of twelve.
+        return Decimal(format(cell, f".{kind.scale}f"))
+    return cell.astimezone(UTC)

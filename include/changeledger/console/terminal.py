@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -100,6 +101,9 @@ def shown(value: Any) -> str:
         return "NULL"
     if isinstance(value, dict | list):
         return json_line(value, default=shown)
+    if isinstance(value, Decimal):
+        # With all the digits of its type: `str` writes 0E-10 for a zero.
+        return format(value, "f")
     return f"0x{value.hex().upper()}" if isinstance(value, bytes | bytearray) else str(value)
 
 

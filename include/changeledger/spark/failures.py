@@ -28,8 +28,13 @@ _CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b[:)]?
 # Errors of ours that workers raise, at the end of Python's traceback.
 _OF_WORKERS = {kind.__name__: kind for kind in (ConfigError, SourceDataLostError, SourceUnavailable)}
 _OF_WORKER = re.compile(rf"changeledger\.model\.errors\.({'|'.join(_OF_WORKERS)}): (.*)\n  Remedy: (.*)")
-# Data exceptions of SQL: a division by zero, a text that is no number.
-_OF_DATA = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 22\w{3}")
+# Data exceptions of SQL: a division by zero, a text that is no number, several rows for one value.
+_OF_DATA = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 2[12]\w{3}")
+# What the catalog does not have, beside tables, which are looked for before.
+_OF_REFERENCE = re.compile(
+    r"Cannot find (?:matching snapshot|a snapshot|snapshot with) .*"
+    r"|Cannot use branch \(does not exist\).*|Namespace does not exist.*"
+)
 
 
 class _Cause(NamedTuple):
@@ -57,6 +62,7 @@ _GONE = _cause(
     r"(?:FileNotFoundError|NotFoundException).*\.(?:metadata\.json|avro|parquet|puffin)",
     StoresDisagree,
     "a file that the lake's catalog names is gone",
+    "try again: `maintain` and `erase` remove files of which somebody may still read; if it stays gone, "
     "restore the warehouse and its catalog as of one time, under the path that they had (docs/backup.md)",
 )
 # The first that fits. What is more special comes first: a disk that is full fails in many ways.
@@ -184,6 +190,12 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
 def of_data(error: BaseException) -> str | None:
     """What rows did not allow a statement to compute, as Spark says it; None if the error is another one."""
     said = _OF_DATA.search(_text(error))
+    return None if said is None else said[0]
+
+
+def of_reference(error: BaseException) -> str | None:
+    """Which branch, tag, snapshot or namespace does not exist; None if the error is another one."""
+    said = _OF_REFERENCE.search(_text(error))
     return None if said is None else said[0]
 
 

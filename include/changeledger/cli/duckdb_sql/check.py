@@ -5,6 +5,7 @@ computes, and can do nothing else.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -36,6 +37,10 @@ _PARTS = {
 }  # fmt: skip
 _SHOWN = {"DESCRIBE", "SUMMARY"}
 _MOST = 100
+# A time, and what is written of its zone.
+_ZONED = re.compile(r"\s*\d+-\d+-\d+[ T]+\d+:\d+(?::\d+(?:\.\d+)?)?\s*(?P<zone>[^\s\d.:].*?)\s*")
+_UTC = re.compile(r"Z|UTC|[+-]00(?::?00)?", re.IGNORECASE)
+_WITHOUT_ZONE = re.compile(r"DATETIME|TIMESTAMP(?:_[MNU]?S)?", re.IGNORECASE)
 
 
 class Query(NamedTuple):
@@ -145,10 +150,25 @@ def _require_listed(node: dict[str, Any]) -> None:
         raise _Refused(f"it has a part that `query` does not run: {kind.lower()}")
     if kind == "SHOW_REF" and (node.get("show_type") not in _SHOWN or not node.get("query")):
         raise _Refused(f"`query` does not run SHOW {str(node.get('table_name') or '')[:_MOST]}".rstrip())
+    if group == "CAST":
+        _require_no_zone(node)
     if kind == "TABLE_FUNCTION":
         _require_function(node["function"]["function_name"], TABLES)
     elif "function_name" in node:
         _require_function(node["function_name"], COMPUTING)
+
+
+def _require_no_zone(cast: dict[str, Any]) -> None:
+    """DuckDB reads TIMESTAMP '2026-01-31 12:00:00+01:00' without its offset: an hour too late."""
+    name, text = cast["type_expr"].get("type_name", ""), (cast["child"].get("literal") or {}).get("text")
+    if not isinstance(text, str) or not _WITHOUT_ZONE.fullmatch(name):
+        return
+    zoned = _ZONED.fullmatch(text)
+    if zoned is not None and not _UTC.fullmatch(zoned["zone"]):
+        raise _Refused(
+            f"{name.upper()} has no zone in DuckDB, which would leave out that of '{text[:_MOST]}': "
+            "write TIMESTAMPTZ"
+        )
 
 
 def _require_function(name: str, known: frozenset[str]) -> None:
