@@ -15,6 +15,7 @@ from changeledger.model.errors import (
     SourceDataLostError,
     SourceUnavailable,
     SparkUnavailable,
+    StoresDisagree,
 )
 from changeledger.spark import failures
 
@@ -76,6 +77,11 @@ KNOWN = {
         SourceUnavailable, "cannot be used: [SQLITE_BUSY] The database file is locked",
         "CHANGELEDGER_CATALOG",
     ),
+    # As of a reader whose files an erasure removes.
+    "file that is gone": (
+        "[Errno 2] Failed to open local file '/w/t/snap-4-1.avro'. Detail: [errno 2] No such file",
+        StoresDisagree, "a file that the lake's catalog names is gone: ", "try again: ",
+    ),
     "full disk": (
         f"{JOB}x\njava.io.IOException: No space left on device\n\tat org.apache.iceberg.jdbc.JdbcCatalog",
         SourceUnavailable, "no room is left for the lake", "the warehouse",
@@ -103,7 +109,8 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_known_error_has_its_cause_and_a_remedy(name: str) -> None:
     text, kind, message, remedy = KNOWN[name]
-    error = failures.known(RuntimeError(text), "shop_kafka")
+    raised = FileNotFoundError if kind is StoresDisagree else RuntimeError
+    error = failures.known(raised(text), "shop_kafka")
     assert type(error) is kind
     assert message in error.message
     assert remedy in error.remedy
