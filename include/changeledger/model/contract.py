@@ -223,7 +223,8 @@ class Contract(Strict):
             if name in seen or name in RESERVED:
                 raise ContractError(
                     f"{self.table} has a column {column.name!r} that is there twice or is the ledger's own",
-                    "rename the column in the feed's `columns:`, or leave it out of the capture",
+                    "give it another name where `publish:` of the feed's YAML renames a column so; else rename "
+                    "it in the source, or leave it out of the capture",
                 )
             seen.add(name)
         return self
@@ -256,7 +257,7 @@ class Contract(Strict):
         if evolved.names_alike:
             raise ContractError(
                 f"{self.table} has columns whose names differ in case only: {shown(evolved.names_alike)}",
-                "rename one in the feed's `columns:`, or leave it out of the capture",
+                "rename one in the source, or leave it out of the capture",
             )
         return evolved
 
