@@ -223,8 +223,8 @@ class Contract(Strict):
             if name in seen or name in RESERVED:
                 raise ContractError(
                     f"{self.table} has a column {column.name!r} that is there twice or is the ledger's own",
-                    "give it another name where `publish:` of the feed's YAML renames a column so; else rename "
-                    "it in the source, or leave it out of the capture",
+                    "give it another name where `publish:` of the feed's YAML renames a column so; else "
+                    "rename it in the source, or leave it out of the capture",
                 )
             seen.add(name)
         return self
