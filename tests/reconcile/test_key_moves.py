@@ -344,3 +344,30 @@ def test_a_window_ends_between_the_halves_of_a_row_that_another_one_covers(windo
     current = {key[0]: (row["a"], row["b"]) for key, row in lake.current.items() if key[0] in {1, 5}}
     assert current == {1: (7, "new"), 5: one["after"][1:]}
     assert lake.shown("breaks") == []
+
+
+OF_ITS_COLUMNS = {"a deferred update of no captured column": {}, "of a large one": {"b": change.UNAVAILABLE}}
+
+
+@pytest.mark.parametrize("unknown", OF_ITS_COLUMNS.values(), ids=OF_ITS_COLUMNS)
+@pytest.mark.parametrize("windows", [(0, 6), (0, 5, 6), (5, 6, 0, 5), (0, 4, 6)])
+def test_a_delete_that_shows_the_inserted_row_as_well(
+    windows: Sequence[int], unknown: dict[str, str]
+) -> None:
+    """An update of a unique column comes as insert and delete where the value falls (KB 4135113): without
+    that column both images are the same, and the row was gone."""
+    first = reported([], 0).rows
+    _, a, b = first[0]["after"]
+    after, before = (1, a, "new" if unknown else b), (1, a, None if unknown else b)
+    rows = [
+        *first,
+        in_transaction(1, 0, first[0], operation=change.INSERT, after=after),
+        in_transaction(
+            1, 1, first[0], operation=change.DELETE, before=before, before_unknown_columns=unknown
+        ),
+    ]
+    lake = Lake(CONTRACT)
+    for number, (begin, end) in enumerate(pairwise(windows)):
+        lake.carry(rows[begin:end], number)
+    assert [(row["a"], row["b"]) for key, row in lake.current.items() if key == (1,)] == [after[1:]]
+    assert [row["kind"] for row in lake.shown("breaks")] == [ORDER_UNKNOWN]

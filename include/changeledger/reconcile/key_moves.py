@@ -73,7 +73,11 @@ def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
 
 
 def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
-    """Of rows that are deleted: the delete shows the row that was there, not the one that arrived."""
+    """Of rows that are deleted: the delete shows the row that was there.
+
+    Where it shows the one that arrived as well, the key decides, which holds one row at a time: an update can
+    change no captured column. Only a lost delete would make it otherwise, so the place is unsure.
+    """
     effects, at = ordered.effects, ordered.at
     covers = effects.arrives[at] & ~ordered.is_first
     ends = np.flatnonzero(effects.is_a(change.DELETE)[at] & ordered.before(covers))
@@ -83,9 +87,11 @@ def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffect
     held, goes_on = _held_by(ordered, ends)
     of_arrived, _ = _compared(effects, at[ends - 1], at[ends], contract)
     of_another, is_comparable = _compared(effects, at[held], at[ends], contract)
-    is_of_held = ~ordered.is_deleted[held] & of_arrived & is_comparable & ~of_another
+    is_of_held = ~ordered.is_deleted[held] & is_comparable & ~of_another
     are_all = order.running_max((~is_of_held).astype(np.int64), ~goes_on) == 0
-    return _exchanged(ordered, ends[are_all])
+    is_unsure = ordered.is_unsure.copy()
+    is_unsure[ends[are_all & ~of_arrived]] = True
+    return replace(_exchanged(ordered, ends[are_all]), is_unsure=is_unsure)
 
 
 def _exchanged(ordered: OrderedEffects, places: Indices) -> OrderedEffects:
