@@ -29,6 +29,7 @@ _OTHER_TOOLS: tuple[tuple[str, set[str], Mapping[str, set[str]]], ...] = (
     ("Oracle GoldenGate", {"table", "op_type", "op_ts", "pos"}, {}),
     ("Maxwell", {"database", "table", "type", "ts", "data"}, {"data": set()}),
     ("Canal", {"database", "table", "type", "ts", "data", "isDdl"}, {}),
+    ("Striim", {"metadata", "data", "before", "userdata"}, {"metadata": {"OperationName"}}),
 )
 
 
