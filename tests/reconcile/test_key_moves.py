@@ -371,3 +371,29 @@ def test_a_delete_that_shows_the_inserted_row_as_well(
         lake.carry(rows[begin:end], number)
     assert [(row["a"], row["b"]) for key, row in lake.current.items() if key == (1,)] == [after[1:]]
     assert [row["kind"] for row in lake.shown("breaks")] == [ORDER_UNKNOWN]
+
+
+@pytest.mark.parametrize("windows", [(0, 2), (0, 1, 2), (1, 2, 0, 1)])
+def test_a_delete_of_another_row_behind_an_insert_at_a_key_that_nobody_has_seen(
+    windows: Sequence[int],
+) -> None:
+    """Change tables have no first load: the first that is known of most rows is an update, here in the order
+    of `__$seqval`."""
+    one = reported([], 0).rows[0]
+    rows = [
+        in_transaction(1, 0, one, operation=change.INSERT, after=(1, 7, "new")),
+        in_transaction(1, 1, one, operation=change.DELETE, before=one["after"]),
+    ]
+    lake = Lake(CONTRACT)
+    for number, (begin, end) in enumerate(pairwise(windows)):
+        lake.carry(rows[begin:end], number)
+    assert [(row["a"], row["b"]) for row in lake.current.values()] == [(7, "new")]
+    assert lake.shown("breaks") == []
+
+
+def test_a_row_that_is_inserted_and_deleted_at_once_at_a_key_that_nobody_has_seen_is_gone() -> None:
+    one = reported([], 0).rows[0]
+    lake = Lake(CONTRACT)
+    insert = in_transaction(1, 0, one, operation=change.INSERT, after=one["after"])
+    lake.carry([insert, in_transaction(1, 1, one, operation=change.DELETE, before=one["after"])], 0)
+    assert lake.current == {}

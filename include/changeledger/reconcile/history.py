@@ -171,8 +171,7 @@ def _is_parted(ordered: OrderedEffects) -> Indices:
     since = taken(column(effects.rows, "valid_from"), seeds)
     kind, _, _ = taken(column(effects.rows, "break"), seeds).flatten()
     was_there = equal(kind, image_chain.ROW_WAS_THERE) & valid(left_at)
-    is_at_once = effects.leaves[leaving] & flags_of(pc.greater_equal(since, left_at))
-    return places[is_at_once | was_there]
+    return places[flags_of(pc.greater_equal(since, left_at)) | was_there]
 
 
 def _between_exchanged(ordered: OrderedEffects) -> Indices:

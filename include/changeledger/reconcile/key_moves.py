@@ -76,11 +76,11 @@ def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffect
     """Of rows that are deleted: the delete shows the row that was there.
 
     Where it shows the one that arrived as well, the key decides, which holds one row at a time: an update can
-    change no captured column. Only a lost delete would make it otherwise, so the place is unsure.
+    change no captured column. Only a lost delete would make it otherwise, so the place is unsure. Where
+    nothing was known of the key, another row than the one that arrived was there.
     """
     effects, at = ordered.effects, ordered.at
-    covers = effects.arrives[at] & ~ordered.is_first
-    ends = np.flatnonzero(effects.is_a(change.DELETE)[at] & ordered.before(covers))
+    ends = np.flatnonzero(effects.is_a(change.DELETE)[at] & ordered.before(effects.arrives[at]))
     ends = ends[_of_one_transaction(effects, at[ends - 1], at[ends])]
     if not len(ends):
         return ordered
@@ -88,6 +88,7 @@ def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffect
     of_arrived, _ = _compared(effects, at[ends - 1], at[ends], contract)
     of_another, is_comparable = _compared(effects, at[held], at[ends], contract)
     is_of_held = ~ordered.is_deleted[held] & is_comparable & ~of_another
+    is_of_held = np.where(ordered.is_first[ends - 1], of_arrived, is_of_held)
     are_all = order.running_max((~is_of_held).astype(np.int64), ~goes_on) == 0
     is_unsure = ordered.is_unsure.copy()
     is_unsure[ends[are_all & ~of_arrived]] = True
