@@ -381,6 +381,18 @@ def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method:
         assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
 
 
+@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+def test_so_is_an_update_of_no_captured_column(method: Method) -> None:
+    """Its insert and its delete show the same row (https://support.microsoft.com/help/4135113)."""
+    updates = stated([[[(1, 1)]], [[(2, 2)]]])
+    updates = [r | {"after": r["before"]} if r["operation"] == change.UPDATE else r for r in updates]
+    halves = as_halves(updates, deletes_first=False)
+    for reference in (updates, as_halves(updates)):
+        assert findings_between(reference, halves, method) == []
+    for at in range(4, len(halves)):
+        assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+
+
 def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() -> None:
     updates = stated([[[(None, 5)], [(5, None)]]], key_moves.SILENT)
     shown = {"before": updates[4]["after"], "before_unknown_columns": None}

@@ -47,8 +47,8 @@ def of_place(effects: Effects) -> list[Ranks]:
 def joined_in_transaction(effects: Effects) -> Effects:
     """A delete that an insert of its key follows at once, in one transaction, is an update.
 
-    The insert may stand first, if the delete is of another row: so are rows that exchange their keys, and
-    updates in the order of `__$seqval` (ADR 0016).
+    The insert may stand first: so are rows that exchange their keys, and updates in the order of `__$seqval`
+    (ADR 0016).
     """
     group = [*of_place(effects), effects.side]
     size = len(effects)
@@ -85,16 +85,14 @@ def _goes_on(behind: Bools) -> Bools:
 
 
 def _deletes_first(effects: Effects, at: Indices, first: Bools) -> Indices:
-    """The effects in that order, but an insert behind the delete of another row that follows it at once.
+    """The effects in that order, but an insert behind the delete that follows it at once.
 
-    Where only so both sides do the same to the key: a delete can also have another cell by a fault.
+    Where only so both sides do the same to the key: the delete can also be that of the inserted row.
     """
     op = effects.op[at]
     ends = np.flatnonzero((op[1:] == DELETED) & (op[:-1] == INSERTED) & ~first[1:]) + 1
     if not len(ends):
         return at
-    arrived, left = effects.after.take(at[ends - 1]), effects.before.take(at[ends])
-    ends = ends[arrived.differing(left).any(axis=1)]
     exchanged = at.copy()
     exchanged[ends], exchanged[ends - 1] = at[ends - 1], at[ends]
     of_both = order.begins([ranks[at] for ranks in of_place(effects)], len(at))
