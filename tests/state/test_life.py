@@ -135,6 +135,42 @@ def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(control: ControlS
     assert [customer.at(moment).cells["name"].text for moment in (hour(2), None)] == ["ann", "bob"]
 
 
+@pytest.mark.parametrize("was_seen", [True, False], ids=["seen", "unseen"])
+@pytest.mark.parametrize("name", ["ann", "bob"])
+def test_a_delete_ends_the_row_that_was_there(control: ControlStore, name: str, *, was_seen: bool) -> None:
+    """As in history: also where it shows both rows alike, if the key held one, and the other one alone, if
+    nothing was known."""
+    ann = {"id": 1, "name": "ann", "photo": b"\1"}
+    update = {"transaction_id": "T", "committed_at": hour(3)}
+    rows = [
+        row(1, "insert", 1, after=ann),
+        row(2, "insert", 1, after={**ann, "name": name}, **update),
+        row(3, "delete", 1, before=ann, **update),
+    ]
+    publish(control, FEED, rows if was_seen else rows[1:])
+    customer = life(placed(control, FEED, TABLE), {"id": "1"}).at()
+    assert customer.is_alive is (was_seen or name == "bob")
+    assert not customer.is_alive or customer.cells["name"].text == name
+
+
+@pytest.mark.parametrize("is_shown", [True, False], ids=["whole", "by its key alone"])
+def test_a_row_is_deleted_behind_the_one_that_moves_to_its_key(
+    control: ControlStore, *, is_shown: bool
+) -> None:
+    """As in history: a MERGE does so. A delete of which the key alone is known ends the row that came."""
+    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
+    merge = {"transaction_id": "T", "committed_at": hour(3)}
+    gap = [("name", "unavailable"), ("photo", "unavailable")]
+    rows = [
+        row(1, "insert", 1, after=ann),
+        row(2, "insert", 2, after=bob),
+        row(3, "update", 1, previous_key={"id": 2}, before=bob, after={**bob, "id": 1}, **merge),
+        row(4, "delete", 1, before=ann, before_unknown_columns=None if is_shown else gap, **merge),
+    ]
+    publish(control, FEED, rows)
+    assert life(placed(control, FEED, TABLE), {"id": "1"}).at().is_alive is is_shown
+
+
 @pytest.mark.parametrize("shows_again", ["snapshot", "insert"])
 def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore, shows_again: str) -> None:
     """A snapshot's row, or an insert of a row that is there, lacks what is known; and a server's clock was

@@ -68,7 +68,7 @@ class RowLife:
 
         None: after all changes.
         """
-        return state_after(self._until(moment))
+        return state_after(self._until(moment), self.key)
 
     def _until(self, moment: datetime | None) -> Sequence[RowChange]:
         """The changes that had begun: a snapshot's row, which is read at any time, holds up none behind it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -67,8 +67,11 @@ class RowChange:
 
     def finds(self, cells: Mapping[str, Cell]) -> bool:
         """Is the row that it finds this one, by the cells that both know?"""
-        pairs = [(cell.before, cells.get(cell.column, NO_CELL)) for cell in self.cells]
-        return all(before[:2] == cell[:2] for before, cell in pairs if before.is_known and cell.is_known)
+        return all(cell.before[:2] == cells[cell.column][:2] for cell in self.known_with(cells))
+
+    def known_with(self, cells: Mapping[str, Cell]) -> Sequence[ChangedCell]:
+        """What it has found, where `cells` know it, too."""
+        return [c for c in self.cells if c.before.is_known and cells.get(c.column, NO_CELL).is_known]
 
     def is_with(self, other: RowChange) -> bool:
         """In one transaction: by its id; where the source has none, by its time."""
@@ -87,22 +90,24 @@ class RowState:
     last: RowChange | None
 
 
-def state_after(changes: Iterable[RowChange]) -> RowState:
+def state_after(changes: Iterable[RowChange], key: Container[str]) -> RowState:
     """The row after changes in the order of their source.
 
     As in the published tables: a cell that a change does not know keeps its last known value, and of rows
     that exchange their keys in a statement the one that is covered leaves first (ADR 0016), as does one that
-    is deleted behind the insert that covers it.
+    is deleted behind the row that covers it. `key`: its columns.
     """
     cells: Mapping[str, Cell] = {}
-    covered: Mapping[str, Cell] = {}
+    covered: Mapping[str, Cell] | None = None
     last, is_alive, covers = None, False, None
     for row_change in changes:
-        if covers is not None and _is_of_covered(row_change, covers, covered):
+        if covers is not None and _is_of_covered(row_change, covers, covered, key):
             # What comes takes nothing from the row that it has covered.
             cells, covers = {cell.column: cell.after for cell in covers.cells}, None
             continue
-        covers, covered = row_change if is_alive and row_change.puts_a_row else None, cells
+        is_free = last is not None and not is_alive
+        covers = row_change if row_change.puts_a_row and not is_free else None
+        covered = cells if is_alive else None
         if row_change.ends_the_row:
             cells = {}
         elif not is_alive or row_change.moved_from is not None:
@@ -114,13 +119,18 @@ def state_after(changes: Iterable[RowChange]) -> RowState:
     return RowState(is_alive, cells, last)
 
 
-def _is_of_covered(row_change: RowChange, covers: RowChange, covered: Mapping[str, Cell]) -> bool:
-    """Does it end the row that was there, and not the one that has covered it?"""
-    if not row_change.is_with(covers):
+def _is_of_covered(
+    row_change: RowChange, covers: RowChange, covered: Mapping[str, Cell] | None, key: Container[str]
+) -> bool:
+    """Does it end the row that was there, and not the one that has covered it? `covered`: None if nothing was
+    known of the key."""
+    if not row_change.ends_the_row or not row_change.is_with(covers):
         return False
-    was_there = row_change.finds(covered)
     has_come = row_change.finds({cell.column: cell.after for cell in covers.cells})
+    if covered is None:
+        return not has_come
+    was_there = row_change.finds(covered)
     if row_change.moved_to is not None:
         return was_there or not has_come
-    is_deleted = (row_change.operation, covers.operation) == (change.DELETE, change.INSERT)
-    return is_deleted and was_there and not has_come
+    is_shown = any(cell.column not in key for cell in row_change.known_with(covered))
+    return row_change.operation == change.DELETE and was_there and is_shown
