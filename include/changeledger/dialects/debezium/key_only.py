@@ -2,8 +2,7 @@
 
 PostgreSQL's default replica identity sends the key alone with a delete, and with an update the columns of the
 key that it changed; the connector writes NULL for the rest (debezium/debezium#1126, #4352). Others send an
-empty image (yugabyte/debezium-connector-yugabytedb#289). A row without its key is no row: it did not move
-from the key NULL.
+empty image (yugabyte/debezium-connector-yugabytedb#289). An update does not move its row from the key NULL.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from changeledger.kernels.images import Image
 
 
 def known(before: Image, after: Image, is_update: Bools, connector: pa.StringArray, plan: TablePlan) -> Image:
-    """The images before, without what stands in them for nothing."""
+    """The images before, with values marked as unknown where NULL stands for a value that was not sent."""
     columns = plan.writer_schema.columns
     keys = [at for at, column in enumerate(columns) if column.key_position]
     others = [at for at, column in enumerate(columns) if not column.key_position]
@@ -31,7 +30,7 @@ def known(before: Image, after: Image, is_update: Bools, connector: pa.StringArr
 
 
 def _with_key(before: Image, after: Image, is_update: Bools, keys: list[int]) -> Image:
-    """An update's image without any value is none; what others lack of their key is as after it."""
+    """Drops an update's image that has no value; takes key columns that an image lacks from the one after."""
     lacks = is_update & before.present
     if not keys or not (lacks & ~images.has_value(before, keys).all(axis=1)).any():
         return before
