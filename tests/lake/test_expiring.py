@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake import catalog, refs, summaries, upkeep
 
 pytestmark = pytest.mark.integration
 
 TABLE = "lake.expiring.t"
 # Whoever asks it anything fails.
 NOT_ASKED = cast(SparkSession, None)
-
-
-@pytest.fixture
-def table(spark: SparkSession) -> Iterator[str]:
-    catalog.create_namespace("expiring")
-    iceberg.create(spark, TABLE, [("id", "int"), ("what", "string")])
-    yield TABLE
-    spark.sql(f"DROP TABLE {TABLE}")
 
 
 def snapshots() -> int:
@@ -49,15 +40,15 @@ def test_only_where_a_snapshot_is_older_and_no_ref_names_it(spark: SparkSession,
 
 
 def test_whether_files_have_rows_that_are_deleted(spark: SparkSession, table: str) -> None:
-    assert not upkeep.has_deleted_rows(table)
+    assert not summaries.has_deleted_rows(table)
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     spark.sql(f"INSERT INTO {table} VALUES (4, 'd')")
     spark.sql(f"DELETE FROM {table} WHERE id = 4")
-    assert not upkeep.has_deleted_rows(table), "the file has gone as a whole"
+    assert not summaries.has_deleted_rows(table), "the file has gone as a whole"
     spark.sql(f"DELETE FROM {table} WHERE id = 2")
-    assert upkeep.has_deleted_rows(table)
+    assert summaries.has_deleted_rows(table)
     spark.sql(f"INSERT INTO {table} VALUES (5, 'e')")
-    assert upkeep.has_deleted_rows(table)
+    assert summaries.has_deleted_rows(table)
     upkeep.compact(spark, table)
-    assert not upkeep.has_deleted_rows(table)
+    assert not summaries.has_deleted_rows(table)
     assert sorted(row["id"] for row in spark.table(table).collect()) == [1, 3, 5]

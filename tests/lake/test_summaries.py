@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.lake import catalog, iceberg, refs, summaries, upkeep
+from changeledger.lake import iceberg, refs, summaries, upkeep
 
 TABLE, BRANCH = "lake.summaries.t", "run_1"
-
-
-@pytest.fixture
-def table(spark: SparkSession) -> Iterator[str]:
-    catalog.create_namespace("summaries")
-    iceberg.create(spark, TABLE, [("id", "int"), ("what", "string")])
-    yield TABLE
-    spark.sql(f"DROP TABLE {TABLE}")
 
 
 def rows(spark: SparkSession, first: int, end: int) -> DataFrame:

@@ -39,9 +39,19 @@ def built(snapshots: Mapping[str, int]) -> dict[str, BuiltTable]:
     return built_tables
 
 
+def has_deleted_rows(table: str) -> bool:
+    """Has main files that say of other files' rows that they are deleted? True where no snapshot says it."""
+    snapshot = catalog.load(table).current_snapshot()
+    return snapshot is not None and _said(snapshot).get("total-delete-files") != "0"
+
+
+def _said(snapshot: Snapshot | None) -> Mapping[str, str]:
+    return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+
+
 def _rows(snapshot: Snapshot | None) -> int | None:
     """A position is deleted once; how many rows an equality deletes, no snapshot says."""
-    said = {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+    said = _said(snapshot)
     written, deleted = said.get("total-records"), said.get("total-position-deletes")
     if written is None or deleted is None or said.get("total-equality-deletes") != "0":
         return None

@@ -62,16 +62,6 @@ def retain_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mappin
     return changed
 
 
-def has_deleted_rows(table: str) -> bool:
-    """Has main files that say of other files' rows that they are deleted? True where no snapshot says it."""
-    loaded = catalog.load(table)
-    published = refs.head(loaded)
-    snapshot = None if published is None else loaded.metadata.snapshot_by_id(published)
-    if snapshot is None:
-        return False
-    return snapshot.summary is None or snapshot.summary.additional_properties.get("total-delete-files") != "0"
-
-
 def compact(spark: SparkSession, table: str) -> None:
     """Few large files on main for many small ones; deleted rows are taken out of them."""
     specs = spark.sql(f"SELECT DISTINCT spec_id FROM {table}.delete_files").collect()  # noqa: S608 - our own names

@@ -49,7 +49,7 @@ def _gaps_beside_key(before: Image, others: list[int], changes: Bools) -> Image:
     if not others or not changes.any():
         return before
     empty = changes & before.present & ~images.has_value(before, others).any(axis=1)
-    states = np.zeros((len(empty), len(before.cells)), np.uint8)
-    states = states if before.states is None else before.states.copy()
+    shape = len(empty), len(before.cells)
+    states = np.zeros(shape, np.uint8) if before.states is None else before.states.copy()
     states[np.ix_(empty, np.array(others))] = UNAVAILABLE
     return Image(before.present, before.cells, states)

@@ -23,7 +23,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, SnapshotRow, lease_heartbeat
 from changeledger.kernels import display, publishing
 from changeledger.kernels.arrow import arrow_type
-from changeledger.lake import catalog, iceberg, refs, scans, upkeep
+from changeledger.lake import catalog, iceberg, refs, scans, summaries, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
 from changeledger.lake.refs import release_tag
@@ -117,7 +117,7 @@ class Erasing:
                 moved = f"coalesce({self.key.columns('_previous_key.')}, false)"
                 upkeep.unset_where(self.spark, table, "_previous_key", moved)
             # Also of rows that were deleted long ago a data file may have the values.
-            if upkeep.has_deleted_rows(table):
+            if summaries.has_deleted_rows(table):
                 upkeep.compact(self.spark, table)
             upkeep.forget_removed_files(self.spark, table)
             if count:

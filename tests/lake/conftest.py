@@ -1,0 +1,20 @@
+"""A table for tests of one module, which names it `TABLE`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.lake import catalog, iceberg
+
+
+@pytest.fixture
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Of an id and a text, empty."""
+    name: str = request.module.TABLE
+    catalog.create_namespace(name.split(".")[1])
+    iceberg.create(spark, name, [("id", "int"), ("what", "string")])
+    yield name
+    spark.sql(f"DROP TABLE {name}")
