@@ -107,7 +107,7 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     rows = spark.range(changes).withColumnRenamed("id", "i")
     rows = rows.selectExpr(*(f"cast({cells.get(name, 'null')} as {kind}) as {name}" for name, kind in kinds))
     name = TableNames.of(feed.namespace, TABLE).changes
-    iceberg.create(spark, name, kinds)
+    iceberg.create(name, kinds)
     iceberg.append(rows, name)
 
 

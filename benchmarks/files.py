@@ -42,7 +42,7 @@ def create_tables(spark: SparkSession, rows: int) -> None:
     catalog.create_namespace("files")
     for table in (_FROM, _TO):
         spark.sql(f"DROP TABLE IF EXISTS {table}")
-        iceberg.create(spark, table, COLUMNS)
+        iceberg.create(table, COLUMNS)
     image = (
         "named_struct('id', int(id), 'name', concat('customer ', id * 7919 % 1000000), 'n1', int(id % 1000003), "
         "'n2', if(id % 2 = 0, NULL, int(id % 10007)), 'amount', CAST(id * 31 % 100000000 / 100 AS decimal(18,2)), "

@@ -50,7 +50,7 @@ def fill(windows: int, *, plain: bool) -> float:
     # The home is known by now.
     from changeledger.kernels.arrow import ledger_schema  # noqa: PLC0415
     from changeledger.lake.file_writes import Writing, commit  # noqa: PLC0415
-    from changeledger.lake.iceberg import PROPERTIES  # noqa: PLC0415
+    from changeledger.lake.new_tables import PROPERTIES  # noqa: PLC0415
 
     name = FEED.names[CONTRACT.table].changes.removeprefix("lake.")
     catalog = load_catalog("lake", **Settings().catalog, schema_version="v1")

@@ -124,7 +124,7 @@ def corrupt(session: SparkSession, feed: Feed, over: Window, rules: Mapping[str,
     done = control().windows.stage(feed.feed, over, "reconcile")
     assert done is not None
     shared = {"dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks}
-    iceberg.create(session, shared["breaks"], change.BREAK_COLUMNS, ["window_id"])
+    iceberg.create(shared["breaks"], change.BREAK_COLUMNS, change.BY_WINDOW)
     written = {*done.tables, *shared.values()}
     for table, rule in rules.items():
         kinds = {"changes": "_changes", "history": "_history", "current": ""}
@@ -134,7 +134,7 @@ def corrupt(session: SparkSession, feed: Feed, over: Window, rules: Mapping[str,
                 session.sql(f"ALTER TABLE {name} CREATE BRANCH `{done.branch}`")
         places = {kind: f"{name}.branch_{done.branch}" for kind, name in names.items()}
         changes = stored_rows(names["changes"], done.branch)
-        update = next(c for c in changes if c["window_id"] == over.id and c["operation"] == "update")
+        update = next(c for c in changes if over.id == c["window_id"] and c["operation"] == "update")
         earlier = stored_rows(names["changes"])[0]
         of = {
             "run": over.id,

@@ -28,7 +28,7 @@ _LABELS = {
         "l append releases main", "l set t main", "l set h main", "c update releases", "l drop t run",
     ],
 }  # fmt: skip
-_FIRST = "l CREATE TABLE raw"
+_FIRST = "l create raw"
 
 
 def known() -> cells.Known:

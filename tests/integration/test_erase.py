@@ -241,7 +241,7 @@ def test_a_person_of_a_change_table(
     catalog.create_namespace(NAMESPACE)
     iceberg.put(spark.sql(read.format(person)), kept)
     planned = feed.lake.applied_repairs
-    iceberg.create(spark, planned, repairs.COLUMNS)
+    iceberg.create(planned, repairs.COLUMNS)
     iceberg.append(repairs_of(spark, [str(hidden.value), "another's"]), planned)
     erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
     assert erased[planned] == len(rows(spark, planned)) == 1, "of a run that would apply it"

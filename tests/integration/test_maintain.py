@@ -187,7 +187,7 @@ def test_the_replay_list_as_a_window_that_is_extracted_reads_it(
     feed = cdc_feed("listing", source, monkeypatch, tables=[{"table": "dbo.customers"}], **settings)
     run(spark, feed, over())
     control, listed = ControlStore(Settings().control_url), feed.lake.replay_requests
-    iceberg.create(spark, listed, change.REPLAY_COLUMNS)
+    iceberg.create(listed, change.REPLAY_COLUMNS)
     rows_listed = spark.table("lake.listing.raw_dbo_customers").select(
         *(F.lit(None).cast(kind).alias(name) for name, kind in change.REPLAY_COLUMNS)
     )

@@ -15,6 +15,6 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     """Of an id and a text, empty."""
     name: str = request.module.TABLE
     catalog.create_namespace(name.split(".")[1])
-    iceberg.create(spark, name, [("id", "int"), ("what", "string")])
+    iceberg.create(name, [("id", "int"), ("what", "string")])
     yield name
     spark.sql(f"DROP TABLE {name}")

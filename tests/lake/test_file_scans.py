@@ -29,7 +29,7 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     """Ten rows in two files."""
     name = f"lake.files.{request.node.name.partition('[')[0]}"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.files")
-    iceberg.create(spark, name, COLUMNS)
+    iceberg.create(name, COLUMNS)
     kinds = ", ".join(f"{quoted(column)} {kind}" for column, kind in COLUMNS)
     for first in (0, 5):
         rows = [(n, f"text {n}", (n, "y") if n % 2 else None, None) for n in range(first, first + 5)]
@@ -168,7 +168,7 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
     name = f"lake.files.ends_{is_merged}"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.files")
     columns = [("id", "int"), ("ends", "binary")]
-    iceberg.create(spark, name, columns)
+    iceberg.create(name, columns)
     spark.sql(
         f"INSERT INTO {name} VALUES (1, X'01'), (1, X'02'), (1, X'03'), (1, NULL), (2, NULL), (3, X'02')"
     )

@@ -23,6 +23,7 @@ from changeledger.lake.file_scans import Scan
 from changeledger.lake.file_writes import FILES, Writing, files_as_rows, files_in, require_distinct_names
 from changeledger.lake.leaving import Ends
 from changeledger.lake.writes import Keys, TableChange, append, apply
+from changeledger.model import change
 from changeledger.model.errors import ContractError
 from changeledger.spark.rows import SparkRows, Workers
 
@@ -38,7 +39,7 @@ BRANCH = "work"
 def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"lake.apart.{request.node.name.partition('[')[0]}"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
-    iceberg.create(spark, name, COLUMNS, ["bucket(1, _valid_to)"])
+    iceberg.create(name, COLUMNS, change.HISTORY_PARTITIONS)
     iceberg.fresh_branch(spark, name, BRANCH)
     yield name
     spark.sql(f"DROP TABLE {name}")
@@ -117,7 +118,7 @@ def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSes
     """Deletes from before and after the change belong to no one partition."""
     name = "lake.apart.begun"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
-    iceberg.create(spark, name, COLUMNS)
+    iceberg.create(name, COLUMNS)
     try:
         for before in (True, False):
             spark.sql(f"INSERT INTO {name} SELECT id, NULL FROM range(10) t(id)")

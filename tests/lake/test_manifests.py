@@ -18,7 +18,7 @@ def removed(spark: SparkSession, table: str) -> list[int]:
 def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSession) -> None:
     table = "lake.manifests.people"
     catalog.create_namespace("manifests")
-    iceberg.create(spark, table, (("id", "int"), ("name", "string")))
+    iceberg.create(table, (("id", "int"), ("name", "string")))
     for number in (1, 2, 3):
         spark.sql(f"INSERT INTO {table} VALUES ({number}, 'N{number}')")
     for gone, manifests in ((1, 3), (2, 1), (3, 2)):

@@ -25,7 +25,7 @@ def test_a_branch_that_somebody_has_dropped_is_not_left_out(spark: SparkSession)
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.windows.open(feed.feed, over, None, {})
-    iceberg.create(spark, feed.lake.dispositions, change.DISPOSITION_COLUMNS)
+    iceberg.create(feed.lake.dispositions, change.DISPOSITION_COLUMNS)
     with pytest.raises(StageOrderError, match=r"is gone from lake.finished.dispositions"):
         ctx.finish("normalize", [feed.lake.dispositions])
     assert ctx.control.windows.stage(feed.feed, over, "normalize") is None

@@ -69,7 +69,7 @@ def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left
     ctx = begun(spark, Feed.model_validate({**of, "source": {}, "tables": tables}), AGAIN, 10)
     raw, quarantine = ctx.names[CONTRACT.table].raw, ctx.lake.quarantine
     columns = (("window_id", "string"), ("source_position", change.RECORD_TYPE))
-    iceberg.create(spark, raw, columns)
+    iceberg.create(raw, columns)
     add(spark, raw, columns, [(ctx.id, 7)])
     add(spark, quarantine, change.QUARANTINE_COLUMNS, [(EARLIER, 7)])
     iceberg.fresh_branch(spark, quarantine, ctx.branch)
@@ -87,9 +87,9 @@ def begun(spark: SparkSession, feed: Feed, request: Request, begin: int) -> Stag
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.windows.open(name, over, {"t": {"0": begin}}, {"t": {"0": 10}})
-    iceberg.create(spark, feed.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
-    iceberg.create(spark, feed.lake.quarantine, change.QUARANTINE_COLUMNS)
-    iceberg.create(spark, feed.lake.dispositions, change.DISPOSITION_COLUMNS)
+    iceberg.create(feed.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
+    iceberg.create(feed.lake.quarantine, change.QUARANTINE_COLUMNS)
+    iceberg.create(feed.lake.dispositions, change.DISPOSITION_COLUMNS)
     return ctx
 
 

@@ -52,7 +52,7 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
             control.comparisons.save(compared(f"{feed}.{name}", feed, days))
             control.proofs.save(proved(f"{feed}.{name}", feed, days))
     for table, column, columns in places:
-        iceberg.create(spark, table, columns, [column])
+        iceberg.create(table, columns, {column: "identity"})
         for feed in (FEED.feed, "another"):
             for name in names:
                 cells = {n: "NULL" for n, _ in columns} | {column: f"'{feed}.{name}'"}
@@ -76,8 +76,8 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     """Of 5 the one of the run that has it in quarantine: its topic was made again. 6 was replayed in vain."""
     feed = feed_of("trimmed_raw", contract_of(ORDERS))
     catalog.create_namespace(feed.feed)
-    iceberg.create(spark, feed.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
-    iceberg.create(spark, feed.lake.quarantine, change.QUARANTINE_COLUMNS)
+    iceberg.create(feed.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
+    iceberg.create(feed.lake.quarantine, change.QUARANTINE_COLUMNS)
     place = "named_struct('source', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) AS source_position"
     for table, columns, records in (
         (feed.lake.raw, change.RAW_MESSAGE_COLUMNS, [("a", 5), ("b", 5), ("a", 6), ("b", 6), ("a", 7)]),

@@ -18,6 +18,8 @@ from typing import Final
 from pyiceberg.catalog import PY_CATALOG_IMPL, TYPE, Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
@@ -121,6 +123,14 @@ def create_namespace(namespace: str) -> None:
     """Where it is not there yet; another process may create it at the same moment."""
     with suppress(IntegrityError):
         _catalog().create_namespace_if_not_exists(namespace)
+
+
+def create(table: str, schema: Schema, partitions: PartitionSpec, properties: dict[str, str]) -> None:
+    """Where it is not there yet; nor need its namespace be. Its fields get numbers of their own."""
+    create_namespace(table.split(".")[1])
+    _catalog().create_table_if_not_exists(
+        _own(table), schema, partition_spec=partitions, properties=properties
+    )
 
 
 def namespaces() -> list[str]:

@@ -1,52 +1,33 @@
-"""Iceberg's tables and their branches, as Spark makes, reads and writes them."""
+"""Iceberg's tables and their branches, as Spark reads and writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from changeledger.lake import catalog, refs
+from changeledger.lake import catalog, new_tables, refs
 from changeledger.lake.known_manifests import MOST_TABLES
+from changeledger.lake.new_tables import UNPARTITIONED
 from changeledger.model.change import literal, quoted
 from changeledger.model.sql_type import holds
 
 Columns = Sequence[tuple[str, str]]
-PROPERTIES: Final = {
-    "format-version": "2",
-    # Files of a ledger have the rows of a key together (`file_writes`): who asks for one reads a small part.
-    "write.parquet.row-group-limit": "20000",
-    # Most columns of 20,000 rows have as many values. A dictionary of these makes files a fifth larger, and
-    # takes a quarter of the time to write them. A writer looks at its size after so many rows.
-    "write.parquet.dict-size-bytes": "8192",
-    "write.parquet.page-row-limit": "2000",
-    # A window touches few rows of many files: write what changed beside them, do not rewrite them.
-    "write.merge.mode": "merge-on-read",
-    "write.update.mode": "merge-on-read",
-    "write.delete.mode": "merge-on-read",
-    # Appends are written where they are computed; an unpartitioned table gains nothing from a shuffle.
-    "write.distribution-mode": "none",
-    "write.spark.fanout.enabled": "true",
-    "write.metadata.delete-after-commit.enabled": "true",
-}
 
 
-def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:
-    """Create the table if it is not there. `partitions`: columns, or transforms of columns."""
-    body = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
-    by = ", ".join(partitions)
-    properties = ", ".join(f"'{k}'='{v}'" for k, v in PROPERTIES.items())
-    spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {table} ({body}) USING iceberg "
-        f"{f'PARTITIONED BY ({by})' if by else ''} TBLPROPERTIES ({properties})"
-    )
+def create(table: str, columns: Columns, partitions: Mapping[str, str] = UNPARTITIONED) -> None:
+    """Create the table if it is not there. `partitions`: see `new_tables.create`.
+
+    Spark, which reads the columns' types, has to be started before.
+    """
+    new_tables.create(table, to_arrow_schema(schema_of(tuple(columns))), partitions)
 
 
 def widen(spark: SparkSession, table: str, columns: Columns) -> None:

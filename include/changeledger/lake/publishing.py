@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.kernels.arrow import table_schema
-from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake import catalog, iceberg, new_tables, refs, same_releases
 from changeledger.lake.conditions import is_equal
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.refs import release_tag
@@ -24,15 +24,15 @@ from changeledger.model.table_names import FeedTables
 from changeledger.model.window import branch_of
 
 # The pointer of a feed: one row for each release, the newest last.
-RELEASE_COLUMNS = (
-    ("release", "bigint"),
-    ("tag", "string"),
-    ("window_start", "timestamp"),
-    ("window_end", "timestamp"),
-    ("released_at", "timestamp"),
+_POINTER = table_schema(
+    [
+        ("release", "bigint"),
+        ("tag", "string"),
+        ("window_start", "timestamp"),
+        ("window_end", "timestamp"),
+        ("released_at", "timestamp"),
+    ]
 )
-
-_POINTER = table_schema(RELEASE_COLUMNS)
 
 
 def complete(
@@ -46,7 +46,7 @@ def complete(
     """
     tag, tables = release_tag(release.id), release.tables
     parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
-    _point_to(session, control, release)
+    _point_to(control, release)
     tagged = catalog.look(tables)
     mains = refs.heads_in(tagged, refs.MAIN)
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
@@ -152,27 +152,27 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
     )
 
 
-def pointer_of(session: Callable[[], SparkSession], feed: str) -> Table:
-    """The feed's table of releases. The first call makes it by Spark: a run asks for it before it commits."""
+def pointer_of(feed: str) -> Table:
+    """The feed's table of releases. The first call makes it: a run asks for it before it commits."""
     name = FeedTables.of(feed).releases
     pointer = catalog.find(name)
     if pointer is None:
-        iceberg.create(session(), name, RELEASE_COLUMNS)
+        new_tables.create(name, _POINTER)
         pointer = catalog.load(name)
     return pointer
 
 
-def _point_to(session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow) -> None:
+def _point_to(control: ControlStore, release: ReleaseRow) -> None:
     """Name the release in the feed's table of releases, once."""
     is_own = is_equal("release", release.id)
-    if pointer_of(session, release.feed).scan(is_own, ("release",)).count():
+    if pointer_of(release.feed).scan(is_own, ("release",)).count():
         return
     window = control.windows.row(release.feed, release.window_id)
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     cells = [[cell] for cell in row]
     # Two tries at once write it twice, and the second one's row takes the place of the first one's.
-    pointer_of(session, release.feed).overwrite(pa.table(cells, schema=_POINTER), is_own)
+    pointer_of(release.feed).overwrite(pa.table(cells, schema=_POINTER), is_own)
 
 
 def _take_off_replay_list(

@@ -134,6 +134,9 @@ MESSAGE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("headers", "array<struct<key:string,value:binary>>"),
 )
 RAW_MESSAGE_COLUMNS: Final = (("window_id", "string"), *MESSAGE_COLUMNS)
+# By column the transform.
+BY_WINDOW: Final = {"window_id": "identity"}
+RAW_PARTITIONS: Final = {**BY_WINDOW, "topic": "identity"}
 
 
 # Records that wait, as they came: for the rest of a split message, or for the metadata that has their
@@ -236,7 +239,7 @@ def current_columns(contract: Contract) -> list[tuple[str, str]]:
 
 
 # Open intervals lie apart from closed ones: the one bucket has all but NULL. See ADR 0023.
-HISTORY_PARTITIONS: Final = ("bucket(1, _valid_to)",)
+HISTORY_PARTITIONS: Final = {"_valid_to": "bucket[1]"}
 
 
 def history_columns(contract: Contract) -> list[tuple[str, str]]:

@@ -71,6 +71,8 @@ SMALL_DATA = {
     "spark.sql.shuffle.partitions": "2",
     # Drawing plans for Spark's UI in full took a fifth of all processor time.
     "spark.sql.ui.explainMode": "simple",
+    # Of each node one name: the columns of wide plans still took a tenth of the driver's.
+    "spark.sql.debug.maxToStringFields": "1",
 }
 
 

@@ -49,7 +49,7 @@ def run(
     names = ", ".join(feed.feed for feed in others)
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
     rows: list[ComparisonRow] = []
-    with Workers(lambda: spark) as workers, FindingsWriter.opened(spark, workers, control) as writer:
+    with Workers(lambda: spark) as workers, FindingsWriter.opened(workers, control) as writer:
         feed_ledgers = _ledgers(spark, workers, [reference, *others])
         reference_range, *ranges = workers.each(
             lambda feed: feed_range(feed, feed_ledgers[feed.feed]), [reference, *others]

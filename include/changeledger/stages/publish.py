@@ -46,7 +46,7 @@ def run(ctx: StageContext) -> None:
     tables = {**_untouched(ctx), **judged.tables}
     require_mains(feed, tables)
     counts = _counts(ctx, tables)
-    pointer_of(ctx.session, feed)
+    pointer_of(feed)
     # A window of the past that was run again does not take the feed back.
     reached: Position = furthest(ctx.released, ctx.opened("publish").to_position)
     release_id = ctx.control.releases.commit(feed, window, tables, counts, reached)

@@ -165,8 +165,16 @@ def _install_in_catalog(effects: Effects) -> None:
 
         return commit_table
 
-    SqlCatalog.commit_table = counting(SqlCatalog.commit_table)  # type: ignore[method-assign]
-    RestCatalog.commit_table = counting(RestCatalog.commit_table)  # type: ignore[method-assign]
+    def creating(true: Callable[..., Any]) -> Callable[..., Any]:
+        def create_table(self: Any, identifier: Any, *arguments: Any, **named: Any) -> Any:
+            with effects.effect(LAKE, f"create {identifier[-1]}", _catalog_error):
+                return true(self, identifier, *arguments, **named)
+
+        return create_table
+
+    for kind in (SqlCatalog, RestCatalog):
+        kind.commit_table = counting(kind.commit_table)  # type: ignore[method-assign]
+        kind.create_table = creating(kind.create_table)  # type: ignore[method-assign]
 
 
 def committed(table: str, updates: Any) -> str:

@@ -115,7 +115,6 @@ class StageContext:
         if _is_done(control, feed, window):
             control.leases.release(feed.feed, window.holder)
             return None
-        catalog.create_namespace(feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
         return cls(
             session,

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from changeledger.compare import findings
 from changeledger.compare.verdicts import FAULTS
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.kernels.rows import Rows
 from changeledger.lake import catalog, iceberg
-from changeledger.model.table_names import FINDINGS, NAMESPACE
+from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers, as_spark
 
 # This many findings of a table wait for those of others, to be written together.
@@ -37,10 +36,9 @@ class FindingsWriter:
 
     @classmethod
     @contextmanager
-    def opened(cls, spark: SparkSession, workers: Workers, control: ControlStore) -> Iterator[FindingsWriter]:
+    def opened(cls, workers: Workers, control: ControlStore) -> Iterator[FindingsWriter]:
         """What comparisons have found is saved even if a later one fails."""
-        catalog.create_namespace(NAMESPACE)
-        iceberg.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
+        iceberg.create(FINDINGS, findings.FINDING_COLUMNS, {"comparison_id": "identity"})
         writer = cls(workers, control, _stored())
         try:
             yield writer

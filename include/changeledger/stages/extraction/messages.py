@@ -42,7 +42,7 @@ def extract_messages(ctx: StageContext) -> None:
     wanted = sum(asked.values())
     if wanted or ctx.has_raw_rows():
         if not catalog.exists(ctx.lake.raw):
-            iceberg.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
+            iceberg.create(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
         since = ctx.main_before(ctx.lake.raw)
         raw = ctx.workers.read(kafka.messages(start, end)).through(partial(of_window, ctx.id), RAW)
         writes.replace_window(raw, ctx.lake.raw, ctx.id, since)

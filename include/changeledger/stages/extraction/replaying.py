@@ -18,7 +18,7 @@ def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
     The caller holds the feed's lease: the list is read by whoever runs.
     """
     listed = feed.lake.replay_requests
-    iceberg.create(spark, listed, change.REPLAY_COLUMNS)
+    iceberg.create(listed, change.REPLAY_COLUMNS)
     asked = rows.select(*(name for name, _ in change.REPLAY_COLUMNS)).distinct()
     fresh = asked.join(iceberg.read(spark, listed), ["window_id", "source_position"], "left_anti")
     count = fresh.count()

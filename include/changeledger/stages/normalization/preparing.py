@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.lake import catalog, comments, iceberg, refs
+from changeledger.lake.new_tables import UNPARTITIONED
 from changeledger.lake.parallel import parallel_map
 from changeledger.model import change
 from changeledger.model.comments import comments as comments_of
@@ -58,7 +59,7 @@ def prepare(
             iceberg.widen(ctx.spark, table, columns)
         elif table not in unchanged:
             is_history = table == ctx.names[contract.table].history
-            iceberg.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
+            iceberg.create(table, columns, change.HISTORY_PARTITIONS if is_history else UNPARTITIONED)
         if table == ctx.names[contract.table].changes and table not in untouched:
             branches.begin(ctx, table, contract, published.get(table), released.get(contract.table))
 
@@ -68,7 +69,7 @@ def prepare(
 
 def _prepare_of_feed(ctx: StageContext, table: str, columns: iceberg.Columns, known: refs.Tables) -> None:
     if table not in known:
-        iceberg.create(ctx.spark, table, columns)
+        iceberg.create(table, columns)
     elif not iceberg.has_columns(known[table], columns):
         iceberg.widen(ctx.spark, table, columns)
     iceberg.fresh_branch(ctx.spark, table, ctx.branch)

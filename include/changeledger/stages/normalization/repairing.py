@@ -16,6 +16,7 @@ from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import iceberg, writes
 from changeledger.lake.records import row_record
+from changeledger.model import change
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import REPAIRS
 from changeledger.stages.common import input_records
@@ -30,7 +31,7 @@ def take(ctx: StageContext) -> None:
     Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
     Raises ConfigError if none of them has found drift.
     """
-    iceberg.create(ctx.spark, ctx.lake.applied_repairs, repairs.COLUMNS, ("window_id",))
+    iceberg.create(ctx.lake.applied_repairs, repairs.COLUMNS, change.BY_WINDOW)
     since, taken = ctx.main_before(ctx.lake.applied_repairs), input_records.planned(ctx)
     if taken is not None and not taken.isEmpty():
         return

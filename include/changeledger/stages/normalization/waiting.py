@@ -28,7 +28,7 @@ def write(ctx: StageContext, some: bool) -> None:
     if not catalog.exists(ctx.lake.pending):
         if not some:
             return
-        iceberg.create(ctx.spark, ctx.lake.pending, change.PENDING_COLUMNS)
+        iceberg.create(ctx.lake.pending, change.PENDING_COLUMNS)
     iceberg.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
     if not some and not input_records.some_wait(ctx):
         return

@@ -50,7 +50,7 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     if not is_known:
         if not continued and not (rebuilt and count(together(rebuilt))):
             return
-        iceberg.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
+        iceberg.create(ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
     iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if ctx.starts_over:
         iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)

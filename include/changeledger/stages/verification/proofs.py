@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import WAITING
 from changeledger.kernels.rows import Rows
-from changeledger.lake import catalog, iceberg
-from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
+from changeledger.lake import iceberg
+from changeledger.model.table_names import DRIFT, REPAIRS
 from changeledger.model.wording import counted
 from changeledger.spark.rows import Workers, as_spark
 from changeledger.stages.common.context import log
@@ -44,9 +44,8 @@ class ProofWriter:
     @contextmanager
     def opened(cls, spark: SparkSession, workers: Workers, control: ControlStore) -> Iterator[ProofWriter]:
         """What proofs have found is saved even if a later one fails."""
-        catalog.create_namespace(NAMESPACE)
         for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
-            iceberg.create(spark, name, columns, ["proof_id"])
+            iceberg.create(name, columns, {"proof_id": "identity"})
             iceberg.widen(spark, name, columns)
         writer = cls(workers, control)
         try:
