@@ -66,20 +66,24 @@ def test_capture_instances(database: str) -> None:
 
 @every_database
 @pytest.mark.parametrize(
-    ("by_id", "is_it"),
+    ("known", "is_it", "later"),
     [
-        (True, "source.column_id = cdc.captured_columns.column_id"),
-        (False, "source.name = cdc.captured_columns.column_name"),
+        (
+            ["column_id", "system_type_id", "is_masked"],
+            "source.column_id = cdc.captured_columns.column_id",
+            ", sys.columns.system_type_id, sys.columns.is_masked",
+        ),
+        ([], "source.name = cdc.captured_columns.column_name", ""),
     ],
 )
-def test_captured_columns(database: str, by_id: bool, is_it: str) -> None:
+def test_captured_columns(database: str, known: list[str], is_it: str, later: str) -> None:
     precision = "[precision]" if database == "mssql" else "precision"
-    assert sql(CATALOG.captured_columns(by_id=by_id), database) == (
+    assert sql(CATALOG.captured_columns(known), database) == (
         "SELECT cdc.captured_columns.object_id, cdc.captured_columns.column_name, "
         "cdc.captured_columns.column_type, cdc.captured_columns.column_ordinal, "
         f"cdc.captured_columns.is_computed, sys.columns.max_length, sys.columns.{precision}, "
         "sys.columns.scale, sys.columns.is_nullable, cdc.index_columns.index_ordinal, "
-        "source.name AS source_name "
+        f"source.name AS source_name{later} "
         "FROM cdc.captured_columns LEFT OUTER JOIN sys.columns "
         "ON sys.columns.object_id = cdc.captured_columns.object_id "
         "AND sys.columns.name = cdc.captured_columns.column_name LEFT OUTER JOIN cdc.index_columns "
@@ -209,6 +213,41 @@ def test_the_contract_that_the_metadata_gives() -> None:
         ("at", "datetime2(3)", 6, 0, True, False),
         ("code", "char(5)", 7, 0, True, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "number", "sizes", "kind"),
+    [
+        # AdventureWorks: CREATE TYPE dbo.Name FROM nvarchar(50), dbo.Flag FROM bit.
+        ("Name", 231, (100, 0, 0), "nvarchar(50)"),
+        ("Flag", 104, (1, 1, 0), "bit"),
+        ("sysname", 231, (256, 0, 0), "nvarchar(128)"),
+        ("price", 106, (9, 18, 4), "decimal(18,4)"),
+        # ALTER COLUMN.
+        ("char", 167, (10, 0, 0), "varchar(10)"),
+        ("int", 127, (8, 19, 0), "bigint"),
+        # "timestamp columns are defined as binary(8)", "identity columns as int or bigint".
+        ("timestamp", 173, (8, 0, 0), "timestamp"),
+        ("tinyint", 56, (4, 10, 0), "tinyint"),
+        ("numeric", 127, (8, 19, 0), "numeric(19,0)"),
+        # Of the CLR, and of SQL Server 2025.
+        ("hierarchyid", 240, (892, 0, 0), "hierarchyid"),
+        ("geography", 240, (-1, 0, 0), "geography"),
+        ("json", 244, (-1, 0, 0), "json"),
+        ("xml", 241, (-1, 0, 0), "xml"),
+        ("sql_variant", 98, (8016, 0, 0), "sql_variant"),
+        ("nvarchar", None, (100, 0, 0), "nvarchar(50)"),
+    ],
+)
+def test_the_type_is_that_of_the_change_tables_own_column(
+    said: str, number: int | None, sizes: tuple[int, int, int], kind: str
+) -> None:
+    """The numbers are those of sys.types on every server; the rest is in the page on `_CT` tables."""
+    length, precision, scale = sizes
+    columns = {"max_length": length, "precision": precision, "scale": scale, "system_type_id": number}
+    rows = [captured("id", "int", 1, index_ordinal=1), captured("x", said, 2, **columns)]
+    contract = contract_of(TableConfig(table="dbo.t"), INSTANCE, rows)
+    assert contract.columns[1].type == kind
 
 
 @pytest.mark.parametrize(("seen", "dropped"), [("id", ["note"]), (None, [])])

@@ -46,7 +46,7 @@ _SIMPLE = {
 # Their before image is NULL on update and delete, always (specs: large object data types).
 _LOB = {"text", "ntext", "image"}
 _MAX_TYPES = {"varchar", "nvarchar", "varbinary"}
-DECIMALS = {"decimal", "numeric"}
+DECIMALS = frozenset({"decimal", "numeric"})
 # Whose values are any text.
 TEXTS = {"char", "varchar", "nchar", "nvarchar", "text", "ntext", "sysname", "xml"}
 _CLOCKS = {"time", "datetime2", "datetimeoffset"}

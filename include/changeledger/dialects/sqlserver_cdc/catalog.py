@@ -7,7 +7,7 @@ the catalog views is enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.sqlserver_cdc.clock import FallBack
+from changeledger.dialects.sqlserver_cdc.column_types import type_text
 from changeledger.dialects.sqlserver_cdc.header import COMMIT_TIME, START_LSN
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
 from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
@@ -37,7 +38,9 @@ from changeledger.dialects.tables.sql import as_read, header, key_positions
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
-from changeledger.model.sql_type import written
+
+# Of `sys.columns`: what copies of it lack, and SQL Server before 2016.
+_LATER = ("system_type_id", "is_masked")
 
 
 class CdcCatalog:
@@ -75,7 +78,7 @@ class CdcCatalog:
             "columns", meta,
             Column("object_id", Integer), Column("name", String), Column("column_id", Integer),
             Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer),
-            Column("is_nullable", Integer), schema="sys",
+            Column("is_nullable", Integer), *(Column(n, Integer) for n in _LATER), schema="sys",
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
@@ -92,11 +95,14 @@ class CdcCatalog:
         )  # fmt: skip
 
     def columns_header(self) -> Select[Any]:
-        """No rows of `sys.columns`, all of its columns: a copy of the catalog may have no `column_id`."""
+        """No rows of `sys.columns`, all of its columns: a copy of the catalog, and an older version, may lack
+        some."""
         return header(self._columns)
 
-    def captured_columns(self, *, by_id: bool) -> Select[Any]:
+    def captured_columns(self, known: Collection[str]) -> Select[Any]:
         """Every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
+
+        `known`: which columns `sys.columns` has.
 
         `source_name`: of the source table's column; NULL if that has it no more, or may not be seen. It is
         known by its id: one that was dropped and added again is another one, which is not captured. Without
@@ -104,12 +110,14 @@ class CdcCatalog:
         """
         captured, size, index = self._captured.c, self._columns.c, self._index.c
         tables, source = self._change_tables.c, self._columns.alias("source")
+        by_id = "column_id" in known
         is_it = source.c.column_id == captured.column_id if by_id else source.c.name == captured.column_name
+        later = [size[name] for name in _LATER if name in known]
         return (
             select(
                 captured.object_id, captured.column_name, captured.column_type, captured.column_ordinal,
                 captured.is_computed, size.max_length, size.precision, size.scale, size.is_nullable,
-                index.index_ordinal, source.c.name.label("source_name"),
+                index.index_ordinal, source.c.name.label("source_name"), *later,
             )
             .select_from(self._captured)
             .outerjoin(
@@ -186,7 +194,7 @@ def contract_of(
         position = keys.get(name.lower(), 0) if keys else int(row["index_ordinal"] or 0)
         as_captured = contracts.Column(
             name=name,
-            type=_type_text(row),
+            type=type_text(row),
             ordinal=row["column_ordinal"],
             nullable=row["is_nullable"] in (None, True, 1),
             key_position=position,
@@ -195,11 +203,3 @@ def contract_of(
         )
         columns.append(as_captured.stated_as(override.type, override.nullable) if override else as_captured)
     return Contract(table=config.table, columns=tuple(columns))
-
-
-def _type_text(row: Mapping[str, Any]) -> str:
-    """`nvarchar` of 100 bytes is `nvarchar(50)`."""
-    base, length = str(row["column_type"]).lower(), row["max_length"]
-    if length is not None and length > 0 and base.startswith("n"):
-        length //= 2
-    return written(base, length, row["precision"], row["scale"])

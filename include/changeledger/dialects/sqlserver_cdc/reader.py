@@ -25,6 +25,7 @@ from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePo
 from changeledger.dialects.sqlserver_cdc import catalog as sql
 from changeledger.dialects.sqlserver_cdc.clock import FallBack, fall_back, moment, repeated_hours
 from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SEQVAL, START_LSN, UPDATE_MASK
+from changeledger.dialects.sqlserver_cdc.hidden_values import require_values
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances, of_table
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.kernels.lsn import WIDTH
@@ -54,6 +55,7 @@ class CaptureTables:
         self._feed = feed
         self._database = database
         self._partition_rows = source.partition_rows
+        self._cdc_schema = source.cdc_schema
         self._catalog = sql.CdcCatalog(source.cdc_schema)
         self._mapping = TimeMapping(source.cdc_schema)
         self._parts: dict[str, _Part] = {}
@@ -198,9 +200,8 @@ class CaptureTables:
             )
 
     def _discovered(self) -> list[ChangeTable]:
-        by_id = "column_id" in self._database.columns(self._catalog.columns_header())
-        captured = self._catalog.captured_columns(by_id=by_id)
-        instances, columns = self._instances(), self._database.rows(captured)
+        known = self._database.columns(self._catalog.columns_header())
+        instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns(known))
         change_tables = []
         for config in self._feed.tables:
             of_one = instances[config.table]
@@ -208,6 +209,7 @@ class CaptureTables:
             bounds = [*(_before(i.start_lsn) for i in of_one), None]
             for instance, (begin, end) in zip(of_one, pairwise(bounds), strict=True):
                 self._parts[instance.name] = _Part(instance, begin, end)
+                require_values(self._database, self._cdc_schema, instance, columns)
                 writer_schema = sql.contract_of(config, instance, columns).checked()
                 change_tables.append(ChangeTable(config.table, instance.name, writer_schema))
         return change_tables

@@ -1,0 +1,47 @@
+"""The type of a captured column, as `cdc.captured_columns` and the change table's own columns say it.
+
+The change table's own column decides: ALTER COLUMN changes its type, an alias type is its base type there.
+What it has in another type than the source's table are a `timestamp` (as `binary(8)`) and an identity (as
+`int` or `bigint`), says Microsoft's page on `cdc.<capture_instance>_CT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from changeledger.model.sql_type import DECIMALS, written
+
+# `system_type_id` of sys.columns: the same in every database and version. User-defined types have the number
+# of their base type, those of the CLR (`hierarchyid`, `geometry`, `geography`) share 240, which is none.
+_BASES: Final[Mapping[int, str]] = {
+    34: "image", 35: "text", 36: "uniqueidentifier", 40: "date", 41: "time", 42: "datetime2",
+    43: "datetimeoffset", 48: "tinyint", 52: "smallint", 56: "int", 58: "smalldatetime", 59: "real",
+    60: "money", 61: "datetime", 62: "float", 98: "sql_variant", 99: "ntext", 104: "bit", 106: "decimal",
+    108: "numeric", 122: "smallmoney", 127: "bigint", 165: "varbinary", 167: "varchar", 173: "binary",
+    175: "char", 189: "timestamp", 231: "nvarchar", 239: "nchar", 241: "xml",
+}  # fmt: skip
+# What the source's column may be where the change table has another type, by the latter.
+_SOURCES: Final[Mapping[str, frozenset[str]]] = {
+    "binary": frozenset({"timestamp", "rowversion"}),
+    # Identities.
+    "int": frozenset({"tinyint", "smallint", *DECIMALS}),
+    "bigint": DECIMALS,
+}
+
+
+def type_text(row: Mapping[str, Any]) -> str:
+    """The type with its sizes: `nvarchar` of 100 bytes is `nvarchar(50)`.
+
+    `row`: one of `CdcCatalog.captured_columns`.
+    """
+    said = str(row["column_type"]).lower()
+    base, length = _base(said, _BASES.get(row.get("system_type_id") or 0)), row["max_length"]
+    if length is not None and length > 0 and base.startswith("n"):
+        length //= 2
+    return written(base, length, row["precision"], row["scale"])
+
+
+def _base(said: str, stored: str | None) -> str:
+    """`said`: of the source's table when it was captured; `stored`: of the change table, if that is known."""
+    return said if stored is None or said in _SOURCES.get(stored, ()) else stored
