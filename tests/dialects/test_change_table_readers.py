@@ -767,6 +767,29 @@ def test_a_table_that_was_renamed(captured: Memory, change: str, now: str) -> No
     assert [reported.table for reported in renamed.tables] == [now, now]
 
 
+def test_a_table_with_a_dot_in_its_name(captured: Memory) -> None:
+    """The first dot ends the schema; a schema with a dot is another one, which no feed can name."""
+    captured.session.executescript("""
+        UPDATE sys.tables SET name = 'order.lines';
+        INSERT INTO sys.schemas VALUES (2, 'dbo.order');
+        INSERT INTO sys.tables VALUES (11, 'lines', 2);
+        UPDATE cdc.change_tables SET source_object_id = 11 WHERE object_id = 21;
+    """)
+    dotted = feed("sqlserver_cdc", tables=[{"table": "dbo.order.lines"}])
+    reader = CaptureTables(dotted, captured)
+    assert [(t.table, t.instance) for t in reader.tables] == [("dbo.order.lines", "dbo_orders")]
+    assert dotted.names["dbo.order.lines"].current == "lake.f.dbo_order_lines"
+
+
+def test_a_qlik_table_with_a_dot_in_its_name() -> None:
+    memory = Memory(
+        QLIK.replace("dbo.orders__ct", 'dbo."order.lines__ct"').replace("orders__ct", "order.lines__ct")
+    )
+    tables = [{"table": "dbo.order.lines", "key": ["id"]}]
+    (reported,) = ChangeTables(feed("qlik_tables", tables=tables), memory).tables
+    assert (reported.table, reported.instance) == ("dbo.order.lines", "dbo.order.lines__ct")
+
+
 def test_a_table_that_may_not_be_seen(captured: Memory) -> None:
     captured.session.execute("DELETE FROM sys.tables")
     with pytest.raises(ConfigError, match="dbo_orders captures is not to be seen") as raised:

@@ -22,6 +22,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 # A feed's name is its DAG's and its namespace's in the lake, where others of this program stand, too.
 _RESERVED = ("changeledger", "maintain", "default", "information_schema")
 _RESERVED_BEGINNINGS = ("compare_", "verify_")
+# In change tables the names of schema and table stand apart; topics join them by a dot.
+_READS_DOTTED_NAMES = ("sqlserver_cdc", "qlik_tables")
 
 
 class _HasTable(Protocol):
@@ -141,6 +143,16 @@ class Feed(Strict):
             raise ValueError(
                 f"table listed twice: {', '.join(twice)}; tables whose names differ in case only need feeds "
                 "of their own, each with another `database:`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_can_be_told(self) -> Feed:
+        dotted = [t.table for t in self.tables if t.table.count(".") > 1]
+        if dotted and self.dialect not in _READS_DOTTED_NAMES:
+            raise ValueError(
+                f"{', '.join(dotted)} is not `schema.table`; of messages, tables whose names have a dot "
+                "cannot be read"
             )
         return self
 

@@ -12,8 +12,8 @@ from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike
 from changeledger.model.publishing import PublishRule
 
-# Of a table: two parts, nothing that ends a line.
-_TABLE = re.compile(r"[^.\x00-\x1f\x7f]+\.[^.\x00-\x1f\x7f]+")
+# Of a table: two parts, nothing that ends a line. The first dot ends the schema.
+_TABLE = re.compile(r"[^.\x00-\x1f\x7f]+\.[^\x00-\x1f\x7f]+")
 
 
 class ColumnConfig(Strict):
@@ -77,7 +77,7 @@ class TableConfig(Strict):
     @classmethod
     def _has_two_parts(cls, table: str) -> str:
         if _TABLE.fullmatch(table) is None:
-            raise ValueError(f"{table!r} is not `schema.table`; names with a dot in them cannot be read")
+            raise ValueError(f"{table!r} is not `schema.table`")
         return table
 
     @property

@@ -36,13 +36,18 @@ def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance
         CaptureInstance(
             name=row["capture_instance"],
             object_id=row["object_id"],
-            table=f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "",
+            table=_name(row["schema_name"], row["table_name"]) if row["table_name"] else "",
             start_lsn=None if row["start_lsn"] is None else bytes(row["start_lsn"]),
             created=row["create_date"],
             source_id=row["source_object_id"],
         )
         for row in rows
     ]
+
+
+def _name(schema: str, table: str) -> str:
+    """As a feed writes it, where the first dot ends the schema: it cannot write that of another schema."""
+    return f"[{schema}].{table}" if "." in schema else f"{schema}.{table}"
 
 
 def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureInstance]:
