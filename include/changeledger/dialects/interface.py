@@ -51,6 +51,13 @@ class ChangeTable(NamedTuple):
 TablePositions = Mapping[str, str]
 
 
+class Caution(NamedTuple):
+    """What may be wrong or missing in a source's records, though nothing in them shows it."""
+
+    text: str
+    remedy: str
+
+
 class SourceDatabase(Protocol):
     """What a reader of change tables asks of the database."""
 
@@ -89,6 +96,10 @@ class TableReader(Protocol):
 
     def kept_since(self) -> datetime | None:
         """The time of the oldest change that the source still has; None if it has none, or does not say."""
+        ...
+
+    def cautions(self) -> Sequence[Caution]:
+        """By what the source says of its tables."""
         ...
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:

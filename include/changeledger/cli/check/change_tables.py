@@ -59,6 +59,8 @@ def _table(
 ) -> Checks[TableReader]:
     reader = dialect.reader(feed, database)
     yield from described(config, {f"{table.instance}: ": table.writer_schema for table in reader.tables})
+    for caution in reader.cautions():
+        yield Check(f"table {config.table}", WARNING, caution.text, caution.remedy)
     return reader
 
 

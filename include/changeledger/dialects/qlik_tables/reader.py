@@ -32,7 +32,7 @@ from sqlalchemy import (
 from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
+from changeledger.dialects.interface import Caution, ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.qlik_tables.columns import columns_of, names_of_headers, writer_schema_of
 from changeledger.dialects.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP
 from changeledger.dialects.tables.sql import as_read, literal_time
@@ -113,6 +113,10 @@ class ChangeTables:
         """Of the table that reaches back least, among those that have rows."""
         lowest = [self._lowest(of_table) for of_table in self.tables]
         return max((time for seq in lowest if (time := _time_of(seq or ""))), default=None)
+
+    def cautions(self) -> Sequence[Caution]:
+        """Nothing in the target says what the task does."""
+        return ()
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         first, last = {}, {}

@@ -21,8 +21,9 @@ from sqlalchemy import Select
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import SqlServerCdcSource
-from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
+from changeledger.dialects.interface import Caution, ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.sqlserver_cdc import catalog as sql
+from changeledger.dialects.sqlserver_cdc.blind_spots import cautions
 from changeledger.dialects.sqlserver_cdc.clock import FallBack, fall_back, moment, repeated_hours
 from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SEQVAL, START_LSN, UPDATE_MASK
 from changeledger.dialects.sqlserver_cdc.hidden_values import require_values
@@ -131,6 +132,11 @@ class CaptureTables:
         (span,) = self._database.rows(self._mapping.span())
         return None if span["first"] is None else moment(_local(span["first"]), self._feed.time_zone, None)
 
+    def cautions(self) -> Sequence[Caution]:
+        if not self._is_own_catalog:
+            return ()
+        return cautions(self._database, self._cdc_schema, [part.instance for part in self._parts.values()])
+
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         known = self._falls_back()
         before, last = (self._highest_lsn(at, known) for at in (window.start, window.end))
@@ -201,6 +207,8 @@ class CaptureTables:
 
     def _discovered(self) -> list[ChangeTable]:
         known = self._database.columns(self._catalog.columns_header())
+        # A copy of the catalog has not all of its views.
+        self._is_own_catalog = "collation_name" in known
         instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns(known))
         change_tables = []
         for config in self._feed.tables:

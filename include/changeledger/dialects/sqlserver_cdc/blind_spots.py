@@ -1,0 +1,79 @@
+"""What a change table does not show, or shows wrongly, by what SQL Server says of it.
+
+Source: Microsoft's pages "cdc.change_tables" (`partition_switch`) and "Known limitations, issues, and errors
+with CDC" (collation differences).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Integer, Select, Unicode, cast, column, func, select, table
+
+from changeledger.dialects.interface import Caution, SourceDatabase
+from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
+from changeledger.model.column_names import shown
+
+# `system_type_id` of text, varchar and char.
+_IN_CODE_PAGES: Final = (35, 167, 175)
+
+
+def cautions(
+    database: SourceDatabase, cdc_schema: str, instances: Collection[CaptureInstance]
+) -> Sequence[Caution]:
+    ids = sorted(instance.object_id for instance in instances)
+    switched = {row["object_id"] for row in database.rows(partitioned(cdc_schema, ids))}
+    results = [_switches(instance) for instance in instances if instance.object_id in switched]
+    by_table: dict[int, list[str]] = {}
+    for row in database.rows(collations(ids)):
+        if row["collation_name"] != row["of_database"]:
+            by_table.setdefault(row["object_id"], []).append(row["name"])
+    for instance in instances:
+        if instance.object_id in by_table:
+            results.append(_wrong_text(instance, by_table[instance.object_id]))
+    return results
+
+
+def _switches(instance: CaptureInstance) -> Caution:
+    return Caution(
+        f"{instance.name}: partitions of {instance.table} may be switched in and out, and no change says so",
+        "enable the capture with @allow_partition_switch = 0; or verify after each switch, and repair",
+    )
+
+
+def _wrong_text(instance: CaptureInstance, names: Sequence[str]) -> Caution:
+    return Caution(
+        f"{instance.name}: text that is not ASCII may be wrong in the change table, for these columns have "
+        f"another collation than the database: {shown(names)}",
+        "make the column nvarchar, or give it the database's collation; verify finds such text",
+    )
+
+
+def partitioned(cdc_schema: str, ids: Sequence[int]) -> Select[Any]:
+    """The change tables of partitioned tables whose partitions may be switched.
+
+    `partition_switch` is 1 for every table that is not partitioned.
+    """
+    change_tables = table(
+        "change_tables", column("object_id", Integer), column("source_object_id"), column("partition_switch"),
+        schema=cdc_schema,
+    ).c  # fmt: skip
+    partitions = table("partitions", column("object_id"), column("partition_number"), schema="sys").c
+    is_partitioned = (
+        select(partitions.object_id)
+        .where(partitions.object_id == change_tables.source_object_id, partitions.partition_number > 1)
+        .exists()
+    )
+    return select(change_tables.object_id).where(
+        change_tables.object_id.in_(ids), change_tables.partition_switch == 1, is_partitioned
+    )
+
+
+def collations(ids: Sequence[int]) -> Select[Any]:
+    names = ("object_id", "name", "system_type_id", "collation_name")
+    columns = table("columns", *(column(name) for name in names), schema="sys").c
+    of_database = cast(func.databasepropertyex(func.db_name(), "Collation"), Unicode(128))
+    return select(
+        columns.object_id, columns.name, columns.collation_name, of_database.label("of_database")
+    ).where(columns.object_id.in_(ids), columns.system_type_id.in_(_IN_CODE_PAGES))
