@@ -38,9 +38,10 @@ _OF_REMEDIES: Final[Mapping[str, str]] = {
     "The record does not fit the columns that the feed knows of its table. Correct them under `columns:` in "
     "the feed's YAML, if they are stated there; if metadata of Qlik states them, let the task send it again "
     "(a reload of the table). Then replay.": "malformed_metadata metadata_unknown no_columns unknown_column",
-    "The mask is of other columns than the table has now. Correct them under `columns:` in the feed's YAML, "
-    "if they are stated there, then replay. If a column was dropped from the change table since, the record "
-    "stays here: change its row in the source, so that it is sent again.": "mask_width",
+    "The mask is of other columns than the table has: something between the change table and the feed has "
+    "cut or lengthened it. Correct the columns under `columns:` in the feed's YAML, if they are stated "
+    "there, then replay; else the record stays here: change its row in the source, so that it is sent "
+    "again.": "mask_width",
     "The record contradicts a type or a setting of the feed's YAML, or what the table had before: correct "
     "what its detail names, then replay.": "schema_contradicts",
     "The setting `mask_order` of the feed's YAML names the wrong end of the masks: take it out (`auto` "

@@ -43,14 +43,18 @@ _RANKS = np.frombuffer(b"0012340", np.uint8)
 
 @dataclass(frozen=True)
 class _Masks:
-    """What the masks of n rows say: nothing if their byte order, or no column of the source, is known."""
+    """What the masks of n rows say: nothing if their byte order, or no column of the source, is known.
+
+    Nor does one with a bit beyond the table's columns (`is_of_others`): it is of a table that had other ones,
+    so that its other bits may be of others, too.
+    """
 
     data: pa.BinaryArray
     # n x columns of the change table: the flags of each. All are clear where a mask is not `known`.
     flags: Bools
     known: Bools
     sets_header: Bools
-    highest: npt.NDArray[np.int64]
+    is_of_others: Bools
 
     @classmethod
     def of(cls, data: pa.BinaryArray, writer_schema: Contract) -> _Masks:
@@ -58,12 +62,14 @@ class _Masks:
         if writer_schema.mask_order is None or not writer_schema.columns:
             nothing = np.zeros(size, np.bool_)
             flags = np.zeros((size, len(writer_schema.columns)), np.bool_)
-            return cls(data, flags, nothing, nothing, np.zeros(size, np.int64))
+            return cls(data, flags, nothing, nothing, nothing)
         ordinals = [column.ordinal for column in writer_schema.columns]
-        bits, known = masks.bits(data, max(ordinals), writer_schema.mask_order), valid(data)
+        is_of_others = masks.highest_set(data, writer_schema.mask_order) > max(ordinals)
+        known = valid(data) & ~is_of_others
+        bits = masks.bits(data, max(ordinals), writer_schema.mask_order) & known[:, None]
         sets_header = masks.any_set(bits & ~masks.of(ordinals, max(ordinals)))
         flags = bits[:, [ordinal - 1 for ordinal in ordinals]]
-        return cls(data, flags, known, sets_header, masks.highest_set(data, writer_schema.mask_order))
+        return cls(data, flags, known, sets_header, is_of_others)
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ def _problems(rows: _Rows, plan: TablePlan) -> Problems:
         "malformed_change_seq",
         lambda row: f"change_seq is not {SEQ_DIGITS} digits: {header.seq[row].as_py() or 'NULL'}",
     )
-    _add_mask_problems(problems, rows, plan)
+    _add_mask_problems(problems, rows)
     outcomes.add_misfits(problems, rows.cells, plan)
     _add_time_problems(problems, rows)
     lacking = outcomes.lacks_key(rows.values, plan)
@@ -151,8 +157,8 @@ def _add_time_problems(problems: Problems, rows: _Rows) -> None:
     problems.add(no_time, "no_commit_time", "neither timestamp nor change_seq has it")
 
 
-def _add_mask_problems(problems: Problems, rows: _Rows, plan: TablePlan) -> None:
-    header, writer_schema = rows.header, plan.writer_schema
+def _add_mask_problems(problems: Problems, rows: _Rows) -> None:
+    header = rows.header
     if not header.has(CHANGE_MASK):
         return
     masked = rows.is_one_of(_INSERT, _UPDATE, _DELETE)
@@ -160,11 +166,6 @@ def _add_mask_problems(problems: Problems, rows: _Rows, plan: TablePlan) -> None
     if broken.any():
         text = header.text(CHANGE_MASK)
         problems.add(broken & valid(text), "malformed_mask", lambda row: f"the mask is {text[row].as_py()}")
-    last = max((column.ordinal for column in writer_schema.columns), default=0)
-    words = f"the change table of {writer_schema.table} has {last} columns, the mask sets bit "
-    end = ": was a column dropped since?"
-    beyond = masked & (rows.masks.highest > last)
-    problems.add(beyond, "mask_width", lambda row: f"{words}{rows.masks.highest[row] - 1}{end}")
 
 
 def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
@@ -234,7 +235,7 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
 
 
 def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
-    """An insert sets what it inserted, a delete its key, and nothing sets a column of the header.
+    """An insert sets what it inserted, a delete its key, none a column of the header or of another table.
 
     Of a computed column an insert may set the bit or not.
     """
@@ -244,6 +245,5 @@ def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
         if not column.computed:
             required[:, at] |= (rows.code == _INSERT) & valid(column_cells.values)
     disagreeing = masks.disagrees(rows.masks.flags, rows.masks.known, required, allowed)
-    return disagreeing | (
-        rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header & rows.masks.known
-    )
+    sets_none_of_these = rows.masks.sets_header | rows.masks.is_of_others
+    return disagreeing | (rows.is_one_of(_INSERT, _UPDATE, _DELETE) & sets_none_of_these)
