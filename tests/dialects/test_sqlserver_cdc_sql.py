@@ -296,6 +296,15 @@ def test_a_capture_instance_that_cannot_be_seen() -> None:
     assert "grant SELECT" in raised.value.remedy
 
 
+def test_a_change_table_that_cannot_be_seen() -> None:
+    """Catalog views show the columns of tables on which one has a right (Microsoft's page "Metadata
+    visibility configuration"); a second capture instance has none of the first one's."""
+    rows = [captured("id", "decimal", 1, index_ordinal=1, system_type_id=None)]
+    with pytest.raises(ContractError, match=r"dbo_order items\]_CT are not to be seen") as raised:
+        contract_of(TableConfig(table="dbo.t"), INSTANCE, rows)
+    assert raised.value.remedy.startswith("grant SELECT on it")
+
+
 def test_capture_instances_of_rows() -> None:
     row = {
         "capture_instance": "dbo_t_v2", "object_id": 7, "schema_name": "dbo", "table_name": "t.x",

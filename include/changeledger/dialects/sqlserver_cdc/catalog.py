@@ -184,6 +184,12 @@ def contract_of(
             f"the capture instance {instance.name} has no captured columns",
             "grant SELECT on cdc.captured_columns to the feed's login, or enable the capture again",
         )
+    if all(row.get("system_type_id", 0) is None for row in captured):
+        raise ContractError(
+            f"the columns of the change table {instance.name}_CT are not to be seen",
+            "grant SELECT on it to the feed's login: each capture instance needs a grant of its own "
+            "(docs/connections.md, 'Grants')",
+        )
     stated = {c.name.lower(): c for c in config.stated}
     sees_source = any(row["source_name"] is not None for row in captured)
     keys = key_positions(config, [row["column_name"] for row in captured])
