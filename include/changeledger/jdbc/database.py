@@ -55,6 +55,10 @@ class JdbcDatabase:
         # A style without percent signs, which the compiler would double.
         self._dialect = dialect(paramstyle="named")
 
+    @property
+    def is_sql_server(self) -> bool:
+        return self._connection.conn_type == "mssql"
+
     def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
         """The result of a small SELECT, by column. Raises SourceUnavailable."""
         with self._asked():

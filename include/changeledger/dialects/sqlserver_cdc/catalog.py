@@ -209,3 +209,17 @@ def contract_of(
         )
         columns.append(as_captured.stated_as(override.type, override.nullable) if override else as_captured)
     return Contract(table=config.table, columns=tuple(columns))
+
+
+def masked_columns(
+    config: TableConfig, instance: CaptureInstance, rows: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """The columns of the instance's change table that SQL Server masks, without those that are dropped."""
+    dropped = {name.lower() for name, rule in config.publish.columns.items() if rule.drop}
+    return [
+        row["column_name"]
+        for row in rows
+        if row["object_id"] == instance.object_id
+        and row.get("is_masked") in (True, 1)
+        and row["column_name"].lower() not in dropped
+    ]

@@ -21,12 +21,12 @@ from sqlalchemy import Select
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import SqlServerCdcSource
+from changeledger.dialects.hidden_values import require_values
 from changeledger.dialects.interface import Caution, ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.sqlserver_cdc import catalog as sql
 from changeledger.dialects.sqlserver_cdc.blind_spots import cautions
 from changeledger.dialects.sqlserver_cdc.clock import FallBack, fall_back, moment, repeated_hours
 from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SEQVAL, START_LSN, UPDATE_MASK
-from changeledger.dialects.sqlserver_cdc.hidden_values import require_values
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances, of_table
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.kernels.lsn import WIDTH
@@ -217,7 +217,8 @@ class CaptureTables:
             bounds = [*(_before(i.start_lsn) for i in of_one), None]
             for instance, (begin, end) in zip(of_one, pairwise(bounds), strict=True):
                 self._parts[instance.name] = _Part(instance, begin, end)
-                require_values(self._database, self._cdc_schema, instance, columns)
+                masked = sql.masked_columns(config, instance, columns)
+                require_values(self._database, self._cdc_schema, f"{instance.name}_CT", masked)
                 writer_schema = sql.contract_of(config, instance, columns).checked()
                 change_tables.append(ChangeTable(config.table, instance.name, writer_schema))
         return change_tables

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.connection import Connection
 from changeledger.config.database import Verify
 from changeledger.control import SnapshotRow
+from changeledger.dialects.hidden_values import masked_columns, require_values
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
 from changeledger.dialects.tables.sql import header
@@ -85,6 +86,9 @@ class _SnapshotReader(NamedTuple):
         place = (self.source.schemas.get(schema, schema), name)
         source_columns = self.database.columns(header(sql.source_table(*place)))
         contract = _present(contract, source_columns)
+        if self.database.is_sql_server:
+            masked = masked_columns(self.database, *place, contract.names)
+            require_values(self.database, *place, masked)
         source = sql.source_table(*place, contract.names)
         (counted,) = self.database.rows(sql.row_count(source))
         cuts = self._cuts(source, contract, counted["rows"])

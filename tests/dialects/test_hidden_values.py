@@ -9,12 +9,10 @@ import pytest
 from sqlalchemy import Select
 from sqlalchemy.dialects import mssql
 
-from changeledger.dialects.sqlserver_cdc.hidden_values import require_values
-from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
+from changeledger.dialects.hidden_values import masked_columns, require_values
+from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
 from changeledger.model.errors import ConfigError
-from tests.dialects.test_change_table_readers import CDC, Memory, cdc, lsn
-
-INSTANCE = CaptureInstance("dbo_it]s", 7, "dbo.it]s", bytes(10))
+from tests.dialects.test_change_table_readers import CDC, Memory, cdc, feed, lsn
 
 
 class Rights:
@@ -33,18 +31,10 @@ class Rights:
         raise AssertionError(query)
 
 
-def captured(name: str, is_masked: bool | None, object_id: int = 7) -> dict[str, Any]:
-    row = {"object_id": object_id, "column_name": name}
-    return row if is_masked is None else {**row, "is_masked": is_masked}
-
-
-COLUMNS = [captured("id", False), captured("email", True), captured("other", True, 8)]
-
-
 def test_masks_in_place_of_values_stop_the_run() -> None:
     database = Rights(database=0, column_0=0)
     with pytest.raises(ConfigError, match="masks in place of values: email") as raised:
-        require_values(database, "cdc", INSTANCE, COLUMNS)
+        require_values(database, "cdc", "dbo_it]s_CT", ["email"])
     assert raised.value.remedy.startswith("GRANT UNMASK")
     assert database.asked == [
         "SELECT has_perms_by_name(quotename(db_name()), 'DATABASE', 'UNMASK') AS [database], "
@@ -55,15 +45,26 @@ def test_masks_in_place_of_values_stop_the_run() -> None:
 @pytest.mark.parametrize("rights", [(1, None), (1, 1), (0, 1)])
 def test_a_login_that_sees_the_values(rights: tuple[int | None, int | None]) -> None:
     """NULL: before SQL Server 2022 there is no such right on a column."""
-    require_values(Rights(database=rights[0], column_0=rights[1]), "cdc", INSTANCE, COLUMNS)
+    require_values(Rights(database=rights[0], column_0=rights[1]), "cdc", "dbo_t_CT", ["email"])
 
 
-@pytest.mark.parametrize("is_masked", [False, None])
-def test_nothing_is_asked_where_nothing_is_masked(is_masked: bool | None) -> None:
-    """None: a copy of the catalog, or a version before 2016, does not say."""
+def test_nothing_is_asked_where_nothing_is_masked() -> None:
     database = Rights()
-    require_values(database, "cdc", INSTANCE, [captured("id", is_masked)])
+    require_values(database, "cdc", "dbo_t_CT", [])
     assert not database.asked
+
+
+def test_the_masked_columns_of_a_table() -> None:
+    memory = Memory(CDC)
+    memory.session.create_function("object_id", 1, {"[dbo].[orders]": 10}.get)
+    assert masked_columns(memory, "dbo", "orders", ["id"]) == [], "before SQL Server 2016"
+    memory.session.executescript("""
+        ALTER TABLE sys.columns ADD COLUMN is_masked;
+        INSERT INTO sys.columns VALUES (10, 'id', 1, 4, 10, 0, 0, 0), (10, 'Email', 2, 100, 0, 0, 1, 1),
+            (10, 'phone', 3, 100, 0, 0, 1, 1), (11, 'email', 2, 100, 0, 0, 1, 1);
+    """)
+    assert masked_columns(memory, "dbo", "orders", ["id", "email"]) == ["Email"]
+    memory.session.close()
 
 
 def test_the_reader_asks_for_each_change_table() -> None:
@@ -86,6 +87,9 @@ def test_the_reader_asks_for_each_change_table() -> None:
     )
     with pytest.raises(ConfigError, match="values: old"):
         cdc(memory)
+    # What nobody reads may be hidden.
+    dropping = {"table": "dbo.orders", "publish": {"columns": {"OLD": {"drop": True}}}}
+    assert CaptureTables(feed("sqlserver_cdc", tables=[dropping]), memory).tables
     rights["[cdc].[dbo_orders_CT] UNMASK old"] = 1
     (table,) = cdc(memory).tables
     assert [c.type for c in table.writer_schema.columns] == ["bigint", "nvarchar(50)"]

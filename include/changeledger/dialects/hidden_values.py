@@ -1,0 +1,67 @@
+"""Columns whose values SQL Server hides from a login (dynamic data masking).
+
+A login without UNMASK reads `xxxx` or 0 in place of each value, and no error. A change table of SQL Server is
+masked as its table is: `cdc.captured_columns` has the masks, and SQL Server's procedures set them on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Select, column, func, literal, select, table
+
+from changeledger.dialects.interface import SourceDatabase
+from changeledger.dialects.tables.sql import header
+from changeledger.model.column_names import shown
+from changeledger.model.errors import ConfigError
+
+_COLUMNS = table(
+    "columns", *(column(name) for name in ("object_id", "name", "is_masked")), schema="sys"
+)  # fmt: skip
+
+
+def masked_columns(
+    database: SourceDatabase, schema: str, name: str, columns: Collection[str]
+) -> Sequence[str]:
+    """Those of a table's columns that are masked; none before SQL Server 2016."""
+    if "is_masked" not in database.columns(header(_COLUMNS)):
+        return []
+    of_table = _COLUMNS.c.object_id == func.object_id(literal(_securable(schema, name)))
+    rows = database.rows(select(_COLUMNS.c.name).where(of_table, _COLUMNS.c.is_masked == 1))
+    read = {column_name.lower() for column_name in columns}
+    return [row["name"] for row in rows if row["name"].lower() in read]
+
+
+def require_values(database: SourceDatabase, schema: str, name: str, masked: Sequence[str]) -> None:
+    """Raises ConfigError if the login reads masks of a table's columns. `masked`: those that are masked."""
+    if not masked:
+        return
+    (rights,) = database.rows(_rights(_securable(schema, name), masked))
+    hidden = [
+        column_name
+        for at, column_name in enumerate(masked)
+        if 1 not in (rights["database"], rights[f"column_{at}"])
+    ]
+    if hidden:
+        raise ConfigError(
+            f"{schema}.{name}: SQL Server shows the login masks in place of values: {shown(hidden)}",
+            "GRANT UNMASK to the connection's login (since SQL Server 2022 it may be ON the table alone), or "
+            "do not publish these columns (`publish:`, `drop`)",
+        )
+
+
+def _rights(securable: str, names: Sequence[str]) -> Select[Any]:
+    """May the login see the values? 1 if so; NULL where the version knows no such right on a column."""
+    of_database = func.has_perms_by_name(func.quotename(func.db_name()), "DATABASE", "UNMASK")
+    of_columns = (
+        func.has_perms_by_name(literal(securable), "OBJECT", "UNMASK", literal(name), "COLUMN")
+        for name in names
+    )
+    return select(
+        of_database.label("database"), *(right.label(f"column_{at}") for at, right in enumerate(of_columns))
+    )
+
+
+def _securable(schema: str, name: str) -> str:
+    return ".".join(f"[{part.replace(']', ']]')}]" for part in (schema, name))
