@@ -63,6 +63,7 @@ def test_text_of_another_collation(memory: Memory, number: int, is_wrong: bool) 
 
 def test_check_warns_of_them(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     memory.session.execute("UPDATE cdc.change_tables SET partition_switch = 1")
+    memory.session.create_function("sysdatetimeoffset", 0, lambda: "2026-08-07 12:00:00.1234567 +00:00")
     monkeypatch.setattr(memory, "close", lambda: None, raising=False)
     monkeypatch.setattr(change_tables, "JdbcDatabase", lambda *_: memory)
     reported = feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from math import ceil
@@ -28,6 +29,7 @@ from changeledger.dialects.sqlserver_cdc.blind_spots import cautions
 from changeledger.dialects.sqlserver_cdc.clock import FallBack, fall_back, moment, repeated_hours
 from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SEQVAL, START_LSN, UPDATE_MASK
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances, of_table
+from changeledger.dialects.sqlserver_cdc.server_clock import contradiction
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.kernels.lsn import WIDTH
 from changeledger.model.errors import SourceDataLostError, SourceUnavailable, load_again
@@ -125,7 +127,10 @@ class CaptureTables:
             lsn, local = bytes(row["lsn"]), _local(row["time"])
             known = _of_hour(self._falls_back(), local)
             end, newest = _text(lsn), moment(local, self._feed.time_zone, known.of(lsn) if known else None)
-        return [capture_state(self._mapping.name, max(read.values(), default=""), end, newest, at)]
+        state = capture_state(self._mapping.name, max(read.values(), default=""), end, newest, at)
+        why = contradiction(self._database, self._feed.time_zone) if self._is_own_catalog else None
+        # By a wrong zone nobody knows how long ago the newest mark was.
+        return [state if why is None else replace(state, since=None, why=why)]
 
     def kept_since(self) -> datetime | None:
         """By the clean-up of all capture instances, which share the log."""
