@@ -296,6 +296,19 @@ def test_a_capture_instance_that_cannot_be_seen() -> None:
     assert "grant SELECT" in raised.value.remedy
 
 
+@pytest.mark.parametrize(("key", "is_read"), [([], False), (["CODE"], False), (["id"], True)])
+def test_a_computed_column_is_no_key(key: list[str], is_read: bool) -> None:
+    """ "Computed columns that are included in a capture instance always have a value of NULL" (`_CT`)."""
+    rows = [captured("id", "int", 1), captured("code", "int", 2, index_ordinal=1, is_computed=1)]
+    config = TableConfig(table="dbo.t", key=tuple(key))
+    if is_read:
+        assert [c.name for c in contract_of(config, INSTANCE, rows).key] == ["id"]
+        return
+    with pytest.raises(ContractError, match=r"the key of dbo\.t has code, which is computed") as raised:
+        contract_of(config, INSTANCE, rows)
+    assert "state a `key:`" in raised.value.remedy
+
+
 def test_a_change_table_that_cannot_be_seen() -> None:
     """Catalog views show the columns of tables on which one has a right (Microsoft's page "Metadata
     visibility configuration"); a second capture instance has none of the first one's."""

@@ -36,6 +36,7 @@ from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping, fold, in_range
 from changeledger.dialects.tables.sql import as_read, header, key_positions
 from changeledger.model import contract as contracts
+from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
 
@@ -208,7 +209,17 @@ def contract_of(
             dropped=sees_source and row["source_name"] is None,
         )
         columns.append(as_captured.stated_as(override.type, override.nullable) if override else as_captured)
+    _require_key_values(config.table, columns)
     return Contract(table=config.table, columns=tuple(columns))
+
+
+def _require_key_values(name: str, columns: Sequence[contracts.Column]) -> None:
+    computed = [c.name for c in columns if c.computed and c.key_position]
+    if computed:
+        raise ContractError(
+            f"the key of {name} has {shown(computed)}, which is computed: change tables have NULL for it",
+            f"state a `key:` of other columns for {name} in the feed's YAML",
+        )
 
 
 def masked_columns(
