@@ -59,7 +59,9 @@ _OF_REMEDIES: Final[Mapping[str, str]] = {
     "A tool between the source and the topic leaves columns out of messages, mostly those that are NULL: "
     "let it write every member, null ones, too, and let the source send its rows again (a snapshot); "
     "these records stay here.": "incomplete_image",
-    "No key came: let the connector send it, or state `key:` of the table, then replay.": "null_key",
+    "No key came, or a column of it is NULL. Let the connector send the key, or state a `key:` of the table "
+    "whose columns are never NULL (a unique index of SQL Server may have some that are), then "
+    "replay.": "null_key",
     "A value does not fit the type of its column: correct the type under `columns:` of the table in the "
     "feed's YAML, then replay; if the source's type changed, a new feed is needed.": "value_does_not_fit",
     "Digits are lost already, in a number that went through a double: let the tool write decimals as text or "
