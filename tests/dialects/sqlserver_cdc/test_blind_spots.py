@@ -61,6 +61,15 @@ def test_text_of_another_collation(memory: Memory, number: int, is_wrong: bool) 
     assert [text.endswith("another collation than the database: old") for text in texts] == [True] * is_wrong
 
 
+def test_columns_that_are_encrypted(memory: Memory) -> None:
+    """ "encryption_type: 1 = deterministic, 2 = randomized" (sys.columns); NULL of all others."""
+    memory.session.execute("ALTER TABLE sys.columns ADD COLUMN encryption_type")
+    assert cdc(memory).cautions() == []
+    memory.session.execute("UPDATE sys.columns SET encryption_type = 2 WHERE name = 'old'")
+    (caution,) = cdc(memory).cautions()
+    assert caution.text == ("dbo_orders: what is read of these columns is ciphertext (Always Encrypted): old")
+
+
 def test_check_warns_of_them(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     memory.session.execute("UPDATE cdc.change_tables SET partition_switch = 1")
     memory.session.create_function("sysdatetimeoffset", 0, lambda: "2026-08-07 12:00:00.1234567 +00:00")

@@ -1,12 +1,12 @@
 """What a change table does not show, or shows wrongly, by what SQL Server says of it.
 
-Source: Microsoft's pages "cdc.change_tables" (`partition_switch`) and "Known limitations, issues, and errors
-with CDC" (collation differences).
+Source: Microsoft's pages "cdc.change_tables" (`partition_switch`), "Known limitations, issues, and errors
+with CDC" (collation differences) and "sys.columns" (`encryption_type`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Integer, Select, Unicode, cast, column, func, select, table
@@ -17,22 +17,33 @@ from changeledger.model.column_names import shown
 
 # `system_type_id` of text, varchar and char.
 _IN_CODE_PAGES: Final = (35, 167, 175)
+# Of `sys.columns` since SQL Server 2016.
+_ENCRYPTION: Final = "encryption_type"
 
 
 def cautions(
-    database: SourceDatabase, cdc_schema: str, instances: Collection[CaptureInstance]
+    database: SourceDatabase,
+    cdc_schema: str,
+    instances: Collection[CaptureInstance],
+    known: Collection[str],
 ) -> Sequence[Caution]:
+    """`known`: which columns `sys.columns` has."""
     ids = sorted(instance.object_id for instance in instances)
     switched = {row["object_id"] for row in database.rows(partitioned(cdc_schema, ids))}
     results = [_switches(instance) for instance in instances if instance.object_id in switched]
-    by_table: dict[int, list[str]] = {}
-    for row in database.rows(collations(ids)):
-        if row["collation_name"] != row["of_database"]:
-            by_table.setdefault(row["object_id"], []).append(row["name"])
-    for instance in instances:
-        if instance.object_id in by_table:
-            results.append(_wrong_text(instance, by_table[instance.object_id]))
+    others = (row for row in database.rows(collations(ids)) if row["collation_name"] != row["of_database"])
+    ciphers = database.rows(encrypted(ids)) if _ENCRYPTION in known else ()
+    for rows, caution in ((others, _wrong_text), (ciphers, _ciphertext)):
+        names = _by_table(rows)
+        results += [caution(i, names[i.object_id]) for i in instances if i.object_id in names]
     return results
+
+
+def _by_table(rows: Iterable[Mapping[str, Any]]) -> Mapping[int, list[str]]:
+    names: dict[int, list[str]] = {}
+    for row in rows:
+        names.setdefault(row["object_id"], []).append(row["name"])
+    return names
 
 
 def _switches(instance: CaptureInstance) -> Caution:
@@ -47,6 +58,13 @@ def _wrong_text(instance: CaptureInstance, names: Sequence[str]) -> Caution:
         f"{instance.name}: text that is not ASCII may be wrong in the change table, for these columns have "
         f"another collation than the database: {shown(names)}",
         "make the column nvarchar, or give it the database's collation; verify finds such text",
+    )
+
+
+def _ciphertext(instance: CaptureInstance, names: Sequence[str]) -> Caution:
+    return Caution(
+        f"{instance.name}: what is read of these columns is ciphertext (Always Encrypted): {shown(names)}",
+        "state their type in `columns:` as varbinary(max), which is what comes, or do not capture them",
     )
 
 
@@ -77,3 +95,10 @@ def collations(ids: Sequence[int]) -> Select[Any]:
     return select(
         columns.object_id, columns.name, columns.collation_name, of_database.label("of_database")
     ).where(columns.object_id.in_(ids), columns.system_type_id.in_(_IN_CODE_PAGES))
+
+
+def encrypted(ids: Sequence[int]) -> Select[Any]:
+    columns = table("columns", *(column(name) for name in ("object_id", "name", _ENCRYPTION)), schema="sys").c
+    return select(columns.object_id, columns.name).where(
+        columns.object_id.in_(ids), columns[_ENCRYPTION].is_not(None)
+    )

@@ -140,7 +140,8 @@ class CaptureTables:
     def cautions(self) -> Sequence[Caution]:
         if not self._is_own_catalog:
             return ()
-        return cautions(self._database, self._cdc_schema, [part.instance for part in self._parts.values()])
+        instances = [part.instance for part in self._parts.values()]
+        return cautions(self._database, self._cdc_schema, instances, self._columns)
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         known = self._falls_back()
@@ -211,10 +212,12 @@ class CaptureTables:
             )
 
     def _discovered(self) -> list[ChangeTable]:
-        known = self._database.columns(self._catalog.columns_header())
+        # Those of `sys.columns`.
+        self._columns = self._database.columns(self._catalog.columns_header())
         # A copy of the catalog has not all of its views.
-        self._is_own_catalog = "collation_name" in known
-        instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns(known))
+        self._is_own_catalog = "collation_name" in self._columns
+        captured = self._catalog.captured_columns(self._columns)
+        instances, columns = self._instances(), self._database.rows(captured)
         change_tables = []
         for config in self._feed.tables:
             of_one = instances[config.table]
