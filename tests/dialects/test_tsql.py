@@ -17,6 +17,7 @@ from sqlglot.errors import ErrorLevel
 
 from changeledger.config.connection import Connection
 from changeledger.config.feed import Feed
+from changeledger.dialects.hidden_values import masked_columns
 from changeledger.dialects.interface import TableReader
 from changeledger.dialects.qlik_tables.reader import ChangeTables
 from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
@@ -184,6 +185,37 @@ def test_what_cdc_tables_are_asked(captured: SqlServer) -> None:
     assert {*HOSTILE, f"{CAPTURE}_CT"} <= identifiers
     assert hostile_names(identifiers) <= {*HOSTILE, f"{CAPTURE}_CT"}, "no name is cut into others"
     assert any("__$commit_fold" in statement for statement in captured.asked_of_it), "an hour came twice"
+
+
+def test_what_sql_servers_own_catalog_is_asked(captured: SqlServer) -> None:
+    """Of masks, partitions, collations and the clock, which copies of the catalog do not have."""
+    session = captured.session
+    for name in ("system_type_id", "is_masked", "collation_name", "encryption_type"):
+        session.execute(f"ALTER TABLE sys.columns ADD COLUMN {name}")
+    session.executescript("""
+        ALTER TABLE cdc.change_tables ADD COLUMN partition_switch;
+        CREATE TABLE sys.partitions (object_id, partition_number);
+    """)
+    session.executemany(
+        "INSERT INTO sys.columns VALUES (20, ?, ?, 4, 10, 0, 1, 56, 1, NULL, NULL)",
+        [(name, at) for at, name in enumerate(HOSTILE, 1)],
+    )
+    answers = {
+        "db_name": "shop", "quotename": "[shop]", "object_id": 20, "has_perms_by_name": 1,
+        "databasepropertyex": "READ_WRITE", "sysdatetimeoffset": "2026-10-26 00:00:00.0000000 +01:00",
+    }  # fmt: skip
+    for function, answer in answers.items():
+        session.create_function(function, -1, lambda *_, answer=answer: answer)
+    reader = CaptureTables(feed_of("sqlserver_cdc", HOSTILE[:1]), captured)
+    assert reader.cautions() == []
+    reader.source_states({}, WINDOW.end)
+    assert list(masked_columns(captured, "dbo", TABLE, HOSTILE)) == list(HOSTILE)
+    trees = [parsed(statement) for statement in captured.asked_of_it]
+    assert hostile_names(names(trees)) == set()
+    # Those that are not ASCII have an N before them.
+    texts = {text.this for tree in trees for text in tree.find_all(exp.Literal, exp.National)}
+    bracketed = {f"[cdc].[{CAPTURE.replace(']', ']]')}_CT]", f"[dbo].[{TABLE.replace(']', ']]')}]"}
+    assert {*HOSTILE, *bracketed} <= texts, "a name as a text is one text"
 
 
 def test_what_change_tables_of_qlik_are_asked(stored: SqlServer) -> None:
