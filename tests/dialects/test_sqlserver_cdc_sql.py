@@ -69,9 +69,9 @@ def test_capture_instances(database: str) -> None:
     ("known", "is_it", "later"),
     [
         (
-            ["column_id", "system_type_id", "is_masked"],
+            ["column_id", "system_type_id", "is_masked", "is_identity"],
             "source.column_id = cdc.captured_columns.column_id",
-            ", sys.columns.system_type_id, sys.columns.is_masked",
+            ", sys.columns.system_type_id, sys.columns.is_masked, source.is_identity",
         ),
         ([], "source.name = cdc.captured_columns.column_name", ""),
     ],
@@ -248,6 +248,14 @@ def test_the_type_is_that_of_the_change_tables_own_column(
     rows = [captured("id", "int", 1, index_ordinal=1), captured("x", said, 2, **columns)]
     contract = contract_of(TableConfig(table="dbo.t"), INSTANCE, rows)
     assert contract.columns[1].type == kind
+
+
+@pytest.mark.parametrize(("is_identity", "kind"), [(1, "smallint"), (None, "smallint"), (0, "int")])
+def test_an_identity_keeps_its_type(is_identity: int | None, kind: str) -> None:
+    """ "Identity columns are defined as int or bigint"; another smallint became an int by ALTER COLUMN."""
+    columns = {"max_length": 4, "precision": 10, "scale": 0, "system_type_id": 56, "is_identity": is_identity}
+    rows = [captured("id", "int", 1, index_ordinal=1), captured("x", "smallint", 2, **columns)]
+    assert contract_of(TableConfig(table="dbo.t"), INSTANCE, rows).columns[1].type == kind
 
 
 @pytest.mark.parametrize(("seen", "dropped"), [("id", ["note"]), (None, [])])

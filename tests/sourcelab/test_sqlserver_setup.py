@@ -118,7 +118,7 @@ def test_the_reader_may_read_what_the_feeds_sql_names_and_nothing_else() -> None
     hour = RepeatedHour(datetime(2026, 10, 25, 2), datetime(2026, 10, 25, 3))
     queries: list[Select[Any]] = [
         catalog.capture_instances(), catalog.columns_header(),
-        catalog.captured_columns(["column_id", "system_type_id", "is_masked"]),
+        catalog.captured_columns(["column_id", "system_type_id", "is_masked", "is_identity"]),
         mapping.highest_lsn(),
         mapping.transactions(None, position), mapping.commit_times([position]), mapping.newest_transaction(),
         mapping.span(), mapping.around(hour),

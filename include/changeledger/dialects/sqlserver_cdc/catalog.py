@@ -42,6 +42,7 @@ from changeledger.model.errors import ContractError
 
 # Of `sys.columns`: what copies of it lack, and SQL Server before 2016.
 _LATER = ("system_type_id", "is_masked")
+_IDENTITY = "is_identity"
 
 
 class CdcCatalog:
@@ -79,7 +80,8 @@ class CdcCatalog:
             "columns", meta,
             Column("object_id", Integer), Column("name", String), Column("column_id", Integer),
             Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer),
-            Column("is_nullable", Integer), *(Column(n, Integer) for n in _LATER), schema="sys",
+            Column("is_nullable", Integer), *(Column(n, Integer) for n in (*_LATER, _IDENTITY)),
+            schema="sys",
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
@@ -114,6 +116,7 @@ class CdcCatalog:
         by_id = "column_id" in known
         is_it = source.c.column_id == captured.column_id if by_id else source.c.name == captured.column_name
         later = [size[name] for name in _LATER if name in known]
+        later += [source.c[_IDENTITY]] if _IDENTITY in known else []
         return (
             select(
                 captured.object_id, captured.column_name, captured.column_type, captured.column_ordinal,

@@ -21,10 +21,9 @@ _BASES: Final[Mapping[int, str]] = {
     108: "numeric", 122: "smallmoney", 127: "bigint", 165: "varbinary", 167: "varchar", 173: "binary",
     175: "char", 189: "timestamp", 231: "nvarchar", 239: "nchar", 241: "xml",
 }  # fmt: skip
-# What the source's column may be where the change table has another type, by the latter.
-_SOURCES: Final[Mapping[str, frozenset[str]]] = {
-    "binary": frozenset({"timestamp", "rowversion"}),
-    # Identities.
+_ROWVERSIONS: Final = frozenset({"timestamp", "rowversion"})
+# What an identity may be where the change table has another type, by the latter.
+_IDENTITIES: Final[Mapping[str, frozenset[str]]] = {
     "int": frozenset({"tinyint", "smallint", *DECIMALS}),
     "bigint": DECIMALS,
 }
@@ -36,12 +35,21 @@ def type_text(row: Mapping[str, Any]) -> str:
     `row`: one of `CdcCatalog.captured_columns`.
     """
     said = str(row["column_type"]).lower()
-    base, length = _base(said, _BASES.get(row.get("system_type_id") or 0)), row["max_length"]
+    stored, may_be_identity = (
+        _BASES.get(row.get("system_type_id") or 0),
+        row.get("is_identity") not in (False, 0),
+    )
+    base, length = _base(said, stored, may_be_identity=may_be_identity), row["max_length"]
     if length is not None and length > 0 and base.startswith("n"):
         length //= 2
     return written(base, length, row["precision"], row["scale"])
 
 
-def _base(said: str, stored: str | None) -> str:
-    """`said`: of the source's table when it was captured; `stored`: of the change table, if that is known."""
-    return said if stored is None or said in _SOURCES.get(stored, ()) else stored
+def _base(said: str, stored: str | None, *, may_be_identity: bool) -> str:
+    """`said`: of the source's table when it was captured; `stored`: of the change table, if that is known.
+
+    Where the login may not see the source's table any column may be an identity.
+    """
+    if stored is None or (stored == "binary" and said in _ROWVERSIONS):
+        return said
+    return said if may_be_identity and said in _IDENTITIES.get(stored, ()) else stored
