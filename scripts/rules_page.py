@@ -61,6 +61,12 @@ BOOK: Final[Mapping[str, Entry]] = {
         "[a gap](when-a-run-stops.md#a-gap)",
         f"[recovery paths]({_FORKS})",
     ),
+    "loads_come_first": Entry(
+        "a row of a full load has no position and counts as older than every change, so a second load does "
+        "not show in rows that have changed; asked of Qlik",
+        "[load the table into new topics](feeds.md#qlik-messages), and the feed again",
+        f"[REFRESH]({_QLIK})",
+    ),
     "change_id_unique": Entry(
         "the same change twice in the ledger would be counted twice by every reader",
         _OWN_TABLES,

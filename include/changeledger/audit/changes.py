@@ -28,29 +28,39 @@ from changeledger.model import change
 
 _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
-# Which of some changes of a window come from another log than what was read before.
+# Of some changes of a window those that do not belong where they come: from another log than what was read
+# before, or of a full load behind changes.
 Strangers = Callable[[pa.Table], Bools]
 
 
-def of_each(changes: pa.RecordBatch, table: str, strangers: Strangers | None = None) -> pa.RecordBatch:
+def of_each(
+    changes: pa.RecordBatch,
+    table: str,
+    strangers: Strangers | None = None,
+    late_loads: Strangers | None = None,
+) -> pa.RecordBatch:
     """The kernel of the rules for one change: the run's ledger rows in, `narrow_rows.ROWS` of each out.
 
-    `strangers`: None where positions do not say it; then `one_log` is not asked.
+    `strangers`: None where positions do not say it; then `one_log` is not asked. `late_loads`: None where a
+    full load has positions; then `loads_come_first` is not asked.
     """
     rows = pa.Table.from_batches([changes])
     judged = Judged(table, rows, "key", "source_position", "change_id", CHANGE)
-    return as_batch(narrow(judged, _rules(rows, strangers)))
+    return as_batch(narrow(judged, _rules(rows, strangers, late_loads)))
 
 
-def _rules(changes: pa.Table, strangers: Strangers | None) -> dict[str, Check]:
+def _rules(changes: pa.Table, strangers: Strangers | None, late_loads: Strangers | None) -> dict[str, Check]:
     """By name."""
 
     def those_that(violated: Callable[[pa.Table], Bools], why: str) -> Check:
         return lambda: rows_that(violated(changes), why)
 
-    of_log = {} if strangers is None else {"one_log": those_that(strangers, "it is of another log")}
+    asked = {
+        "one_log": (strangers, "it is of another log"),
+        "loads_come_first": (late_loads, "it counts as older than every change of its key"),
+    }
     return {
-        **of_log,
+        **{name: those_that(are_those, why) for name, (are_those, why) in asked.items() if are_those},
         # Compared cell by cell where the change is made, which sets the flag.
         "mask_agrees_with_images": those_that(
             lambda rows: holding(column(rows, "flags"), change.MASK_DISAGREES),

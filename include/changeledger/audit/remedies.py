@@ -44,6 +44,12 @@ REMEDIES: Final[Mapping[str, str]] = {
         "(`changeledger reset`). If only the clock of the server was set back, tolerate the rule, with the "
         "reason."
     ),
+    "loads_come_first": (
+        "The tool has loaded the table again, or sent its first load again. Such a row has no position: "
+        "where its key has changes, they count and not the row. If the table was loaded because changes "
+        "were lost, let the tool load it into new topics (or a new change table), and load the feed again "
+        "(`changeledger reset`)."
+    ),
     "change_id_unique": _OWN_TABLES,
     "order_strict": (
         "Look whether the source has sent one position twice; the view Rows of another feed of the "

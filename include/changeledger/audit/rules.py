@@ -55,6 +55,7 @@ class _Of(NamedTuple):
 
 LEDGER_KEEPS: Final = "ledger_keeps_everything"
 ONE_LOG: Final = "one_log"
+LOADS_FIRST: Final = "loads_come_first"
 # In the order of the page. A column that is empty here is the table's key.
 TABLE_RULES: Final[Mapping[str, _Of]] = {
     "mask_agrees_with_images": _Of(
@@ -76,6 +77,7 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
         "commit_lsn",
         "No change stands in the log before those that were read earlier and was committed after them.",
     ),
+    LOADS_FIRST: _Of("operation", "No row of a full load comes behind changes of its table.", "warning"),
     "change_id_unique": _Of(
         "change_id",
         "No two changes have the same id, within the run and against everything published.",
@@ -113,12 +115,14 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
 }
 
 
-def table_rules(contract: Contract, keeps: Sum | None, image_chain: Severity, *, one_log: bool) -> list[Rule]:
+def table_rules(
+    contract: Contract, keeps: Sum | None, image_chain: Severity, *, one_log: bool, loads_first: bool = True
+) -> list[Rule]:
     """Of one table. `keeps`: of `ledger_keeps_everything`, None where nothing was published before.
 
-    `one_log`: is that rule asked?
+    `one_log`, `loads_first`: are these rules asked?
     """
-    left_out = {LEDGER_KEEPS: keeps is None, ONE_LOG: not one_log}
+    left_out = {LEDGER_KEEPS: keeps is None, ONE_LOG: not one_log, LOADS_FIRST: not loads_first}
     key = ", ".join(change.quoted(c.name) for c in contract.key)
     severities = {"image_chain": image_chain}
     sums = {LEDGER_KEEPS: None if keeps is None else (keeps,)}

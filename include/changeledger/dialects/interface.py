@@ -28,6 +28,8 @@ class MessageDialect:
     knows_computed: bool = False
     # Are its LSNs those of commits, so that commit times rise with them?
     has_commit_lsns: bool = False
+    # Have rows of a full load no position, so that they count as older than every change?
+    has_loads_without_position: bool = False
     # A table's columns as text, from the names in messages that have no types (None: there are no names);
     # None if messages always have them.
     named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None

@@ -21,7 +21,7 @@ from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.errors import StageOrderError
 from changeledger.model.table_names import TableNames
-from changeledger.stages.common import input_records, log_ends
+from changeledger.stages.common import input_records, log_ends, streamed
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 
@@ -93,6 +93,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     return {
         "tables": tables,
         log_ends.LOG_END: of_changes.log_end(),
+        streamed.STREAMED: streamed.with_changes(ctx, {name: of["changes"] for name, of in tables.items()}),
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [[*kind, n] for kind, n in dispositions.items()],
         "records": _records(ctx),

@@ -44,5 +44,6 @@ QLIK_MESSAGES = MessageDialect(
         _plan,
         schemas_in=discovery.schemas_in,
         mask_rules=mask_rules,
-    )
+    ),
+    has_loads_without_position=True,
 )

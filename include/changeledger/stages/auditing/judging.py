@@ -25,6 +25,7 @@ from changeledger.audit.conservation import Balance
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.kernels.hashed import by
+from changeledger.kernels.loads import behind_changes
 from changeledger.kernels.log_end import of_another_log
 from changeledger.kernels.rows import Part, Rows, bucketed, chosen, count, kept
 from changeledger.kernels.rows import together as rows_together
@@ -32,7 +33,7 @@ from changeledger.kernels.touched import HASHES, Among, Known, known
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.auditing.judged_rows import Around, JudgedRows
-from changeledger.stages.common import log_ends
+from changeledger.stages.common import log_ends, streamed
 
 
 class Dispositions(NamedTuple):
@@ -108,9 +109,11 @@ class Judging:
         of_keys, of_ids, sums = self._suspects(contract, placed, around, by_id, of_records)
         by_keys = self._judged_by_keys(contract, new, around, of_keys)
         by_ids = self._judged_by_ids(table, by_id, of_ids)
+        late_loads = self._late_loads(table)
         rows = [
             new.through(
-                partial(changes.of_each, table=table, strangers=self._strangers), narrow_rows.ROWS
+                partial(changes.of_each, table=table, strangers=self._strangers, late_loads=late_loads),
+                narrow_rows.ROWS,
             ),
             history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
             current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
@@ -120,14 +123,26 @@ class Judging:
         if self.beside.has(table, named=False):
             rows.append(self._halves(contract))
         keeps = self._ledger_keeps(contract, sums, by_ids[ids.JOINED])
-        one_log = self._strangers is not None
-        of_table = rules.table_rules(contract, keeps, self.image_chain, one_log=one_log)
+        one_log, loads_first = self._strangers is not None, late_loads is not None
+        of_table = rules.table_rules(
+            contract, keeps, self.image_chain, one_log=one_log, loads_first=loads_first
+        )
         return OfTable(of_table, rows, of_records, sums, by_ids[ids.EARLIER])
 
     @cached_property
     def _strangers(self) -> changes.Strangers | None:
         ctx = self.judged.ctx
         return partial(of_another_log, end=log_ends.published(ctx)) if log_ends.are_judged(ctx) else None
+
+    def _late_loads(self, table: str) -> changes.Strangers | None:
+        return (
+            None if self._streamed is None else partial(behind_changes, is_streamed=table in self._streamed)
+        )
+
+    @cached_property
+    def _streamed(self) -> frozenset[str] | None:
+        ctx = self.judged.ctx
+        return streamed.published(ctx) if streamed.are_judged(ctx) else None
 
     def _by_id(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
         """The inputs of `ids.of_ids`."""
