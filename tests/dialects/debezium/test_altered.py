@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from changeledger.config.feed import Feed
+from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium import warnings
 from changeledger.dialects.debezium.avro import AvroSchema, described
 from changeledger.dialects.debezium.schema_block import described_in_json, of_tables
 from changeledger.dialects.messages.samples import Sample
+from changeledger.model.contract import Column, Contract
 
 FEED = Feed.model_validate(
     {
@@ -113,3 +115,40 @@ def test_a_writers_schema_says_it_too() -> None:
     schemas = {"1": json.dumps(schema), "2": json.dumps(schema)}
     samples = {place: [Sample("s", None, b"broken")] for place in read}
     assert warnings.of_altered(described(samples, read, schemas)) == [f"{BEGINS}c is masked (column.mask.*)"]
+
+
+def unnamed(envelope: dict[str, Any], *stated: str) -> list[str]:
+    """What is said of a table whose row has these fields in Avro, some of which the feed states."""
+    fields = [
+        {"name": "id", "type": "int"},
+        {"name": "at", "type": ["null", "long"]},
+        {"name": "day", "type": "int"},
+        {"name": "sum", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "note", "type": "string"},
+    ]
+    row = {"type": "record", "name": "Value", "fields": fields}
+    schema = {"type": "record", "name": "Envelope", "fields": [{"name": "after", "type": ["null", row]}]}
+    table = {"table": "dbo.t", "columns": [{"name": name, "type": "datetime2(3)"} for name in stated]}
+    feed = FEED.model_copy(update={"tables": [TableConfig.model_validate(table)]})
+    key = Column(name="id", type="int", ordinal=1, key_position=1, nullable=False)
+    read = {
+        ("s", "1", ""): AvroSchema("dbo.t", "dbo.t", Contract(table="dbo.t", columns=(key,))),
+        ("s", "2", ""): AvroSchema(),
+    }
+    return warnings.of_unnamed(read, dict.fromkeys(("1", "2"), json.dumps({**schema, **envelope})), feed)
+
+
+def test_without_the_names_of_connect_a_time_looks_like_a_number() -> None:
+    """`connect.meta.data=false` of Confluent's Avro converter (confluentinc/schema-registry, `AvroData`): it
+    leaves out `connect.name`, which Debezium's events always have, and keeps Avro's own logical types."""
+    (said,) = unnamed({})
+    assert said.startswith(
+        "dbo.t: its Avro schema has no names of Connect's, so that times look like numbers: "
+    )
+    assert "the types of at, day in `columns:`" in said
+    assert said.endswith("value.converter.connect.meta.data=true")
+    (said,) = unnamed({}, "AT")
+    assert "the types of day in" in said, "the others are stated"
+    assert unnamed({}, "at", "day") == []
+    assert unnamed({"connect.name": "server1.dbo.t.Envelope"}) == []

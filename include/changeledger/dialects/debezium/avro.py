@@ -26,6 +26,7 @@ from changeledger.model.contract import Contract
 DIALECT = "debezium"
 # What Avro has in no name: Debezium writes an underscore for it.
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.]")
+CONNECT_NAME = "connect.name"
 _KINDS = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
 _LOGICAL = {
     "decimal": "org.apache.kafka.connect.data.Decimal",
@@ -64,7 +65,7 @@ def block(node: Node) -> dict[str, Any]:
     kind = said.get("connect.type") or _KINDS.get(node.kind, node.kind)
     logical = str(said.get("logicalType"))
     schema_block: dict[str, Any] = {"type": kind, "optional": node.nullable}
-    schema_block["name"] = said.get("connect.name") or _LOGICAL.get(logical)
+    schema_block["name"] = said.get(CONNECT_NAME) or _LOGICAL.get(logical)
     schema_block["parameters"] = dict(_parameters(said, logical))
     if node.default is not None:
         schema_block["default"] = node.default

@@ -33,7 +33,7 @@ from changeledger.dialects.debezium.schema_block import (
     table_facts,
     union_topics,
 )
-from changeledger.dialects.debezium.warnings import of_altered, of_defaults
+from changeledger.dialects.debezium.warnings import of_altered, of_defaults, of_unnamed
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.message_rows import Outcome
@@ -125,7 +125,7 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
             with_table[topic] += 1
     own = own_database(of_feeds_tables, read.values(), feed, contracts)
     tables = [replace(records, source_database=own.named) for records in tables]
-    warnings = _warnings(of_feeds_tables, in_avro, read, schemas)
+    warnings = [*_warnings(of_feeds_tables, in_avro, read, schemas), *of_unnamed(read, schemas, feed)]
     several = len({config.table for config in feed.tables} | contracts.keys()) > 1
     return Discovery(tables, own.name, own.is_of_several, schemas, faults, {}, names, warnings, several)
 

@@ -97,6 +97,11 @@ class Field(NamedTuple):
         return self.kind in _SINGLE
 
     @property
+    def is_bare_number(self) -> bool:
+        """Is it a whole number of which nothing says what it counts?"""
+        return self.name is None and self.kind in {"int32", "int64"}
+
+    @property
     def is_structured(self) -> bool:
         return self.kind == "struct" and self.meaning is not None
 

@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.avro import CONNECT_NAME, AvroSchema
+from changeledger.dialects.debezium.avro import block as block_of
 from changeledger.dialects.debezium.field_types import BROKEN, read_field, source_type
 from changeledger.dialects.debezium.fields import Field, row_fields
 from changeledger.dialects.debezium.schema_block import Described
 from changeledger.dialects.debezium.times import TEMPORAL
+from changeledger.kernels import avro
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
@@ -101,6 +105,33 @@ def of_defaults(messages: Iterable[Described], *, in_avro: bool = False) -> list
         f"for NULL unless the connector has value.converter.{setting}"
         for table, (defaults, rows) in seen.items()
         if not any(name in row and row[name] is None for row in rows for name in defaults)
+    ]
+
+
+def of_unnamed(
+    read: Mapping[tuple[str, str, str], AvroSchema], schemas: Mapping[str, str], feed: Feed
+) -> list[str]:
+    """One for each table in whose Avro schema a time looks like a number.
+
+    Connect's converter writes the name of each schema, and a connector names every event, unless the
+    converter is set to leave names out (Confluent's page on the Avro converter, `connect.meta.data`).
+    """
+    numbers: dict[str, dict[str, None]] = {}
+    for (_, schema_id, _), schema in read.items():
+        config = None if schema.table is None else feed.table(schema.table)
+        root = avro.schema(schemas[schema_id]).root if config else None
+        if config is None or root is None or root.properties.get(CONNECT_NAME):
+            continue
+        known = {c.name.lower() for c in config.stated}
+        known |= set() if schema.columns is None else {c.name.lower() for c in schema.columns.key}
+        names = [str(f["field"]) for f in row_fields(block_of(root)) if read_field(f).is_bare_number]
+        some = dict.fromkeys(name for name in names if name.lower() not in known)
+        if some:
+            numbers.setdefault(config.table, {}).update(some)
+    return [
+        f"{table}: its Avro schema has no names of Connect's, so that times look like numbers: state the "
+        f"types of {shown(names)} in `columns:`, or set value.converter.connect.meta.data=true"
+        for table, names in numbers.items()
     ]
 
 
