@@ -167,7 +167,11 @@ def test_messages_without_a_writer_schema(asked: Label, why: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "detail"),
     [
-        (label("never"), "no metadata yet: never"),
+        (
+            label("never"),
+            "no metadata of the schema id never yet: publish it on a topic of the feed. A task that is "
+            "stopped and resumed writes it again, where retention has removed it",
+        ),
         (
             label(),
             "no metadata of dbo.items yet: publish it on a topic of the feed, or state `columns:` and `key:`",

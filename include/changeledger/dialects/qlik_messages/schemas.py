@@ -267,7 +267,10 @@ def _is_qliks_own(name: str) -> bool:
 
 def _waits_for(label: Label, table: str | None = None) -> str:
     if label.schema_id is not None:
-        return f"no metadata yet: {label.schema_id}"
+        return (
+            f"no metadata of the schema id {label.schema_id} yet: publish it on a topic of the feed. A task "
+            "that is stopped and resumed writes it again, where retention has removed it"
+        )
     if table is not None:
         return (
             f"no metadata of {table} yet: publish it on a topic of the feed, or state `columns:` and `key:`"
