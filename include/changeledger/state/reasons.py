@@ -37,7 +37,7 @@ _OF_REMEDIES: Final[Mapping[str, str]] = {
     ),
     "The record does not fit the columns that the feed knows of its table. Correct them under `columns:` in "
     "the feed's YAML, if they are stated there; if metadata of Qlik states them, let the task send it again "
-    "(a reload of the table). Then replay.": "malformed_metadata metadata_unknown no_columns unknown_column",
+    "(stop and resume it). Then replay.": "malformed_metadata metadata_unknown no_columns unknown_column",
     "The mask is of other columns than the table has: something between the change table and the feed has "
     "cut or lengthened it. Correct the columns under `columns:` in the feed's YAML, if they are stated "
     "there, then replay; else the record stays here: change its row in the source, so that it is sent "
