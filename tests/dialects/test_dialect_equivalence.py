@@ -27,12 +27,13 @@ from sourcelab.tables import TABLES, Table
 
 Lines = list[dict[str, Any]]
 Place = tuple[str, str, str, str]
-# Texts and bytes: a schema block does not state their length, so NULL may be an omitted large value.
+# Texts and bytes: a schema block does not state their length, so NULL may be an omitted large value, and in a
+# column that cannot be NULL what is empty.
 ANY_LENGTH = frozenset(
     c.name
     for table in TABLES
     for c in table.columns
-    if c.base in {"char", "varchar", "nvarchar", "varbinary", "xml"} and c.nullable
+    if c.base in {"char", "varchar", "nvarchar", "varbinary", "xml"} and c.name not in table.key
 )
 
 

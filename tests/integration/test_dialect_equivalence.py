@@ -58,12 +58,13 @@ ANY_LENGTH = frozenset(
     c.name
     for table in SOURCE_TABLES
     for c in table.columns
-    if c.base in {"char", "varchar", "nvarchar", "varbinary", "xml"} and c.nullable
+    if c.base in {"char", "varchar", "nvarchar", "varbinary", "xml"} and c.name not in table.key
 )
 LEGITIMATE = {
     # SQL Server's capture and the connector on top of it do not write a large value that did not change.
     "sqlserver_cdc": Differences(LARGE, LARGE),
-    # Nobody states the length of its texts and bytes, so that a NULL may stand for a large value.
+    # Nobody states the length of its texts and bytes, so that a NULL may stand for a large value, and what is
+    # empty for a NULL.
     "debezium": Differences(ANY_LENGTH, ANY_LENGTH),
     # Old large values are not sent.
     "ces": Differences(LARGE, parts_key_updates=True),

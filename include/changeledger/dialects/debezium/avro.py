@@ -8,6 +8,7 @@ schema as in a block.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -68,12 +69,21 @@ def block(node: Node) -> dict[str, Any]:
     schema_block["name"] = said.get(CONNECT_NAME) or _LOGICAL.get(logical)
     schema_block["parameters"] = dict(_parameters(said, logical))
     if node.default is not None:
-        schema_block["default"] = node.default
+        schema_block["default"] = _default(node.default, kind)
     if node.kind == "record":
         # Connect names a struct's record as it names the struct.
         schema_block["name"] = schema_block["name"] or node.name
         schema_block["fields"] = [{**block(inner), "field": name} for name, inner in node.fields.items()]
     return schema_block
+
+
+def _default(default: Any, kind: str) -> Any:
+    """A DEFAULT as a block has it, which has bytes in base64; Avro's own has a letter for each byte."""
+    try:
+        is_bytes = kind == "bytes" and isinstance(default, str)
+        return b64encode(default.encode("latin-1")).decode() if is_bytes else default
+    except UnicodeEncodeError:
+        return default
 
 
 def _parameters(said: Mapping[str, Any], logical: str) -> Iterator[tuple[str, Any]]:

@@ -7,15 +7,26 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium import blocks, events, key_only, large_values, old_days, single, typed
+from changeledger.dialects.debezium import (
+    blocks,
+    events,
+    key_only,
+    large_values,
+    old_days,
+    single,
+    stand_ins,
+    typed,
+)
 from changeledger.dialects.debezium.avro import DIALECT
 from changeledger.dialects.debezium.old_days import CALENDAR_SUSPECT
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.positions import Positions, positions
 from changeledger.dialects.debezium.single import OPERATIONS, Event
+from changeledger.dialects.debezium.stand_ins import Written
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import avro, changes, images, lsn
@@ -37,7 +48,8 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     values, faults = _messages(raw, plan)
     parts: list[pa.RecordBatch] = []
     singles: list[tuple[int, Event | Outcome]] = []
-    for how, some in blocks.plans(values, plan):
+    ways = [*blocks.plans(values, plan)]
+    for how, some in ways:
         batches, unusual = _by_types(values, some, how)
         parts += batches
         singles += [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in unusual]
@@ -47,8 +59,9 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     rows = read.column("at").to_numpy()
     place = raw.select(["topic", "partition", "offset", "timestamp"])
     of_changes = place if len(rows) == raw.num_rows else place.take(read.column("at"))
+    read_changes = _changes(read, of_changes, plan, _written(rows, len(values), ways))
     canonical = changes.ledger_rows(
-        _changes(read, of_changes, plan), plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
+        read_changes, plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
     )
     others = {at: outcome for at, outcome in singles if isinstance(outcome, Outcome)}
     records = {at: value for at in others if plan.avro_schema is not None and (value := values[at])}
@@ -135,9 +148,19 @@ def _columns(numbered_events: Sequence[tuple[int, Event]], plan: TablePlan) -> p
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
-    op, connector, written = read.column("op"), read.column("connector"), plan.writer_schema
-    before, after = (events.image(read, side, len(written.columns)) for side in events.SIDES)
+def _written(
+    rows: npt.NDArray[np.int64], messages: int, ways: Sequence[tuple[TablePlan, Sequence[int]]]
+) -> Written:
+    """How events are written, and which are so. `rows`: the message of each."""
+    for how, some in ways:
+        of_way = np.zeros(messages, np.bool_)
+        of_way[list(some)] = True
+        yield how, of_way[rows]
+
+
+def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan, written: Written) -> Changes:
+    op, connector, writer = read.column("op"), read.column("connector"), plan.writer_schema
+    before, after = (events.image(read, side, len(writer.columns)) for side in events.SIDES)
     is_update, is_delete = (flags_of(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
     before = key_only.known(before, after, is_update, connector, plan)
     place = positions(read, raw)
@@ -145,12 +168,12 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     misplaced = _misplaced(before, after, is_update, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     of_log = is_update & of_sqlserver, is_delete & of_sqlserver
-    before, after = _without_unsent(before, after, *of_log, plan)
+    before, after = _without_unsent(before, after, of_log, plan, written)
     # An image beside an update's own is all that is read.
-    changed = images.changed(before.only(is_update), after, written.names)
-    key, moved = images.keys(before, after, is_delete, written)
+    changed = images.changed(before.only(is_update), after, writer.names)
+    key, moved = images.keys(before, after, is_delete, writer)
     moved &= is_update & before.present
-    before, after, key = images.all_fitted(before, after, key, written, plan.contract)
+    before, after, key = images.all_fitted(before, after, key, writer, plan.contract)
     return Changes(
         operation=pa.array(list(OPERATIONS.values())).take(pc.index_in(op, pa.array(list(OPERATIONS)))),
         before=before,
@@ -186,10 +209,14 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
 
 
 def _without_unsent(
-    before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
+    before: Image, after: Image, of_log: tuple[Bools, Bools], plan: TablePlan, written: Written
 ) -> Iterator[Image]:
-    """As `large_values.without_unsent`; nor is a NULL a value in a column that cannot be NULL."""
-    sent = large_values.without_unsent(before, after, is_update, is_delete, plan.writer_schema)
+    """As `large_values.without_unsent`; nor is a NULL a value in a column that cannot be NULL.
+
+    `of_log`: which changes are updates of SQL Server's log, and which deletes.
+    """
+    with_nulls = stand_ins.as_nulls(before, after, *of_log, written)
+    sent = large_values.without_unsent(*with_nulls, *of_log, plan.writer_schema)
     return (images.without_nulls(image, plan.never_null) for image in sent)
 
 

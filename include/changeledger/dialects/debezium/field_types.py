@@ -74,7 +74,17 @@ def read_field(field: Mapping[str, Any]) -> Field:
         str(parameters.get("masked")).lower() == "true",
         sql_text.whole(str(parameters.get("truncateLength")), 0, _LONGEST_CUT),
         _sized_type(field),
+        _stand_in(field),
     )
+
+
+def _stand_in(field: Mapping[str, Any]) -> str | None:
+    """The column's DEFAULT; or what a connector writes where a column that cannot be NULL has none."""
+    default = field.get("default")
+    if default is None and field.get("optional") is False:
+        default = ""
+    is_one = field.get("type") in {"string", "bytes"} and isinstance(default, str)
+    return default if is_one else None
 
 
 def _sized_type(field: Mapping[str, Any]) -> str | None:

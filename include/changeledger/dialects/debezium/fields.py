@@ -64,6 +64,7 @@ class Field(NamedTuple):
     `sql_type`: the SQL Server type that it says; None: it says none, or text or bytes of any length.
     `is_masked`, `cut`: what the connector does with its text, and to how many characters it cuts it (the
     parameters of Debezium's `MaskStrings` and `TruncateColumn`).
+    `stand_in`: of text or bytes, what is written in place of NULL; None: nothing else than NULL.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class Field(NamedTuple):
     is_masked: bool = False
     cut: int | None = None
     sql_type: str | None = None
+    stand_in: str | None = None
 
     @property
     def altered(self) -> str | None:

@@ -1,0 +1,79 @@
+"""What is written in place of a NULL that SQL Server's log has for a large value (`large_values`).
+
+Where a column cannot be NULL, the connector writes its DEFAULT, or without one an empty text or no bytes
+(`convertValue` in Debezium's `JdbcValueConverters`). Where it can, a converter writes the DEFAULT, if it is
+not told to leave NULLs alone. Both are read as the NULL that they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.debezium.fields import Field
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.values import cell_of
+from changeledger.kernels.arrow import Bools, flags_of, valid
+from changeledger.kernels.images import Image
+from changeledger.model.contract import Column
+
+# How rows are written, and which are so.
+Written = Iterable[tuple[TablePlan, Bools]]
+
+
+class _StandIn(NamedTuple):
+    """Of one large column."""
+
+    at: int
+    value: Any
+    # May deletes lack the column's value?
+    is_lob: bool
+
+
+def as_nulls(
+    before: Image, after: Image, is_update: Bools, is_delete: Bools, written: Written
+) -> tuple[Image, Image]:
+    """Both images, in which what may stand for a NULL is one.
+
+    `is_update`, `is_delete`: which changes are those of a log that leaves large values out. What is behind
+    another value is no stand-in: the log has the new value where it has the old one.
+    """
+    olds, news = list(before.cells), list(after.cells)
+    for plan, rows in written:
+        for at, value, is_lob in _stand_ins(plan):
+            old = _is(olds[at], value)
+            had_value = valid(olds[at]) & before.present & ~old
+            new = _is(news[at], value) & rows & is_update & ~had_value
+            old &= rows & (is_update | is_delete if is_lob else is_update)
+            olds[at], news[at] = _emptied(olds[at], old), _emptied(news[at], new)
+    return replace(before, cells=olds), replace(after, cells=news)
+
+
+def _is(cells: pa.Array, value: Any) -> Bools:
+    return flags_of(pc.equal(cells, pa.scalar(value, cells.type)))
+
+
+def _emptied(cells: pa.Array, rows: Bools) -> pa.Array:
+    return pc.if_else(pa.array(rows), pa.scalar(None, cells.type), cells) if rows.any() else cells
+
+
+@lru_cache(maxsize=64)
+def _stand_ins(plan: TablePlan) -> Sequence[_StandIn]:
+    stand_ins = []
+    for at, (column, field) in enumerate(plan.written_columns):
+        value = _stand_in(column, field, plan) if column.is_large and not column.key_position else None
+        if value is not None:
+            stand_ins.append(_StandIn(at, value, column.is_lob))
+    return stand_ins
+
+
+def _stand_in(column: Column, field: Field | None, plan: TablePlan) -> Any:
+    """What is written in place of a NULL of this column; None: nothing, or nobody says what."""
+    without_block = None if column.nullable else ""
+    text = without_block if field is None else field.stand_in
+    return None if text is None else cell_of(column, plan.source, field).read(text)
