@@ -43,6 +43,8 @@ def as_nulls(
     `is_update`, `is_delete`: which changes are those of a log that leaves large values out. What is behind
     another value is no stand-in: the log has the new value where it has the old one.
     """
+    if not (is_update | is_delete).any():
+        return before, after
     olds, news = list(before.cells), list(after.cells)
     for plan, rows in written:
         for at, value, is_lob in _stand_ins(plan):
