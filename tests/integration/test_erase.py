@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlalchemy import select
 
+from changeledger.audit.remedies import REMEDIES
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ErasureRow
@@ -245,7 +246,7 @@ def test_a_person_of_a_change_table(
     iceberg.append(repairs_of(spark, [str(hidden.value), "another's"]), planned)
     erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
     assert erased[planned] == len(rows(spark, planned)) == 1, "of a run that would apply it"
-    passed = ControlStore(Settings().control_url).upkeep.passed_windows(feed.feed)
+    passed = ControlStore(Settings().control_url).upkeep.passed_windows(feed.feed, REMEDIES)
     assert {folder.name for folder in docs.iterdir()} == passed
     assert [row["id"] for row in rows(spark, kept)] == [-1]
     assert in_files(spark, kept, f"id = {person}") == 0

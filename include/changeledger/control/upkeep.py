@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, delete, select
+from sqlalchemy import Select, delete, or_, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part, parts
@@ -16,6 +16,10 @@ from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRo
 from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
 from changeledger.control.tables.sources import ReadRow
 from changeledger.control.tables.windows import StageRow, WindowRow
+
+# Of a verdict's detail: its first row, and why the rule could not be checked, which may quote a value.
+_SHOW_ROWS: Final = ("first", "error")
+_REMOVED: Final = "an error; its message was removed when rows were erased"
 
 
 class Old(NamedTuple):
@@ -51,18 +55,27 @@ class Upkeep(Part):
                 for table in (StageRow, AuditRow, ReadRow):
                     session.execute(delete(table).where(table.feed == feed, table.window_id.in_(ids)))
 
-    def passed_windows(self, feed: str) -> set[str]:
-        """The windows whose audit has found no row that fails a rule; one that is built again has none."""
-        query = select(AuditRow.window_id).where(AuditRow.feed == feed)
-        return set(self._all(query)) - set(self._all(query.where(AuditRow.success.is_(False))))
+    def passed_windows(self, feed: str, rules: Collection[str]) -> set[str]:
+        """The windows whose audit has asked these rules alone, and found no row that fails one. One that is
+        built again has no audit.
 
-    def forget_shown_rows(self, feed: str) -> None:
-        """What the verdicts of audits, and the last failure, show of rows. That a rule has failed is kept."""
+        What passes a user's expectation may show values: an aggregate, or the rows that `mostly` allows.
+        """
+        query = select(AuditRow.window_id).where(AuditRow.feed == feed)
+        shows_rows = AuditRow.success.is_(False) | AuditRow.rule.not_in(rules)
+        return set(self._all(query)) - set(self._all(query.where(shows_rows)))
+
+    def forget_shown_rows(self, feed: str, *databases: str) -> None:
+        """What the verdicts of audits, and the last failures, show of rows. That a rule has failed is kept.
+
+        `databases`: the names under which comparisons and proofs of the feed's database have failed.
+        """
+        shown = [AuditRow.detail[name].as_string().is_not(None) for name in _SHOW_ROWS]
         with self._writing(feed) as session:
-            failed = select(AuditRow).where(AuditRow.feed == feed, AuditRow.success.is_(False))
-            for row in session.scalars(failed):
-                row.detail = {**row.detail, "first": None}
-            session.execute(delete(FailureRow).where(FailureRow.feed == feed))
+            for row in session.scalars(select(AuditRow).where(AuditRow.feed == feed, or_(*shown))):
+                error = row.detail.get("error") and _REMOVED
+                row.detail = {**row.detail, "first": None, "error": error}
+            session.execute(delete(FailureRow).where(FailureRow.feed.in_([feed, *databases])))
 
     def move_release(
         self, release: ReleaseRow, tables: dict[str, int], table: str, rows: Mapping[str, int]

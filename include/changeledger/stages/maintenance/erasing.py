@@ -18,6 +18,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from changeledger.audit.remedies import REMEDIES
+from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, SnapshotRow, lease_heartbeat
@@ -126,7 +128,8 @@ class Erasing:
         self._move_release(list(conditions))
         self._purge(list(conditions))
         self._remove_pages()
-        self.control.upkeep.forget_shown_rows(feed)
+        database = Database(database=self.feed.database)
+        self.control.upkeep.forget_shown_rows(feed, database.comparison, database.verification)
         named = json.dumps([contract.table, sorted(self.key.values.items())])
         hashed, at = hashlib.sha256(named.encode()).hexdigest(), datetime.now(UTC)
         self.control.upkeep.save_erasure(
@@ -135,9 +138,11 @@ class Erasing:
         return counts
 
     def _remove_pages(self) -> None:
-        """Pages show rows that fail a rule. Those of an audit that nobody knows any more may, too."""
+        """Pages show rows that fail a rule, and what users' expectations were asked of. Those of an audit
+        that nobody knows any more may, too."""
         feed = self.feed.feed
-        passed, audited = self.control.upkeep.passed_windows(feed), Settings().data_docs / feed
+        passed = self.control.upkeep.passed_windows(feed, REMEDIES)
+        audited = Settings().data_docs / feed
         for folder in audited.iterdir() if audited.is_dir() else ():
             if folder.name not in passed:
                 folders.remove(folder)
