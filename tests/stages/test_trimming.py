@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from changeledger.compare import findings
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
-from changeledger.lake import catalog, iceberg
+from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.table_names import DRIFT, FINDINGS, NAMESPACE, REPAIRS
 from changeledger.stages.maintain import trim_raw, trim_results
@@ -73,20 +74,31 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
-    """Of 5 the one of the run that has it in quarantine: its topic was made again. 6 was replayed in vain."""
+    """Of 5 the one of the run that has it in quarantine: its topic was made again. 6 was replayed in vain.
+
+    8 was replayed after a release: a rollback puts it into quarantine again. 9 was, and nobody can go back.
+    """
     feed = feed_of("trimmed_raw", contract_of(ORDERS))
     catalog.create_namespace(feed.feed)
     iceberg.create(feed.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
     iceberg.create(feed.lake.quarantine, change.QUARANTINE_COLUMNS)
     place = "named_struct('source', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) AS source_position"
     for table, columns, records in (
-        (feed.lake.raw, change.RAW_MESSAGE_COLUMNS, [("a", 5), ("b", 5), ("a", 6), ("b", 6), ("a", 7)]),
+        (feed.lake.raw, change.RAW_MESSAGE_COLUMNS, [("a", 5), ("b", 5), ("a", 6), ("b", 6), *(("a", n) for n in (7, 8, 9))]),
+        (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("a", 9)]),
+        (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("a", 8)]),
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("b", 5), ("a replay", 6)]),
     ):
         given = spark.createDataFrame(records, "window_id string, `offset` bigint")
         given = given.selectExpr("*", "'t' AS topic", "0 AS `partition`", place)
         cells = {name: name if name in given.columns else "NULL" for name, _ in columns}
         iceberg.append(given.selectExpr(*(f"CAST({cells[n]} AS {k}) AS `{n}`" for n, k in columns)), table)
+        if records == [("a", 8)]:
+            upkeep.delete_where(spark, table, "source_position.`offset` = 9")
+            released = refs.snapshot_of(table)
+            assert released is not None
+            refs.set_tag(table, release_tag(1), released)
+    upkeep.delete_where(spark, feed.lake.quarantine, "source_position.`offset` = 8")
     trim_raw(spark, feed, ["a", "b"])
     rows = {(row["window_id"], row["offset"]) for row in spark.table(feed.lake.raw).collect()}
-    assert rows == {("a", 5), ("b", 5), ("a", 6)}
+    assert rows == {("a", 5), ("b", 5), ("a", 6), ("a", 8)}

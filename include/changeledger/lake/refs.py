@@ -17,6 +17,8 @@ MAIN = "main"
 _RELEASE = "release_"
 Tables = Mapping[str, Table]
 BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
+# Operations after which a table has each row that it had.
+_KEEPS_ROWS = (Operation.APPEND, Operation.REPLACE)
 
 
 def written_at(table: str, snapshot: int) -> datetime | None:
@@ -96,6 +98,21 @@ def is_built_on(table: Table, snapshot: int, earlier: int) -> bool:
 def _lineage(table: Table, snapshot: int) -> set[int]:
     metadata = table.metadata
     return {ancestor.snapshot_id for ancestor in ancestors_of(metadata.snapshot_by_id(snapshot), metadata)}
+
+
+def with_all_rows(table: str) -> list[int]:
+    """Snapshots that together have each row which a branch or tag has: without those that only got more rows
+    since, or had their files written again."""
+    metadata = catalog.load(table).metadata
+    snapshots = {ref.snapshot_id for ref in metadata.refs.values()}
+    contained: set[int | None] = set()
+    for snapshot in snapshots:
+        for ancestor in ancestors_of(metadata.snapshot_by_id(snapshot), metadata):
+            keeps_rows = ancestor.summary is not None and ancestor.summary.operation in _KEEPS_ROWS
+            if not keeps_rows or ancestor.parent_snapshot_id in contained:
+                break
+            contained.add(ancestor.parent_snapshot_id)
+    return sorted(snapshots - contained)
 
 
 def added_since(table: Table, snapshot: int) -> list[tuple[str, ...]]:

@@ -163,7 +163,8 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
 
 
 def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
-    """Remove the raw rows of these windows, except those in quarantine: they may be read again.
+    """Remove the raw rows of these windows, except those in quarantine: they may be read again. So may those
+    that have left it since a release that a rollback can go back to.
 
     Returns how many runs have lost rows.
     """
@@ -171,11 +172,10 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     if not windows or not tables:
         return 0
     quarantine = feed.lake.quarantine
-    bad = (
-        iceberg.read(spark, quarantine).select("source_position", "window_id").distinct()
-        if catalog.exists(quarantine)
-        else None
-    )
+    snapshots = refs.with_all_rows(quarantine) if catalog.exists(quarantine) else []
+    quarantines = [iceberg.read(spark, quarantine, snapshot=snapshot) for snapshot in snapshots]
+    columns = "source_position", "window_id"
+    bad = iceberg.union([rows.select(*columns) for rows in quarantines]).distinct() if quarantines else None
     changed = 0
     for raw in tables:
         runs = upkeep.runs_of(spark, raw)
