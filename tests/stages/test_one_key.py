@@ -28,7 +28,6 @@ def test_each_column_by_its_type_and_no_quote_ends_a_value() -> None:
         r"try_cast(key.`Region` AS string) = CAST('o\'ne' AS string) AND "
         "try_cast(key.`order_no` AS int) = CAST('7' AS int)"
     )
-    assert "try_cast(`REGION` AS string)" in key.columns("", {"region": "REGION"})
     assert r"try_cast(from_json(key, 'map<string,string>')['Region'] AS string)" in key.in_json()
     assert key.in_ledger().count(" OR ") == 3
 
@@ -48,6 +47,30 @@ def test_bytes_in_json_as_findings_have_them(spark: SparkSession) -> None:
     assert [row["key"] for row in found] == keys[:1]
     (written,) = display.keys_as_json({"n": pa.array([b"\n\x0b"])})
     assert written == keys[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "text"),
+    [
+        (
+            "uniqueidentifier",
+            "260384ec-374e-b282-d611-43e6884a462a",
+            "260384EC-374E-B282-D611-43E6884A462A",
+        ),
+        ("char(5)", "ab", "ab   "),
+        ("datetimeoffset(7)", "2018-07-13 12:23:45.456 +11:00", "2018-07-13T12:23:45.4560000+11:00"),
+        ("datetime", "2024-02-29T01:02:03.500", "2024-02-29 01:02:03.5"),
+        ("decimal(10,2)", "77", "77.00"),
+        ("varbinary(8)", "0x0a0B", "0x0A0B"),
+    ],
+)
+def test_a_key_is_said_in_any_form_of_its_type(kind: str, said: str, text: str) -> None:
+    """docs/types.md has the lake's forms."""
+    contract = Contract(table="t", columns=(Column(name="id", type=kind, ordinal=1, key_position=1),))
+    assert OneKey.of(contract, {"id": said}).values == {"id": text}
+    if "char" not in kind:
+        with pytest.raises(ConfigError, match=r"'zz' is no value of t\.id"):
+            OneKey.of(contract, {"id": "zz"})
 
 
 @pytest.mark.parametrize("reported", [{}, {"Region": "a"}, {"Region": "a", "order_no": "1", "amount": "2"}])

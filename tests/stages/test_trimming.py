@@ -84,7 +84,11 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     iceberg.create(feed.lake.quarantine, change.QUARANTINE_COLUMNS)
     place = "named_struct('source', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) AS source_position"
     for table, columns, records in (
-        (feed.lake.raw, change.RAW_MESSAGE_COLUMNS, [("a", 5), ("b", 5), ("a", 6), ("b", 6), *(("a", n) for n in (7, 8, 9))]),
+        (
+            feed.lake.raw,
+            change.RAW_MESSAGE_COLUMNS,
+            [("a", 5), ("b", 5), ("a", 6), ("b", 6), *(("a", n) for n in (7, 8, 9))],
+        ),
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("a", 9)]),
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("a", 8)]),
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("b", 5), ("a replay", 6)]),

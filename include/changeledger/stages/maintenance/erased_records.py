@@ -8,10 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.tables import keys
 from changeledger.lake import catalog, iceberg
 from changeledger.lake.records import message_record
 from changeledger.model import change
 from changeledger.model.table_names import TableNames
+from changeledger.spark.rows import Workers
 from changeledger.stages.maintenance.one_key import OneKey
 
 
@@ -134,11 +136,14 @@ class ErasedRecords:
         ]
 
     def _of_rows(self) -> list[DataFrame]:
-        """Rows of change tables have the columns of the key."""
+        """Rows of change tables have the columns of the key, in the source's types and forms."""
         if not catalog.exists(self._names.raw):
             return []
-        rows = iceberg.read(self.spark, self._names.raw)
-        names = {name.lower(): name for name in rows.columns}
-        if not all(name.lower() in names for name in self.source_key.values):
-            return []
-        return [rows.where(self.source_key.columns("", names)).select("source_position")]
+        rows, key = iceberg.read(self.spark, self._names.raw), self.source_key
+        # A column that had another type before is in two (`<name>::<type>`).
+        begin = tuple(f"{name.lower()}::" for name in key.values)
+        columns = [name for name in rows.columns if f"{name.lower()}::".startswith(begin)]
+        narrow = rows.select("source_position", *map(change.quoted, columns))
+        with_key = keys.WithKey(key.values, key.contract)
+        workers = Workers(lambda: self.spark)
+        return [workers.of_spark(narrow).through(with_key, keys.POSITIONS).frame]

@@ -12,9 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -23,8 +21,8 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, SnapshotRow, lease_heartbeat
+from changeledger.dialects.tables import keys
 from changeledger.kernels import display, publishing
-from changeledger.kernels.arrow import arrow_type
 from changeledger.lake import catalog, iceberg, refs, scans, summaries, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
@@ -73,8 +71,7 @@ class Erasing:
                 f"the feed {feed.feed!r} has published nothing of {config.table}", "run its DAG first"
             )
         key = OneKey.of(contract, values)
-        cells = {name: _value(spark, key, name) for name in key.values}
-        return cls(spark, control, feed, _as_published(feed, key, cells), key)
+        return cls(spark, control, feed, _as_published(feed, key), key)
 
     def counts(self) -> dict[str, int]:
         """The rows that would be erased, by table of the lake."""
@@ -234,25 +231,14 @@ class Erasing:
             self.control.proofs.save(read)
 
 
-def _value(spark: SparkSession, key: OneKey, name: str) -> Any:
-    """Of one column, in its type. Raises ConfigError if the text is none of its values."""
-    (row,) = spark.sql(f"SELECT {key.value(name, 'try_cast')} AS value").collect()
-    if row["value"] is None:
-        raise ConfigError(
-            f"{key.values[name]!r} is no value of {key.contract.table}.{name}", "write it as the lake has it"
-        )
-    return row["value"]
-
-
-def _as_published(feed: Feed, key: OneKey, values: Mapping[str, Any]) -> OneKey:
+def _as_published(feed: Feed, key: OneKey) -> OneKey:
     """The key as published tables have it. Raises ConfigError where the secret of hashes is missing."""
     contract = key.contract
     if contract.published == contract:
         return key
     require_as_published(feed, contract)
-    secret, texts = secret_of(feed, contract), {}
+    secret, texts, cells = secret_of(feed, contract), {}, keys.typed(key.values, contract)
     for column in contract.key:
-        typed = pa.array([values[column.name]], arrow_type(column.spark_type))
-        (text,) = display.texts(publishing.cells(typed, column, secret)).to_pylist()
+        (text,) = display.texts(publishing.cells(cells[column.name], column, secret)).to_pylist()
         texts[column.published.name] = text
     return OneKey(contract.published, texts)
