@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
@@ -13,12 +13,20 @@ from changeledger.config.feed import Feed
 from changeledger.lake import refs, upkeep
 from changeledger.model.window import Request, Window
 from changeledger.stages import extract
+from changeledger.stages.maintenance import erasing as erasing_module
 from changeledger.stages.maintenance.erasing import Erasing
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
 from tests.integration.line import debezium_feed, lake_name, rows, run, window
 
 pytestmark = pytest.mark.integration
+
+
+class Behind(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Behind:
+        return super().now(tz) - timedelta(hours=1)
+
 
 COLUMNS = [{"name": "id", "type": "int", "nullable": False}, {"name": "age", "type": "int"}]
 TABLES = [{"table": f"dbo.{name}", "key": ["id"], "columns": COLUMNS} for name in ("people", "pets")]
@@ -140,8 +148,12 @@ def test_records_that_a_run_over_another_table_has_read_again(
 def test_an_erase_that_is_killed_is_completed_by_the_next(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it has deleted: what leads to the row's records goes last."""
+    """Whatever it has deleted: what leads to the row's records goes last.
+
+    Of a machine whose clock is behind that of the runs.
+    """
     prefix = "killed"
+    monkeypatch.setattr(erasing_module, "datetime", Behind)
     feed = debezium_feed("erasing_killed", kafka, prefix, monkeypatch, tables=TABLES)
     of_rows = [
         [
@@ -172,3 +184,5 @@ def test_an_erase_that_is_killed_is_completed_by_the_next(
     assert {row["id"] for row in rows(spark, people.current)} == {3}
     assert {row["key"]["id"] for row in rows(spark, people.changes)} == {3}
     assert {row["source_position"]["offset"] for row in rows(spark, feed.lake.dispositions)} == {7, 8}
+    for table in (feed.lake.raw, feed.lake.dispositions, *people):
+        assert len(rows(spark, f"{table}.snapshots")) == 1

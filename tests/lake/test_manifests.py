@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from changeledger.lake import catalog, iceberg, upkeep
 
 pytestmark = pytest.mark.integration
+SIZE = "commit.manifest.target-size-bytes"
 
 
 def removed(spark: SparkSession, table: str) -> list[int]:
@@ -27,4 +28,20 @@ def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSess
         upkeep.forget_removed_files(spark, table)
         assert not any(removed(spark, table))
         assert spark.table(table).count() == 3 - gone
-    assert catalog.load(table).properties.get("commit.manifest.target-size-bytes") is None
+    assert SIZE not in catalog.load(table).properties
+
+
+def test_what_a_killed_process_has_set(spark: SparkSession) -> None:
+    """Killed behind the rewrite: nothing is left to write again. Before it, of more manifests than one."""
+    table = "lake.manifests.killed"
+    catalog.create_namespace("manifests")
+    iceberg.create(spark, table, (("id", "int"),))
+    for number in (1, 2):
+        spark.sql(f"INSERT INTO {table} VALUES ({number})")
+    for is_removed in (False, True):
+        if is_removed:
+            spark.sql(f"DELETE FROM {table} WHERE id = 1")
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{SIZE}' = '10')")
+        upkeep.forget_removed_files(spark, table)
+        assert SIZE not in catalog.load(table).properties
+    assert removed(spark, table) == [0]

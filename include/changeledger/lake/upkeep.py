@@ -15,6 +15,8 @@ from changeledger.model.change import literal
 from changeledger.spark.rows import Workers
 
 _MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
+# After any snapshot, also of a machine whose clock is ahead.
+END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def delete_where(spark: SparkSession, table: str, condition: str) -> int:
@@ -78,6 +80,7 @@ def compact(spark: SparkSession, table: str) -> None:
 def forget_removed_files(spark: SparkSession, table: str) -> None:
     """Write manifests of main again that name removed data files: they have the ends of these files' columns,
     which are values of rows."""
+    _forget_size(spark, table)
     rows = spark.sql(
         f"SELECT partition_spec_id AS spec, sum(length) AS size, count(*) AS manifests "  # noqa: S608 - our own names
         f"FROM {table}.manifests WHERE content = 0 GROUP BY partition_spec_id "
@@ -89,8 +92,13 @@ def forget_removed_files(spark: SparkSession, table: str) -> None:
         if row["manifests"] == 1:
             spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({smaller})")
         spark.sql(f"CALL lake.system.rewrite_manifests(table => '{table}', spec_id => {row['spec']})")
-        if row["manifests"] == 1:
-            spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{_MANIFEST_SIZE}')")
+        _forget_size(spark, table)
+
+
+def _forget_size(spark: SparkSession, table: str) -> None:
+    """Also of a process that was killed: small manifests would never become few again."""
+    if _MANIFEST_SIZE in catalog.load(table).properties:
+        spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{_MANIFEST_SIZE}')")
 
 
 def expire(spark: SparkSession, table: str, before: datetime) -> None:

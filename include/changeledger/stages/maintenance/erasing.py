@@ -222,7 +222,7 @@ class Erasing:
         """No snapshot of these tables has the rows any more, and so no file."""
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
-        parallel_map(lambda table: upkeep.expire(self.spark, table, datetime.now(UTC)), tables)
+        parallel_map(lambda table: upkeep.expire(self.spark, table, upkeep.END_OF_TIME), tables)
         read = self._read_of_source()
         if read is not None:
             kept = read.tables[self._in_source]
