@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import MessageKernel
+from changeledger.dialects.messages.message_keys import ReadCell, of_text
 from changeledger.dialects.messages.samples import Sample
 from changeledger.dialects.tables.interface import TableKernel
 from changeledger.model.contract import Contract
@@ -33,6 +34,8 @@ class MessageDialect:
     # A table's columns as text, from the names in messages that have no types (None: there are no names);
     # None if messages always have them.
     named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None
+    # What the cells of messages' keys in JSON are.
+    read_key_cell: ReadCell = of_text
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.debezium import avro as avro_tables
-from changeledger.dialects.debezium import discovery, facts
+from changeledger.dialects.debezium import discovery, facts, keys
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.discovery import Discovery, TableRecords
 from changeledger.dialects.debezium.names import is_called
@@ -108,4 +108,5 @@ DEBEZIUM = MessageDialect(
     ),
     has_commit_lsns=True,
     named_columns=named_columns,
+    read_key_cell=keys.read_cell,
 )

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
+from changeledger.config.feed import Feed
+from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.avro import DIALECT, block, schema_fault
+from changeledger.dialects.debezium.field_types import read_field
 from changeledger.dialects.debezium.plain import json_object, lacking, names_in
+from changeledger.dialects.debezium.values import cell_of
 from changeledger.dialects.messages import frames
+from changeledger.dialects.messages.message_keys import as_json
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
 from changeledger.kernels.avro import UnusableSchema
 from changeledger.model.column_names import shown
-from changeledger.model.contract import Contract
+from changeledger.model.contract import Column, Contract
 
 KEY_AS_WRITTEN = (
     "name the key's columns in `key:` and `columns:` of the table as the messages do. With "
@@ -103,3 +109,10 @@ def _is_json(key: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def read_cell(cell: Any, column: Column, said: Mapping[str, Any] | None, feed: Feed) -> Any:
+    """A cell of a key as `messages.message_keys` has it: in the connector's modes, or as its block says."""
+    assert isinstance(feed.source, DebeziumSource), "config binds a dialect to its source"
+    written = cell_of(column, feed.source, None if said is None else read_field(said))
+    return written.read(cell) if isinstance(cell, str) else written.of_unquoted(as_json(cell))

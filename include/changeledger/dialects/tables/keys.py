@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.dialects.messages.message_keys import POSITIONS
 from changeledger.dialects.tables import values
 from changeledger.dialects.tables.rows import RawRows
-from changeledger.kernels.arrow import RECORD
 from changeledger.model.contract import Contract
-
-POSITIONS: Final = pa.schema([("source_position", RECORD)])
 
 
 def typed(texts: Mapping[str, str], contract: Contract) -> Mapping[str, pa.Array]:
     """The cells of a key, each an array of one, in the types of the contract's columns; NULL for a text that
     is no value of its column."""
-    columns = [column for column in contract.key if column.name in texts]
-    written = pa.record_batch(
-        {column.name: pa.array([texts[column.name]], pa.string()) for column in columns}
-    )
-    cells = values.typed(written, contract.model_copy(update={"columns": tuple(columns)}))
-    return {column.name: cells.column(column.name) for column in columns}
+    written = pa.record_batch({name: pa.array([text], pa.string()) for name, text in texts.items()})
+    cells = values.typed(written, contract.model_copy(update={"columns": contract.key}))
+    return {name: cells.column(name) for name in texts}
 
 
 @dataclass(frozen=True)

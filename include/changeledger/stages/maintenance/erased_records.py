@@ -8,7 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.interface import MessageDialect
+from changeledger.dialects.messages.message_keys import MESSAGE_KEY, POSITIONS, WithKey
+from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.tables import keys
+from changeledger.kernels.rows import BatchKernel
 from changeledger.lake import catalog, iceberg
 from changeledger.lake.records import message_record
 from changeledger.model import change
@@ -82,7 +86,7 @@ class ErasedRecords:
         """
         if not catalog.exists(self.feed.lake.raw):
             return []
-        place = ["topic", "message_key"]
+        place = ["topic", MESSAGE_KEY]
         keyed = self._keyed()
         keys = keyed.join(own, "source_position", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
@@ -101,7 +105,7 @@ class ErasedRecords:
             return []
         messages = iceberg.read(self.spark, self.feed.lake.quarantine)
         of_table = messages.where(F.lower("table") == self.key.contract.table.lower())
-        return self._with_key(of_table.select("source_position", F.col("raw_key").alias("message_key")))
+        return self._with_key(of_table.select("source_position", F.col("raw_key").alias(MESSAGE_KEY)))
 
     def _passed_over(self) -> list[DataFrame]:
         """Messages of the table that a run over other tables has read again, or one of a feed that had left
@@ -118,22 +122,21 @@ class ErasedRecords:
         """Raw messages that have a key."""
         messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
         return messages.select(
-            "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
+            "topic", F.col("key").alias(MESSAGE_KEY), message_record().alias("source_position")
         )
 
     def _with_key(self, messages: DataFrame) -> list[DataFrame]:
-        """The `source_position` of messages whose `message_key` is the row's, in JSON."""
-        message_key, columns = F.col("message_key").cast("string"), len(self.source_key.values)
-        # With a schema, Connect puts the key into `payload`.
-        keys = message_key, F.get_json_object(message_key, "$.payload")
-        return [
-            messages.select("source_position", key.alias("key"))
-            .where(self.source_key.in_json())
-            # A key with a column more names other rows, too.
-            .where(F.size(F.from_json("key", "map<string,string>")) == columns)
-            .select("source_position")
-            for key in keys
-        ]
+        """The `source_position` of messages whose `MESSAGE_KEY` is the row's, in JSON."""
+        dialect, key = DIALECTS[self.feed.dialect], self.source_key
+        if not isinstance(dialect, MessageDialect):
+            return []
+        cells = keys.typed(key.values, key.contract)
+        with_key = WithKey(cells, key.contract, self.feed, dialect.read_key_cell)
+        return [self._through(messages.select("source_position", MESSAGE_KEY), with_key)]
+
+    def _through(self, records: DataFrame, with_key: BatchKernel) -> DataFrame:
+        workers = Workers(lambda: self.spark)
+        return workers.of_spark(records).through(with_key, POSITIONS).frame
 
     def _of_rows(self) -> list[DataFrame]:
         """Rows of change tables have the columns of the key, in the source's types and forms."""
@@ -144,6 +147,4 @@ class ErasedRecords:
         begin = tuple(f"{name.lower()}::" for name in key.values)
         columns = [name for name in rows.columns if f"{name.lower()}::".startswith(begin)]
         narrow = rows.select("source_position", *map(change.quoted, columns))
-        with_key = keys.WithKey(key.values, key.contract)
-        workers = Workers(lambda: self.spark)
-        return [workers.of_spark(narrow).through(with_key, keys.POSITIONS).frame]
+        return [self._through(narrow, keys.WithKey(key.values, key.contract))]
