@@ -217,7 +217,11 @@ def test_a_person_of_split_events(
 
 
 def test_a_person_of_a_change_table(
-    spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    log: Log,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Of a hashed key, beside a window that is built and waits: it has the rows, so it is built again."""
     monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET)
@@ -257,7 +261,9 @@ def test_a_person_of_a_change_table(
     assert others(spark, feed, hidden) == before
     with pytest.raises(StageOrderError):
         publish.run(spark, feed, waiting)
+    assert "reads again" not in caplog.text
     run(spark, feed, waiting, (extract, normalize, reconcile, audit, publish))
+    assert "reads again what was read before an erasure (1 key of dbo.customers)" in caplog.text
     assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["person"] == hidden.value]
 
 

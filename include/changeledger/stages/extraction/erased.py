@@ -12,11 +12,13 @@ from changeledger.stages.common.context import StageContext, log
 
 
 def warn(ctx: StageContext) -> None:
-    """Warns of keys that were erased from what the window reads again: the source may have them still."""
-    start = ctx.opened("extract").from_position or {}
-    if not ctx.starts_over and not begins_before(start, ctx.released):
-        return
-    since = None if ctx.starts_over else ctx.window.start
+    """Warns of keys that were erased from what the window reads again: the source may have them still.
+
+    It reads again what was released, or what an earlier try of it has read.
+    """
+    opened = ctx.opened("extract")
+    was_released = begins_before(opened.from_position or {}, ctx.released)
+    since = None if ctx.starts_over else ctx.window.start if was_released else opened.opened_at
     erased = Counter(row.table for row in ctx.control.upkeep.erasures(ctx.feed.feed, since))
     if not erased:
         return
