@@ -13,7 +13,8 @@ from changeledger.lake import catalog, iceberg, refs, upkeep
 from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.table_names import DRIFT, FINDINGS, NAMESPACE, REPAIRS
-from changeledger.stages.maintain import trim_raw, trim_results
+from changeledger.stages.maintain import trim_results
+from changeledger.stages.maintenance.raw_rows import trim_raw
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS
 from tests.ledger_windows import feed_of

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
-from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake import catalog, refs, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
-from changeledger.lake.records import message_record
 from changeledger.lake.refs import release_tag
 from changeledger.model.change import literal
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS
 from changeledger.model.window import branch_of
 from changeledger.pages import folders
 from changeledger.stages.common.context import control_store, log
+from changeledger.stages.maintenance.raw_rows import trim_raw
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)
@@ -160,49 +159,6 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
         _drop(spark, feed.lake.applied_repairs, "window_id", old)
     trim_results(spark, feed, control, now - feed.docs_retention)
     log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))
-
-
-def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
-    """Remove the raw rows of these windows, except those in quarantine: they may be read again. So may those
-    that have left it since a release that a rollback can go back to.
-
-    Returns how many runs have lost rows.
-    """
-    tables = catalog.existing([feed.lake.raw, *(names.raw for names in feed.names.values())])
-    if not windows or not tables:
-        return 0
-    quarantine = feed.lake.quarantine
-    snapshots = refs.with_all_rows(quarantine) if catalog.exists(quarantine) else []
-    quarantines = [iceberg.read(spark, quarantine, snapshot=snapshot) for snapshot in snapshots]
-    columns = "source_position", "window_id"
-    bad = iceberg.union([rows.select(*columns) for rows in quarantines]).distinct() if quarantines else None
-    changed = 0
-    for raw in tables:
-        runs = upkeep.runs_of(spark, raw)
-        old = [window for window in windows if window in runs]
-        kept_rows = _in_quarantine(spark, raw, old, bad) if bad is not None and old else {}
-        changed += upkeep.retain_only(spark, raw, old, kept_rows)
-    return changed
-
-
-def _in_quarantine(
-    spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
-) -> dict[str, DataFrame]:
-    """The raw rows that are among the `bad`, by run.
-
-    Those of the run that has them in quarantine, and those that were read first: by a replay a record is in
-    quarantine of another run, and at an offset of a topic that was made again two runs have two records.
-    """
-    rows = iceberg.read(spark, raw).where(F.col("window_id").isin(*runs))
-    names = rows.columns
-    if "source_position" not in names:
-        rows = rows.withColumn("source_position", message_record())
-    bad_rows = rows.join(F.broadcast(bad.select("source_position")), "source_position", "left_semi")
-    first = bad_rows.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
-    kept = F.broadcast(first.unionByName(bad))
-    bad_rows = bad_rows.join(kept, ["source_position", "window_id"], "left_semi").select(*names)
-    with_bad = [row["window_id"] for row in bad_rows.select("window_id").distinct().collect()]
-    return {run: bad_rows.where(F.col("window_id") == run) for run in with_bad}
 
 
 def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before: datetime) -> None:

@@ -37,6 +37,7 @@ from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.publishing import require_as_published, secret_of
 from changeledger.stages.maintenance.erased_records import ErasedRecords
 from changeledger.stages.maintenance.one_key import OneKey
+from changeledger.stages.maintenance.raw_rows import standing_runs, trim_raw
 
 _HOLDER = "changeledger erase"
 # Of a feed's tables beside its ledgers: those that have a `source_position` and lead to no other record.
@@ -222,6 +223,7 @@ class Erasing:
         """No snapshot of these tables has the rows any more, and so no file."""
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
+        self._forget_unpublished()
         parallel_map(lambda table: upkeep.expire(self.spark, table, upkeep.END_OF_TIME), tables)
         read = self._read_of_source()
         if read is not None:
@@ -229,6 +231,15 @@ class Erasing:
             moved = {**kept, "snapshot": refs.snapshot_of(kept["name"])}
             read.tables = {**read.tables, self._in_source: moved}
             self.control.proofs.save(read)
+
+    def _forget_unpublished(self) -> None:
+        """Messages of runs that no published table knows: whose they are, nothing says. What waits is read
+        again from its topic."""
+        raw, stand = self.feed.lake.raw, standing_runs(self.control, self.feed.feed)
+        if catalog.exists(raw):
+            others = sorted(upkeep.runs_of(self.spark, raw) - stand)
+            trim_raw(self.spark, self.feed, others)
+            upkeep.forget_removed_files(self.spark, raw)
 
 
 def _as_published(feed: Feed, key: OneKey) -> OneKey:

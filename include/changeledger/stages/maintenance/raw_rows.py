@@ -1,0 +1,64 @@
+"""Raw rows that nobody needs any more, by the run that has read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore, standing
+from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake.records import message_record
+
+
+def standing_runs(control: ControlStore, feed: str) -> set[str]:
+    """The runs whose records published tables have: released, and neither taken back nor before a reset."""
+    releases = control.releases.of_feed(feed)
+    stand = standing(releases)
+    begun = max((row.release for row in control.resets.of_feed(feed) if row.release in stand), default=0)
+    return {row.window_id for row in releases if row.id in stand and row.id >= begun}
+
+
+def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
+    """Remove the raw rows of these windows, except those in quarantine: they may be read again. So may those
+    that have left it since a release that a rollback can go back to.
+
+    Returns how many runs have lost rows.
+    """
+    tables = catalog.existing([feed.lake.raw, *(names.raw for names in feed.names.values())])
+    if not windows or not tables:
+        return 0
+    quarantine = feed.lake.quarantine
+    snapshots = refs.with_all_rows(quarantine) if catalog.exists(quarantine) else []
+    quarantines = [iceberg.read(spark, quarantine, snapshot=snapshot) for snapshot in snapshots]
+    columns = "source_position", "window_id"
+    bad = iceberg.union([rows.select(*columns) for rows in quarantines]).distinct() if quarantines else None
+    changed = 0
+    for raw in tables:
+        runs = upkeep.runs_of(spark, raw)
+        old = [window for window in windows if window in runs]
+        kept_rows = _in_quarantine(spark, raw, old, bad) if bad is not None and old else {}
+        changed += upkeep.retain_only(spark, raw, old, kept_rows)
+    return changed
+
+
+def _in_quarantine(
+    spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
+) -> dict[str, DataFrame]:
+    """The raw rows that are among the `bad`, by run.
+
+    Those of the run that has them in quarantine, and those that were read first: by a replay a record is in
+    quarantine of another run, and at an offset of a topic that was made again two runs have two records.
+    """
+    rows = iceberg.read(spark, raw).where(F.col("window_id").isin(*runs))
+    names = rows.columns
+    if "source_position" not in names:
+        rows = rows.withColumn("source_position", message_record())
+    bad_rows = rows.join(F.broadcast(bad.select("source_position")), "source_position", "left_semi")
+    first = bad_rows.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
+    kept = F.broadcast(first.unionByName(bad))
+    bad_rows = bad_rows.join(kept, ["source_position", "window_id"], "left_semi").select(*names)
+    with_bad = [row["window_id"] for row in bad_rows.select("window_id").distinct().collect()]
+    return {run: bad_rows.where(F.col("window_id") == run) for run in with_bad}
