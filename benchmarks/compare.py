@@ -84,7 +84,8 @@ def _feed(name: str):  # type: ignore[no-untyped-def]
 def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     from changeledger.config.settings import Settings  # noqa: PLC0415
     from changeledger.control import BuiltSnapshots, ControlStore  # noqa: PLC0415
-    from changeledger.lake import catalog, iceberg  # noqa: PLC0415
+    from changeledger.kernels.arrow import table_schema  # noqa: PLC0415
+    from changeledger.lake import catalog, iceberg, new_tables  # noqa: PLC0415
     from changeledger.model import change  # noqa: PLC0415
     from changeledger.model.contract import Column, Contract  # noqa: PLC0415
     from changeledger.model.table_names import TableNames  # noqa: PLC0415
@@ -107,7 +108,7 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     rows = spark.range(changes).withColumnRenamed("id", "i")
     rows = rows.selectExpr(*(f"cast({cells.get(name, 'null')} as {kind}) as {name}" for name, kind in kinds))
     name = TableNames.of(feed.namespace, TABLE).changes
-    iceberg.create(name, kinds)
+    new_tables.create(name, table_schema(kinds))
     iceberg.append(rows, name)
 
 

@@ -20,8 +20,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.rows import count
-from changeledger.lake import catalog, iceberg, scans, writes
+from changeledger.lake import catalog, iceberg, new_tables, scans, writes
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import spark_session
 
@@ -42,7 +43,7 @@ def create_tables(spark: SparkSession, rows: int) -> None:
     catalog.create_namespace("files")
     for table in (_FROM, _TO):
         spark.sql(f"DROP TABLE IF EXISTS {table}")
-        iceberg.create(table, COLUMNS)
+        new_tables.create(table, table_schema(COLUMNS))
     image = (
         "named_struct('id', int(id), 'name', concat('customer ', id * 7919 % 1000000), 'n1', int(id % 1000003), "
         "'n2', if(id % 2 = 0, NULL, int(id % 10007)), 'amount', CAST(id * 31 % 100000000 / 100 AS decimal(18,2)), "

@@ -21,7 +21,8 @@ from changeledger.audit.rules import LOADS_FIRST, ONE_LOG, TABLE_RULES
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import BuiltSnapshots, ControlStore
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, new_tables, refs
 from changeledger.model import change
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import Window
@@ -126,7 +127,7 @@ def corrupt(session: SparkSession, feed: Feed, over: Window, rules: Mapping[str,
     done = control().windows.stage(feed.feed, over, "reconcile")
     assert done is not None
     shared = {"dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks}
-    iceberg.create(shared["breaks"], change.BREAK_COLUMNS, change.BY_WINDOW)
+    new_tables.create(shared["breaks"], table_schema(change.BREAK_COLUMNS), change.BY_WINDOW)
     written = {*done.tables, *shared.values()}
     for table, rule in rules.items():
         kinds = {"changes": "_changes", "history": "_history", "current": ""}

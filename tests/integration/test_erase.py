@@ -17,7 +17,8 @@ from changeledger.audit.remedies import REMEDIES
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ErasureRow
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, iceberg, new_tables, refs
 from changeledger.lake.records import row_record
 from changeledger.lake.refs import release_tag
 from changeledger.model.contract import Column, Contract
@@ -246,7 +247,7 @@ def test_a_person_of_a_change_table(
     catalog.create_namespace(NAMESPACE)
     iceberg.put(spark.sql(read.format(person)), kept)
     planned = feed.lake.applied_repairs
-    iceberg.create(planned, repairs.COLUMNS)
+    new_tables.create(planned, table_schema(repairs.COLUMNS))
     iceberg.append(repairs_of(spark, [str(hidden.value), "another's"]), planned)
     erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
     assert erased[planned] == len(rows(spark, planned)) == 1, "of a run that would apply it"

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.lake import catalog, iceberg, refs, rewrites
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, iceberg, new_tables, refs, rewrites
 from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.errors import LeaseHeld, StageOrderError
@@ -187,7 +188,7 @@ def test_the_replay_list_as_a_window_that_is_extracted_reads_it(
     feed = cdc_feed("listing", source, monkeypatch, tables=[{"table": "dbo.customers"}], **settings)
     run(spark, feed, over())
     control, listed = ControlStore(Settings().control_url), feed.lake.replay_requests
-    iceberg.create(listed, change.REPLAY_COLUMNS)
+    new_tables.create(listed, table_schema(change.REPLAY_COLUMNS))
     rows_listed = spark.table("lake.listing.raw_dbo_customers").select(
         *(F.lit(None).cast(kind).alias(name) for name, kind in change.REPLAY_COLUMNS)
     )

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, iceberg
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, new_tables
 
 
 @pytest.fixture
@@ -15,6 +16,6 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     """Of an id and a text, empty."""
     name: str = request.module.TABLE
     catalog.create_namespace(name.split(".")[1])
-    iceberg.create(name, [("id", "int"), ("what", "string")])
+    new_tables.create(name, table_schema([("id", "int"), ("what", "string")]))
     yield name
     spark.sql(f"DROP TABLE {name}")

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import AlwaysTrue, GreaterThan
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from changeledger.lake import catalog, comments, iceberg, leaving, refs, rewrites, scans
+from changeledger.lake import catalog, comments, iceberg, leaving, new_tables, refs, rewrites, scans
 from changeledger.lake.file_scans import Scan
 from changeledger.lake.leaving import Ends
 from changeledger.lake.writes import Keys, TableChange, apply
@@ -29,7 +30,7 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     """Ten rows in two files."""
     name = f"lake.files.{request.node.name.partition('[')[0]}"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.files")
-    iceberg.create(name, COLUMNS)
+    new_tables.create(name, to_arrow_schema(iceberg.schema_of(tuple(COLUMNS))))
     kinds = ", ".join(f"{quoted(column)} {kind}" for column, kind in COLUMNS)
     for first in (0, 5):
         rows = [(n, f"text {n}", (n, "y") if n % 2 else None, None) for n in range(first, first + 5)]
@@ -168,7 +169,7 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
     name = f"lake.files.ends_{is_merged}"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.files")
     columns = [("id", "int"), ("ends", "binary")]
-    iceberg.create(name, columns)
+    new_tables.create(name, to_arrow_schema(iceberg.schema_of(tuple(columns))))
     spark.sql(
         f"INSERT INTO {name} VALUES (1, X'01'), (1, X'02'), (1, X'03'), (1, NULL), (2, NULL), (3, X'02')"
     )

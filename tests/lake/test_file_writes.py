@@ -15,8 +15,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
-from changeledger.kernels.arrow import INSTANT
-from changeledger.lake import catalog, file_writes, iceberg, refs, upkeep
+from changeledger.kernels.arrow import INSTANT, table_schema
+from changeledger.lake import catalog, file_writes, iceberg, new_tables, refs, upkeep
 from changeledger.lake.bucket_writes import Written
 from changeledger.lake.conditions import is_equal
 from changeledger.lake.file_scans import Scan
@@ -39,7 +39,7 @@ BRANCH = "work"
 def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"lake.apart.{request.node.name.partition('[')[0]}"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
-    iceberg.create(name, COLUMNS, change.HISTORY_PARTITIONS)
+    new_tables.create(name, table_schema(COLUMNS), change.HISTORY_PARTITIONS)
     iceberg.fresh_branch(spark, name, BRANCH)
     yield name
     spark.sql(f"DROP TABLE {name}")
@@ -118,7 +118,7 @@ def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSes
     """Deletes from before and after the change belong to no one partition."""
     name = "lake.apart.begun"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
-    iceberg.create(name, COLUMNS)
+    new_tables.create(name, table_schema(COLUMNS))
     try:
         for before in (True, False):
             spark.sql(f"INSERT INTO {name} SELECT id, NULL FROM range(10) t(id)")

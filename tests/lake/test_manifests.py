@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, iceberg, upkeep
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, new_tables, upkeep
 
 pytestmark = pytest.mark.integration
 SIZE = "commit.manifest.target-size-bytes"
@@ -19,7 +20,7 @@ def removed(spark: SparkSession, table: str) -> list[int]:
 def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSession) -> None:
     table = "lake.manifests.people"
     catalog.create_namespace("manifests")
-    iceberg.create(table, (("id", "int"), ("name", "string")))
+    new_tables.create(table, table_schema((("id", "int"), ("name", "string"))))
     for number in (1, 2, 3):
         spark.sql(f"INSERT INTO {table} VALUES ({number}, 'N{number}')")
     for gone, manifests in ((1, 3), (2, 1), (3, 2)):
@@ -35,7 +36,7 @@ def test_what_a_killed_process_has_set(spark: SparkSession) -> None:
     """Killed behind the rewrite: nothing is left to write again. Before it, of more manifests than one."""
     table = "lake.manifests.killed"
     catalog.create_namespace("manifests")
-    iceberg.create(spark, table, (("id", "int"),))
+    new_tables.create(table, table_schema((("id", "int"),)))
     for number in (1, 2):
         spark.sql(f"INSERT INTO {table} VALUES ({number})")
     for is_removed in (False, True):

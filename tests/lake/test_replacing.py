@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, iceberg, refs, writes
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, iceberg, new_tables, refs, writes
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark import failures
@@ -26,7 +27,7 @@ Write = Callable[[str, Sequence[int], int | None], None]
 def write(spark: SparkSession) -> Write:
     catalog.create_namespace("replacing")
     spark.sql(f"DROP TABLE IF EXISTS {TABLE}")
-    iceberg.create(TABLE, COLUMNS, change.BY_WINDOW)
+    new_tables.create(TABLE, table_schema(COLUMNS), change.BY_WINDOW)
 
     def written(window: str, offsets: Sequence[int], since: int | None) -> None:
         table = pa.table([[window] * len(offsets), list(offsets)], schema=SCHEMA)
@@ -62,7 +63,7 @@ def test_a_file_with_rows_of_two_windows_stays(spark: SparkSession) -> None:
     """To replace one window would remove the other one's rows, also where Python leaves out asserts."""
     catalog.create_namespace("replacing")
     spark.sql("DROP TABLE IF EXISTS lake.replacing.mixed")
-    iceberg.create("lake.replacing.mixed", COLUMNS)
+    new_tables.create("lake.replacing.mixed", table_schema(COLUMNS))
     rows = spark.createDataFrame([("1", 1), ("2", 2)], "window_id string, offset long")
     iceberg.append(rows.coalesce(1), "lake.replacing.mixed")
     before = refs.snapshot_of("lake.replacing.mixed")
@@ -75,7 +76,7 @@ def test_a_file_with_rows_of_two_windows_stays(spark: SparkSession) -> None:
 def test_rows_go_into_no_partition_that_is_not_known(spark: SparkSession) -> None:
     catalog.create_namespace("replacing")
     spark.sql("DROP TABLE IF EXISTS lake.replacing.bucketed")
-    iceberg.create("lake.replacing.bucketed", COLUMNS, {"offset": "bucket[4]"})
+    new_tables.create("lake.replacing.bucketed", table_schema(COLUMNS), {"offset": "bucket[4]"})
     new = Workers(lambda: spark).given(pa.table([["1"], [9]], schema=SCHEMA))
     with pytest.raises(ConfigError, match="which changeledger never does"), failures.named():
         writes.append(new, "lake.replacing.bucketed", "main")

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import iceberg
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import new_tables
 from changeledger.model import change
 from changeledger.model.errors import StageOrderError
 from changeledger.model.window import Window
@@ -25,7 +26,7 @@ def test_a_branch_that_somebody_has_dropped_is_not_left_out(spark: SparkSession)
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.windows.open(feed.feed, over, None, {})
-    iceberg.create(feed.lake.dispositions, change.DISPOSITION_COLUMNS)
+    new_tables.create(feed.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     with pytest.raises(StageOrderError, match=r"is gone from lake.finished.dispositions"):
         ctx.finish("normalize", [feed.lake.dispositions])
     assert ctx.control.windows.stage(feed.feed, over, "normalize") is None

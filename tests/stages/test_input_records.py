@@ -7,7 +7,8 @@ from datetime import UTC, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.lake import iceberg
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import iceberg, new_tables
 from changeledger.model import change
 from changeledger.model.window import Request, Window
 from changeledger.spark.rows import Workers
@@ -23,7 +24,7 @@ def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkS
     """It stays when the last message has left it; each query of it costs a window as much as a stage."""
     ctx = _begun(spark, "waits", Request())
     assert input_records.waiting(ctx) is None
-    iceberg.create(ctx.lake.pending, change.PENDING_COLUMNS)
+    new_tables.create(ctx.lake.pending, table_schema(change.PENDING_COLUMNS))
     assert input_records.waiting(ctx) is None
     iceberg.append(_pending(spark), ctx.lake.pending)
     messages = input_records.waiting(ctx)
@@ -35,9 +36,9 @@ def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkS
 
 def test_a_run_of_chosen_tables_leaves_what_waits(spark: SparkSession) -> None:
     ctx = _begun(spark, "leaves", Request(mode="window", tables=(CONTRACT.table,), run="manual__1"))
-    iceberg.create(ctx.lake.dispositions, change.DISPOSITION_COLUMNS)
+    new_tables.create(ctx.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     iceberg.fresh_branch(spark, ctx.lake.dispositions, ctx.branch)
-    iceberg.create(ctx.lake.pending, change.PENDING_COLUMNS)
+    new_tables.create(ctx.lake.pending, table_schema(change.PENDING_COLUMNS))
     iceberg.append(_pending(spark), ctx.lake.pending)
     waiting.write(ctx, some=False)
     assert stored_rows(ctx.lake.pending, ctx.branch) == stored_rows(ctx.lake.pending)
@@ -48,7 +49,7 @@ def test_a_message_waits_from_the_end_of_the_window_that_read_it(spark: SparkSes
     ctx = _begun(spark, "begins", Request())
     said = {"topic": "'t'", "partition": "0", "offset": "7", "window_id": f"'{ctx.id}'"}
     iceberg.append(_row(spark, change.RAW_MESSAGE_COLUMNS, said), ctx.lake.raw)
-    iceberg.create(ctx.lake.dispositions, change.DISPOSITION_COLUMNS)
+    new_tables.create(ctx.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     iceberg.fresh_branch(spark, ctx.lake.dispositions, ctx.branch)
     place = "named_struct('source', 't', 'partition', 0, 'offset', 7L, 'row', NULL)"
     waits = {"window_id": f"'{ctx.id}'", "source_position": place, "disposition": f"'{change.PENDING}'"}
@@ -63,7 +64,7 @@ def test_a_run_of_chosen_tables_leaves_what_is_asked_for_again(spark: SparkSessi
     of_chosen = Request(mode="window", tables=(CONTRACT.table,), run="manual__1")
     for name, request in (("asks", Request()), ("asks_not", of_chosen)):
         ctx = _begun(spark, name, request)
-        iceberg.create(ctx.lake.replay_requests, change.REPLAY_COLUMNS)
+        new_tables.create(ctx.lake.replay_requests, table_schema(change.REPLAY_COLUMNS))
         iceberg.append(_row(spark, change.REPLAY_COLUMNS, {"window_id": "'w'"}), ctx.lake.replay_requests)
         ctx.open(lambda: (None, {}))
         assert (ctx.opened("extract").replay_snapshot is None) == request.partial
@@ -76,7 +77,7 @@ def test_of_a_topic_that_was_made_again_the_record_in_quarantine_is_read(spark: 
     for run, offset in (("a", 5), ("b", 5), ("a", 6), ("b", 7)):
         said = {"topic": "'t'", "partition": "0", "offset": f"{offset}", "window_id": f"'{run}'"}
         iceberg.append(_row(spark, change.RAW_MESSAGE_COLUMNS, said), ctx.lake.raw)
-    iceberg.create(ctx.lake.replay_requests, change.REPLAY_COLUMNS)
+    new_tables.create(ctx.lake.replay_requests, table_schema(change.REPLAY_COLUMNS))
     for run, offset in (("b", 5), ("a", 6), ("a replay", 7)):
         place = f"named_struct('source', 't', 'partition', 0, 'offset', {offset}L, 'row', NULL)"
         asked = {"window_id": f"'{run}'", "source_position": place}
@@ -96,7 +97,7 @@ def _begun(spark: SparkSession, name: str, request: Request) -> StageContext:
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.windows.open(feed.feed, over, None, {})
-    iceberg.create(feed.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
+    new_tables.create(feed.lake.raw, table_schema(change.RAW_MESSAGE_COLUMNS), change.RAW_PARTITIONS)
     return ctx
 
 

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.lake import iceberg
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import iceberg, new_tables
 from changeledger.model import change
 from changeledger.model.window import Request, Window
 from changeledger.spark.rows import Workers
@@ -69,7 +70,7 @@ def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left
     ctx = begun(spark, Feed.model_validate({**of, "source": {}, "tables": tables}), AGAIN, 10)
     raw, quarantine = ctx.names[CONTRACT.table].raw, ctx.lake.quarantine
     columns = (("window_id", "string"), ("source_position", change.RECORD_TYPE))
-    iceberg.create(raw, columns)
+    new_tables.create(raw, table_schema(columns))
     add(spark, raw, columns, [(ctx.id, 7)])
     add(spark, quarantine, change.QUARANTINE_COLUMNS, [(EARLIER, 7)])
     iceberg.fresh_branch(spark, quarantine, ctx.branch)
@@ -87,9 +88,9 @@ def begun(spark: SparkSession, feed: Feed, request: Request, begin: int) -> Stag
     ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.windows.open(name, over, {"t": {"0": begin}}, {"t": {"0": 10}})
-    iceberg.create(feed.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
-    iceberg.create(feed.lake.quarantine, change.QUARANTINE_COLUMNS)
-    iceberg.create(feed.lake.dispositions, change.DISPOSITION_COLUMNS)
+    new_tables.create(feed.lake.raw, table_schema(change.RAW_MESSAGE_COLUMNS), change.RAW_PARTITIONS)
+    new_tables.create(feed.lake.quarantine, table_schema(change.QUARANTINE_COLUMNS))
+    new_tables.create(feed.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     return ctx
 
 

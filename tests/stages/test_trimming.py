@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from changeledger.compare import findings
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
-from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, iceberg, new_tables, refs, upkeep
 from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.table_names import DRIFT, FINDINGS, NAMESPACE, REPAIRS
@@ -54,7 +56,7 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
             control.comparisons.save(compared(f"{feed}.{name}", feed, days))
             control.proofs.save(proved(f"{feed}.{name}", feed, days))
     for table, column, columns in places:
-        iceberg.create(table, columns, {column: "identity"})
+        new_tables.create(table, to_arrow_schema(iceberg.schema_of(columns)), {column: "identity"})
         for feed in (FEED.feed, "another"):
             for name in names:
                 cells = {n: "NULL" for n, _ in columns} | {column: f"'{feed}.{name}'"}
@@ -81,8 +83,8 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     """
     feed = feed_of("trimmed_raw", contract_of(ORDERS))
     catalog.create_namespace(feed.feed)
-    iceberg.create(feed.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
-    iceberg.create(feed.lake.quarantine, change.QUARANTINE_COLUMNS)
+    new_tables.create(feed.lake.raw, table_schema(change.RAW_MESSAGE_COLUMNS), change.RAW_PARTITIONS)
+    new_tables.create(feed.lake.quarantine, table_schema(change.QUARANTINE_COLUMNS))
     place = "named_struct('source', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) AS source_position"
     for table, columns, records in (
         (

@@ -10,24 +10,15 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from changeledger.lake import catalog, new_tables, refs
+from changeledger.lake import catalog, refs
 from changeledger.lake.known_manifests import MOST_TABLES
-from changeledger.lake.new_tables import UNPARTITIONED
 from changeledger.model.change import literal, quoted
 from changeledger.model.sql_type import holds
 
 Columns = Sequence[tuple[str, str]]
-
-
-def create(table: str, columns: Columns, partitions: Mapping[str, str] = UNPARTITIONED) -> None:
-    """Create the table if it is not there. `partitions`: see `new_tables.create`.
-
-    Spark, which reads the columns' types, has to be started before.
-    """
-    new_tables.create(table, to_arrow_schema(schema_of(tuple(columns))), partitions)
 
 
 def widen(spark: SparkSession, table: str, columns: Columns) -> None:

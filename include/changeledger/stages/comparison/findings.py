@@ -13,7 +13,7 @@ from changeledger.compare import findings
 from changeledger.compare.verdicts import FAULTS
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.kernels.rows import Rows
-from changeledger.lake import catalog, iceberg
+from changeledger.lake import catalog, iceberg, new_tables
 from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers, as_spark
 
@@ -38,7 +38,7 @@ class FindingsWriter:
     @contextmanager
     def opened(cls, workers: Workers, control: ControlStore) -> Iterator[FindingsWriter]:
         """What comparisons have found is saved even if a later one fails."""
-        iceberg.create(FINDINGS, findings.FINDING_COLUMNS, {"comparison_id": "identity"})
+        new_tables.create(FINDINGS, findings.FINDINGS, {"comparison_id": "identity"})
         writer = cls(workers, control, _stored())
         try:
             yield writer

@@ -18,7 +18,7 @@ from changeledger.kafka.messages import RAW, of_window
 from changeledger.kafka.schema_registry import SchemaRegistry
 from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.avro import FRAME_BYTES, schema_ids
-from changeledger.lake import catalog, iceberg, writes
+from changeledger.lake import catalog, new_tables, writes
 from changeledger.model import change
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
@@ -42,7 +42,7 @@ def extract_messages(ctx: StageContext) -> None:
     wanted = sum(asked.values())
     if wanted or ctx.has_raw_rows():
         if not catalog.exists(ctx.lake.raw):
-            iceberg.create(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, change.RAW_PARTITIONS)
+            new_tables.create(ctx.lake.raw, RAW, change.RAW_PARTITIONS)
         since = ctx.main_before(ctx.lake.raw)
         raw = ctx.workers.read(kafka.messages(start, end)).through(partial(of_window, ctx.id), RAW)
         writes.replace_window(raw, ctx.lake.raw, ctx.id, since)

@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
-from changeledger.lake import catalog, iceberg
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, iceberg, new_tables
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
 from changeledger.stages.common.context import StageContext, log
@@ -18,7 +19,7 @@ def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
     The caller holds the feed's lease: the list is read by whoever runs.
     """
     listed = feed.lake.replay_requests
-    iceberg.create(listed, change.REPLAY_COLUMNS)
+    new_tables.create(listed, table_schema(change.REPLAY_COLUMNS))
     asked = rows.select(*(name for name, _ in change.REPLAY_COLUMNS)).distinct()
     fresh = asked.join(iceberg.read(spark, listed), ["window_id", "source_position"], "left_anti")
     count = fresh.count()

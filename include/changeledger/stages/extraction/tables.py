@@ -21,7 +21,7 @@ from changeledger.dialects.interface import ChangeTable, TableDialect, TablePosi
 from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kernels.rows import summed, together, values_counted
-from changeledger.lake import catalog, iceberg, scans, writes
+from changeledger.lake import catalog, iceberg, new_tables, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.window import SourceRead, promised
@@ -185,7 +185,7 @@ class _WindowTables:
         )
         new = [(column, kind) for column, kind in raw.columns if column not in column_types]
         if not column_types:
-            iceberg.create(name, new, change.BY_WINDOW)
+            new_tables.create(name, raw.schema, change.BY_WINDOW)
         elif new:
             iceberg.widen(ctx.spark, name, new)
         rows = [

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from changeledger.lake import catalog, comments, iceberg, refs
-from changeledger.lake.new_tables import UNPARTITIONED
+from changeledger.kernels.arrow import history_schema, ledger_schema, table_schema
+from changeledger.lake import catalog, comments, iceberg, new_tables, refs
 from changeledger.lake.parallel import parallel_map
 from changeledger.model import change
 from changeledger.model.comments import comments as comments_of
 from changeledger.model.contract import Contract
+from changeledger.model.table_names import TableNames
 from changeledger.stages.common import branches
 from changeledger.stages.common.context import StageContext
 
@@ -58,8 +59,7 @@ def prepare(
         if table in others:
             iceberg.widen(ctx.spark, table, columns)
         elif table not in unchanged:
-            is_history = table == ctx.names[contract.table].history
-            iceberg.create(table, columns, change.HISTORY_PARTITIONS if is_history else UNPARTITIONED)
+            _create(table, ctx.names[contract.table], contract)
         if table == ctx.names[contract.table].changes and table not in untouched:
             branches.begin(ctx, table, contract, published.get(table), released.get(contract.table))
 
@@ -69,10 +69,19 @@ def prepare(
 
 def _prepare_of_feed(ctx: StageContext, table: str, columns: iceberg.Columns, known: refs.Tables) -> None:
     if table not in known:
-        iceberg.create(table, columns)
+        new_tables.create(table, table_schema(columns))
     elif not iceberg.has_columns(known[table], columns):
         iceberg.widen(ctx.spark, table, columns)
     iceberg.fresh_branch(ctx.spark, table, ctx.branch)
+
+
+def _create(table: str, names: TableNames, contract: Contract) -> None:
+    if table == names.changes:
+        new_tables.create(table, ledger_schema(contract))
+    elif table == names.history:
+        new_tables.create(table, history_schema(contract), change.HISTORY_PARTITIONS)
+    else:
+        new_tables.create(table, table_schema(change.current_columns(contract)))
 
 
 def _wanted(ctx: StageContext, contracts: Mapping[str, Contract]) -> _Wanted:

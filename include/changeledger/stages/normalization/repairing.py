@@ -14,7 +14,7 @@ from changeledger.control.outcomes import DRIFTED, SOURCE
 from changeledger.dialects.messages.message_rows import decoded_schema
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels.arrow import table_schema
-from changeledger.lake import iceberg, writes
+from changeledger.lake import iceberg, new_tables, writes
 from changeledger.lake.records import row_record
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
@@ -31,7 +31,7 @@ def take(ctx: StageContext) -> None:
     Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
     Raises ConfigError if none of them has found drift.
     """
-    iceberg.create(ctx.lake.applied_repairs, repairs.COLUMNS, change.BY_WINDOW)
+    new_tables.create(ctx.lake.applied_repairs, repairs.RAW, change.BY_WINDOW)
     since, taken = ctx.main_before(ctx.lake.applied_repairs), input_records.planned(ctx)
     if taken is not None and not taken.isEmpty():
         return

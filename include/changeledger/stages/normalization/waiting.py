@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from changeledger.lake import catalog, iceberg
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, iceberg, new_tables
 from changeledger.lake.records import message_record
 from changeledger.model import change
 from changeledger.stages.common import input_records
@@ -28,7 +29,7 @@ def write(ctx: StageContext, some: bool) -> None:
     if not catalog.exists(ctx.lake.pending):
         if not some:
             return
-        iceberg.create(ctx.lake.pending, change.PENDING_COLUMNS)
+        new_tables.create(ctx.lake.pending, table_schema(change.PENDING_COLUMNS))
     iceberg.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
     if not some and not input_records.some_wait(ctx):
         return

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Rows, count, together
-from changeledger.lake import catalog, iceberg, writes
+from changeledger.lake import catalog, iceberg, new_tables, writes
 from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.contract import Contract
@@ -50,7 +50,7 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     if not is_known:
         if not continued and not (rebuilt and count(together(rebuilt))):
             return
-        iceberg.create(ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
+        new_tables.create(ctx.lake.image_chain_breaks, _SCHEMA)
     iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if ctx.starts_over:
         iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)

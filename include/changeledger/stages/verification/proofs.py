@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import WAITING
 from changeledger.kernels.rows import Rows
-from changeledger.lake import iceberg
+from changeledger.lake import iceberg, new_tables
 from changeledger.model.table_names import DRIFT, REPAIRS
 from changeledger.model.wording import counted
 from changeledger.spark.rows import Workers, as_spark
@@ -44,8 +44,9 @@ class ProofWriter:
     @contextmanager
     def opened(cls, spark: SparkSession, workers: Workers, control: ControlStore) -> Iterator[ProofWriter]:
         """What proofs have found is saved even if a later one fails."""
-        for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
-            iceberg.create(name, columns, {"proof_id": "identity"})
+        of_tables = (DRIFT, drift.DRIFTS, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIRS, drift.REPAIR_COLUMNS)
+        for name, schema, columns in of_tables:
+            new_tables.create(name, schema, {"proof_id": "identity"})
             iceberg.widen(spark, name, columns)
         writer = cls(workers, control)
         try:
