@@ -35,10 +35,8 @@ def type_text(row: Mapping[str, Any]) -> str:
     `row`: one of `CdcCatalog.captured_columns`.
     """
     said = str(row["column_type"]).lower()
-    stored, may_be_identity = (
-        _BASES.get(row.get("system_type_id") or 0),
-        row.get("is_identity") not in (False, 0),
-    )
+    stored = _BASES.get(row.get("system_type_id") or 0)
+    may_be_identity = row.get("is_identity") not in (False, 0)
     base, length = _base(said, stored, may_be_identity=may_be_identity), row["max_length"]
     if length is not None and length > 0 and base.startswith("n"):
         length //= 2

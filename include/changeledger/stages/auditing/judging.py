@@ -135,9 +135,8 @@ class Judging:
         return partial(of_another_log, end=log_ends.published(ctx)) if log_ends.are_judged(ctx) else None
 
     def _late_loads(self, table: str) -> changes.Strangers | None:
-        return (
-            None if self._streamed is None else partial(behind_changes, is_streamed=table in self._streamed)
-        )
+        some = self._streamed
+        return None if some is None else partial(behind_changes, is_streamed=table in some)
 
     @cached_property
     def _streamed(self) -> frozenset[str] | None:
