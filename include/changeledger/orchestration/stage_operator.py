@@ -33,8 +33,8 @@ class StageOperator(JobOperator):
 
     def __init__(self, *, stage: str, feed: Feed, **kwargs: Any) -> None:
         super().__init__(job=stage, arguments=[], name=f"changeledger-{feed.feed}-{stage}", **kwargs)
-        # An idle window ends with extract, and costs no Spark. Publish moves refs; Spark makes the table of a
-        # feed's releases, and counts records where messages waited and in replays and repairs.
+        # An idle window ends with extract, and costs no Spark. Publish moves refs; Spark counts records where
+        # messages waited and in replays and repairs.
         self.asks_first = stage in ("extract", "publish")
         if stage == "audit":
             self.operator_extra_links = (DataDocsLink(),)
