@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.kafka import topics
 from changeledger.kafka.messages import Range
-from changeledger.lake import iceberg
+from changeledger.lake import new_tables
 from changeledger.model.errors import SourceUnavailable
 from changeledger.spark import failures
 from changeledger.stages import extract
@@ -30,15 +29,15 @@ from tests.kafka.test_messages import scan
 pytestmark = pytest.mark.integration
 
 
-def gone_before(patch: pytest.MonkeyPatch, name: str, services: ExitStack) -> None:
-    """The services end when the stage calls this function of the lake."""
-    usual: Callable[..., Any] = getattr(iceberg, name)
+def gone_before(patch: pytest.MonkeyPatch, services: ExitStack) -> None:
+    """The services end when the stage makes a table of the lake."""
+    usual = new_tables.create
 
-    def ended(*reported: Any) -> Any:
+    def ended(*reported: Any) -> None:
         services.close()
-        return usual(*reported)
+        usual(*reported)
 
-    patch.setattr(iceberg, name, ended)
+    patch.setattr(new_tables, "create", ended)
 
 
 def test_a_broker_that_goes_while_it_is_read(
@@ -56,7 +55,7 @@ def test_a_broker_that_goes_while_it_is_read(
         message_scan = scan(broker, Range("gone", 0, 0, 9), seconds=3)
         reading = message_scan.rows(message_scan.parts[0])
         next(reading)
-        gone_before(monkeypatch, "create", services)
+        gone_before(monkeypatch, services)
         over = window()
         with pytest.raises(SourceUnavailable, match="the broker does not answer any more") as raised:
             extract.run(spark, feed, over)
@@ -78,7 +77,7 @@ def test_a_database_that_goes_while_it_is_read(
         postgres = services.enter_context(Postgres(tmp_path))
         sqlserver_cdc.load(postgres.url, simulate(5, 12))
         feed = cdc_feed("gone_database", postgres, monkeypatch, tables=[{"table": TABLE}])
-        gone_before(monkeypatch, "create", services)
+        gone_before(monkeypatch, services)
         with pytest.raises(
             SourceUnavailable, match="the source's database does not answer any more"
         ) as raised:
