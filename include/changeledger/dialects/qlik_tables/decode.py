@@ -237,12 +237,12 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
 def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
     """An insert sets what it inserted, a delete its key, none a column of the header or of another table.
 
-    Of a computed column an insert may set the bit or not; of a large one, too: Qlik's messages never set it.
+    Of a computed column an insert may set the bit or not.
     """
     key = np.array([bool(column.key_position) for column in writer_schema.columns], np.bool_)
     required, allowed = masks.of_key(rows.code == _DELETE, key)
     for at, (column, column_cells) in enumerate(zip(writer_schema.columns, rows.cells, strict=True)):
-        if not (column.computed or column.is_large):
+        if not column.computed:
             required[:, at] |= (rows.code == _INSERT) & valid(column_cells.values)
     disagreeing = masks.disagrees(rows.masks.flags, rows.masks.known, required, allowed)
     sets_none_of_these = rows.masks.sets_header | rows.masks.is_of_others
