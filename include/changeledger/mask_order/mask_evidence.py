@@ -161,7 +161,7 @@ def _example(mask_facts: Facts, row: int) -> Example:
 
 
 def _is_unsure(column: Column) -> bool:
-    return column.computed or column.hides_updates
+    return column.computed or column.is_large
 
 
 @dataclass(frozen=True)

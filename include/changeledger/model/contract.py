@@ -60,12 +60,6 @@ class Column(Strict):
         """May deletes lack its value, as those of `text`, `ntext` and `image` do?"""
         return self.sql_type.is_lob or not self.length_stated or self.large_object
 
-    @property
-    def hides_updates(self) -> bool:
-        """May an update have set it whose values are equal here? SQL Server logs that of a large value to the
-        same one, and an sql_variant may become another type alone."""
-        return self.is_large or self.sql_type.base == "sql_variant"
-
     def stated_as(self, kind: str, nullable: bool) -> Column:
         """The column as a feed states it; a large object of its writer stays one."""
         large_object = not SqlType.parse(kind).is_large and _may_be_large(self)

@@ -209,7 +209,6 @@ def _disagrees(updates: Changes, paired: Bools, plan: TablePlan) -> Bools:
     """Does the mask set other columns than those in which the images differ, gaps aside?"""
     both = updates.before, updates.after
     required, allowed = masks.of_images(images.differing(*both), images.known_in_both(*both))
-    allowed = allowed | np.array([column.hides_updates for column in plan.contract.columns], np.bool_)
     flags = ledger.named(updates.changed, plan.contract.names)
     known = valid(updates.mask) & valid(updates.changed) & paired
     return masks.disagrees(flags, known, required, allowed)
