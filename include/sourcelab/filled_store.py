@@ -35,6 +35,8 @@ _SOURCES: Final[Mapping[str, dict[str, Any]]] = {
 DAY: Final = 24 * HOUR
 # Spans of a comparison's time.
 _SPANS: Final = 24
+# From a window's end until its failure, the latest row of it.
+_LONGEST_RUN: Final = HOUR / 9
 # Rows of releases of 100 tables are large.
 _INSERTED_AT_ONCE: Final = 1_000
 # Troubles whose last window a run works on.
@@ -73,7 +75,9 @@ def fill(url: str, folder: Path, feeds: Iterable[FilledFeed], now: datetime | No
     folder.mkdir(parents=True, exist_ok=True)
     ControlStore(url)
     engine = create_engine(url)
-    moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
+    # A run that has just begun would end in the future.
+    moment = (now or datetime.now(UTC)) - _LONGEST_RUN
+    moment = moment.replace(minute=0, second=0, microsecond=0)
     for at, feed in enumerate(feeds):
         (folder / f"{feed.name}.yaml").write_text(yaml.safe_dump(feed.described(), sort_keys=False), "utf-8")
         # The same pictures every time.
