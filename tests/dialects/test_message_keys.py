@@ -10,10 +10,10 @@ import pytest
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import MessageDialect
-from changeledger.dialects.messages.message_keys import POSITIONS, WithKey
+from changeledger.dialects.messages.message_keys import WithKey
 from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.tables import keys
-from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.arrow import POSITIONS, RECORD
 from changeledger.model.contract import Column, Contract
 
 # The midnight that begins 29 February 2024 is 19,782 days, or 1,709,164,800 seconds, after 1970.

@@ -29,6 +29,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 RECORD = pa.struct(
     [("source", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("row", pa.binary())]
 )
+POSITIONS = pa.schema([("source_position", RECORD)])
 BREAK = pa.struct([("kind", pa.string()), ("columns", NAMES), ("previous_change_id", pa.string())])
 
 _PLAIN: dict[str, pa.DataType] = {

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.dialects.tables.keys import POSITIONS, WithKey
-from changeledger.kernels.arrow import RECORD
+from changeledger.dialects.tables.keys import WithKey, typed
+from changeledger.kernels.arrow import POSITIONS, RECORD
 from changeledger.model.contract import Column, Contract
 
 GUID = "260384EC-374E-B282-D611-43E6884A462A"
@@ -22,12 +22,12 @@ def contract(*kinds: str) -> Contract:
     return Contract(table="dbo.t", columns=(*columns, Column(name="other", type="int", ordinal=9)))
 
 
-def with_key(key: WithKey, **columns: Any) -> list[int]:
+def with_key(key: dict[str, str], contract: Contract, **columns: Any) -> list[int]:
     """The offsets of the rows that have it."""
     size = len(next(iter(columns.values())))
     places = [{"source": "t", "partition": None, "offset": at, "row": None} for at in range(size)]
     raw = pa.record_batch({"source_position": pa.array(places, RECORD), **columns})
-    rows = key(raw)
+    rows = WithKey(typed(key, contract), contract)(raw)
     assert rows.schema == POSITIONS
     return [place["offset"] for place in rows.column(0).to_pylist()]
 
@@ -50,15 +50,15 @@ def with_key(key: WithKey, **columns: Any) -> list[int]:
     ],
 )  # fmt: skip
 def test_in_the_forms_of_a_type(kind: str, key: str, cells: list[Any]) -> None:
-    assert with_key(WithKey({"k1": key}, contract(kind)), K1=cells) == [0, 1]
+    assert with_key({"k1": key}, contract(kind), K1=cells) == [0, 1]
 
 
 def test_a_column_that_had_another_type_and_a_key_of_two() -> None:
     """Older rows have their number in another column of the raw table."""
-    key = WithKey({"k1": "7", "k2": "north"}, contract("bigint", "nvarchar(9)"))
+    key = {"k1": "7", "k2": "north"}
     columns = {
         "k1": pa.array([7, None, None, 7, None], pa.int32()),
         "k1::bigint": pa.array([None, 7, 8, None, None], pa.int64()),
         "k2": ["north", "north", "north", "south", "north"],
     }
-    assert with_key(key, **columns) == [0, 1]
+    assert with_key(key, contract("bigint", "nvarchar(9)"), **columns) == [0, 1]

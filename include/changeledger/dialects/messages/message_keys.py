@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.kernels import binary_text, cells, text_cells
-from changeledger.kernels.arrow import RECORD, arrow_type
+from changeledger.kernels.arrow import POSITIONS, arrow_type
 from changeledger.model.contract import Column, Contract
 
-POSITIONS: Final = pa.schema([("source_position", RECORD)])
 MESSAGE_KEY: Final = "message_key"
 
 # The value of a cell in JSON; None if it is none of the column's type. The last argument but one is what the

@@ -9,9 +9,9 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.messages.message_keys import POSITIONS
 from changeledger.dialects.tables import values
 from changeledger.dialects.tables.rows import RawRows
+from changeledger.kernels.arrow import POSITIONS
 from changeledger.model.contract import Contract
 
 
@@ -25,15 +25,18 @@ def typed(texts: Mapping[str, str], contract: Contract) -> Mapping[str, pa.Array
 
 @dataclass(frozen=True)
 class WithKey:
-    """`POSITIONS` of the raw rows with the key. `texts`: its cells, by the contract's names."""
+    """`POSITIONS` of the raw rows with the key.
 
-    texts: Mapping[str, str]
+    `key`: its cells, each an array of one, by the contract's names.
+    """
+
+    key: Mapping[str, pa.Array]
     contract: Contract
 
     def __call__(self, raw: pa.RecordBatch) -> pa.RecordBatch:
-        rows, cells = RawRows.of(raw), typed(self.texts, self.contract)
+        rows = RawRows.of(raw)
         same = [
-            pc.equal(values.cells_of(rows, column, empty_is_null=False).values, cells[column.name][0])
+            pc.equal(values.cells_of(rows, column, empty_is_null=False).values, self.key[column.name][0])
             for column in self.contract.key
         ]
         return raw.select(POSITIONS.names).filter(reduce(pc.and_, same))

@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import MessageDialect
-from changeledger.dialects.messages.message_keys import MESSAGE_KEY, POSITIONS, WithKey
+from changeledger.dialects.messages.message_keys import MESSAGE_KEY, WithKey
 from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.tables import keys
+from changeledger.kernels.arrow import POSITIONS
 from changeledger.kernels.rows import BatchKernel
 from changeledger.lake import catalog, iceberg
 from changeledger.lake.records import message_record
@@ -147,4 +148,4 @@ class ErasedRecords:
         begin = tuple(f"{name.lower()}::" for name in key.values)
         columns = [name for name in rows.columns if f"{name.lower()}::".startswith(begin)]
         narrow = rows.select("source_position", *map(change.quoted, columns))
-        return [self._through(narrow, keys.WithKey(key.values, key.contract))]
+        return [self._through(narrow, keys.WithKey(keys.typed(key.values, key.contract), key.contract))]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from changeledger.kernels.arrow import history_schema, ledger_schema, table_schema
 from changeledger.lake import catalog, comments, iceberg, new_tables, refs
@@ -11,12 +13,17 @@ from changeledger.lake.parallel import parallel_map
 from changeledger.model import change
 from changeledger.model.comments import comments as comments_of
 from changeledger.model.contract import Contract
-from changeledger.model.table_names import TableNames
 from changeledger.stages.common import branches
 from changeledger.stages.common.context import StageContext
 
-# By name: whose table it is, and its columns.
-_Wanted = Mapping[str, tuple[Contract, iceberg.Columns]]
+
+class _Wanted(NamedTuple):
+    """A table as the run is to have it: `schema` and `partitions` where it is new."""
+
+    contract: Contract
+    columns: iceberg.Columns
+    schema: pa.Schema
+    partitions: Mapping[str, str] = new_tables.UNPARTITIONED
 
 
 class Prepared(NamedTuple):
@@ -36,7 +43,7 @@ def prepare(
 
     `with_records`: the source tables of which the run has some; `released`: contracts of the newest release.
     """
-    tables = _wanted(ctx, contracts)
+    tables = {name: wanted for of in contracts.values() for name, wanted in _wanted(ctx, of)}
     of_feed = {
         ctx.lake.dispositions: change.DISPOSITION_COLUMNS,
         ctx.lake.quarantine: change.QUARANTINE_COLUMNS,
@@ -47,21 +54,22 @@ def prepare(
     published = {} if ctx.starts_over else refs.heads_in(known, refs.MAIN)
     unchanged = {
         table: known[table]
-        for table, (_, columns) in tables.items()
-        if table in known and iceberg.has_columns(known[table], columns)
+        for table, wanted in tables.items()
+        if table in known and iceberg.has_columns(known[table], wanted.columns)
     }
     quiet = {ctx.names[table].changes for table in contracts if table not in with_records}
     untouched = branches.untouched({name: unchanged[name] for name in quiet & unchanged.keys()}, published)
     others = _narrowed(ctx, tables, [table for table in tables if table in known and table not in unchanged])
 
     def prepare_table(table: str) -> None:
-        contract, columns = tables[table]
+        wanted = tables[table]
+        source_table = wanted.contract.table
         if table in others:
-            iceberg.widen(ctx.spark, table, columns)
+            iceberg.widen(ctx.spark, table, wanted.columns)
         elif table not in unchanged:
-            _create(table, ctx.names[contract.table], contract)
-        if table == ctx.names[contract.table].changes and table not in untouched:
-            branches.begin(ctx, table, contract, published.get(table), released.get(contract.table))
+            new_tables.create(table, wanted.schema, wanted.partitions)
+        if table == ctx.names[source_table].changes and table not in untouched:
+            branches.begin(ctx, table, wanted.contract, published.get(table), released.get(source_table))
 
     parallel_map(prepare_table, tables)
     return Prepared(unchanged, untouched)
@@ -75,28 +83,18 @@ def _prepare_of_feed(ctx: StageContext, table: str, columns: iceberg.Columns, kn
     iceberg.fresh_branch(ctx.spark, table, ctx.branch)
 
 
-def _create(table: str, names: TableNames, contract: Contract) -> None:
-    if table == names.changes:
-        new_tables.create(table, ledger_schema(contract))
-    elif table == names.history:
-        new_tables.create(table, history_schema(contract), change.HISTORY_PARTITIONS)
-    else:
-        new_tables.create(table, table_schema(change.current_columns(contract)))
+def _wanted(ctx: StageContext, contract: Contract) -> Iterator[tuple[str, _Wanted]]:
+    """By name, the three tables of a contract."""
+    names, history = ctx.names[contract.table], change.history_columns(contract)
+    current = change.current_columns(contract)
+    yield names.changes, _Wanted(contract, change.ledger_columns(contract), ledger_schema(contract))
+    yield names.history, _Wanted(contract, history, history_schema(contract), change.HISTORY_PARTITIONS)
+    yield names.current, _Wanted(contract, current, table_schema(current))
 
 
-def _wanted(ctx: StageContext, contracts: Mapping[str, Contract]) -> _Wanted:
-    tables: dict[str, tuple[Contract, iceberg.Columns]] = {}
-    for contract in contracts.values():
-        names = ctx.names[contract.table]
-        tables[names.changes] = contract, change.ledger_columns(contract)
-        tables[names.history] = contract, change.history_columns(contract)
-        tables[names.current] = contract, change.current_columns(contract)
-    return tables
-
-
-def _narrowed(ctx: StageContext, tables: _Wanted, known: Sequence[str]) -> set[str]:
+def _narrowed(ctx: StageContext, tables: Mapping[str, _Wanted], known: Sequence[str]) -> set[str]:
     """The tables without columns that no release has. Returns those that are still there."""
-    if not any(parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table][1]), known)):
+    if not any(parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table].columns), known)):
         return set(known)
     # Their snapshots hold columns that are gone now.
     ctx.control.windows.forget_stages_of_others(ctx.feed.feed, ctx.window)
