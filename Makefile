@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-demo setup-run setup-bench setup-test lock-jars
+.PHONY: help demo test test-all lint audit sbom up bench faults reliability clean setup-lint setup-demo setup-run setup-bench setup-test lock-jars
 PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 # Where the demo's lake is, and the jars for it.
 LAKE ?= disk
 DEMO_JARS_disk := spark kafka
@@ -13,8 +14,11 @@ help: ## this list
 demo: setup-demo ## five feeds from real services to published tables, with a report; LAKE=s3: on S3 and a REST catalog
 	@$(PYTHON) -m sourcelab.demo --lake $(strip $(LAKE))
 
-test: setup-test ## all tests
-	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: setup-test ## the tests of every commit, with real services: all but the long ones
+	@$(PYTEST) -m "not long"
+
+test-all: setup-test ## all tests: with Airflow in a browser, clusters, and what breaks or restores whole stores
+	@$(PYTEST)
 
 lint: setup-lint ## style, format, sizes, types, import contracts, dependencies
 	@$(PYTHON) -m ruff check .

@@ -23,7 +23,7 @@ from tests.faults.test_sources import TABLE, create, messages, send
 from tests.integration.line import cdc_feed, lake_name, message_feed, run, window
 from tests.stored_rows import stored_rows
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 LATER = (normalize, reconcile, audit, publish)
 

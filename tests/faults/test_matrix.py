@@ -31,7 +31,7 @@ from tests.faults.matrix.lab import FEED, Lab, State
 from tests.faults.matrix.operator import Operator
 from tests.faults.matrix.scene import DEFECT, SKIPPED, play
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 _WINDOW = 2
 RAW = f"lake.{FEED}.raw"

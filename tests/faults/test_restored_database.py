@@ -22,7 +22,7 @@ from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker
 from tests.integration.line import debezium_feed, run, window
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLE = "dbo.customers"
 

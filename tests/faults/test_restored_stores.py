@@ -22,7 +22,7 @@ from tests.faults.two_releases import TABLES, TwoReleases, content, control, fee
 from tests.integration.line import lake_name, run
 from tests.lake_states import lake_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 ASKED = Asked("a store was restored", "ann")
 # The stores that an installation has: of which time is its control store, and its catalog?

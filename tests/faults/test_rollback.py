@@ -149,6 +149,7 @@ def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built,
     assert len(stored_rows(lake_name(feed, "dbo.parts"))) > 0
 
 
+@pytest.mark.long
 def test_a_table_that_the_feed_had_left_out(
     lake: SparkSession, feed: Feed, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: B
     assert [row.window_id for row in control().releases.of_feed(feed.feed)][-1] == third.id
 
 
+@pytest.mark.long
 def test_the_window_of_a_database_that_was_restored(
     lake: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +224,7 @@ def test_forward_again(lake: SparkSession, feed: Feed) -> None:
     assert extract.run(lake, feed, following()) is False
 
 
+@pytest.mark.long
 def test_a_window_that_waits_is_read_anew(lake: SparkSession, feed: Feed) -> None:
     """It was to begin where the third release ended, and must not pass over what that had."""
     before, over = content(feed), following()
@@ -254,6 +257,7 @@ def test_main_that_somebody_has_written(lake: SparkSession, feed: Feed) -> None:
     assert len(control().releases.of_feed(feed.feed)) == 3
 
 
+@pytest.mark.long
 def test_after_maintenance(lake: SparkSession, feed: Feed) -> None:
     """It has compacted main, which is no longer the snapshot that the release names."""
     second = content(feed, "release_2")

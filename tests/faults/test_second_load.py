@@ -17,7 +17,7 @@ from sourcelab.qlik_messages import messages
 from sourcelab.services import KafkaBroker
 from tests.integration.line import message_feed, run, window
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLE = "dbo.customers"
 

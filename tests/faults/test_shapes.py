@@ -65,6 +65,7 @@ def test_a_type_that_grows_is_widened(
     assert stocks == expected
 
 
+@pytest.mark.long
 def test_a_type_that_a_run_without_a_release_has_widened(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +138,7 @@ def write_again(spark: SparkSession, feed: Feed) -> None:
             spark.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => {options})")
 
 
+@pytest.mark.long
 def test_a_column_that_is_stated_while_the_table_is_quiet(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_column_that_is_stated_while_the_table_is_quiet(
     assert {repr(row["_unknown_columns"]) for row in rows} == {"{'note': 'not_captured'}"}
 
 
+@pytest.mark.long
 def test_a_column_of_a_run_that_is_never_released(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def connect(patch: pytest.MonkeyPatch, feed: Feed, kafka: KafkaBroker, registry:
     )
 
 
+@pytest.mark.long
 def test_debezium_whatever_befalls_the_registry(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +182,7 @@ def test_ces_with_the_segments_of_an_event_in_two_windows(
     assert waited == {"split_incomplete": logical[:cut].count(logical[cut]) + 1}
 
 
+@pytest.mark.long
 def test_qlik_messages_with_data_in_a_window_before_their_metadata(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

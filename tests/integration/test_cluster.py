@@ -34,7 +34,7 @@ from tests.conftest import JARS
 from tests.integration.line import cdc_feed, run
 from tests.lake_states import session_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 # Publish asks nothing of Spark.
 STAGES_WITH_TASKS = ("extract", "normalize", "reconcile", "audit")

@@ -276,6 +276,7 @@ def submit(stage: str, over: Window, airflow: Path) -> None:
     assert ended.returncode == 0, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
 
 
+@pytest.mark.long
 def test_every_job_runs_over_connect(
     attached: Attached, settings: Settings, source: Postgres, log: Log, over: Window
 ) -> None:

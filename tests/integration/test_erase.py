@@ -186,6 +186,7 @@ def test_a_person_of_a_topic(
     run(spark, feed, window(start=second.end))
 
 
+@pytest.mark.long
 def test_a_person_of_split_events(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +269,7 @@ def test_a_person_of_a_change_table(
     assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["person"] == hidden.value]
 
 
+@pytest.mark.long
 def test_a_key_that_a_row_was_moved_from(
     spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

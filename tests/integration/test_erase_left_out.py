@@ -21,7 +21,7 @@ from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
 from tests.integration.line import debezium_feed, lake_name, rows, run, window
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 class Behind(datetime):

@@ -18,7 +18,7 @@ from sourcelab.tables import CUSTOMERS
 from tests.integration.line import STAGES, lake_name, message_feed, rows, window
 from tests.spark_jobs import Counter
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 # Two, of which one has no late change, and more than are worked on at once.
 TABLES = (2, 5)

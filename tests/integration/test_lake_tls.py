@@ -17,7 +17,7 @@ from sourcelab.object_store import RestCatalog, S3Server
 from tests.certificates import Authority
 from tests.conftest import JARS
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 # Python writes, Spark reads and writes, Python reads.
 BOTH = """

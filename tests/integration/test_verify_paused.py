@@ -17,7 +17,7 @@ from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.integration.line import cdc_feed, run, window
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def test_paused_feeds_do_not_keep_the_source_from_being_read(

@@ -123,8 +123,8 @@ def by_seed(known: Known, first: int = 1, lake: str = "disk") -> Iterator[Cell]:
 
 
 def quick(known: Known) -> list[Cell]:
-    """Those of `make test`: kills at a write of the lake, at a transaction of the control store and behind
-    the commit point, and another fault of each way in which they are played, but for topics."""
+    """Those of the tests: kills at a write of the lake, at a transaction of the control store and behind the
+    commit point, and another fault of each way in which they are played, but for topics."""
 
     def at(stage: str, label: str, nth: int = 1) -> int:
         return [e.at for e in known[2, stage] if label in e.label][nth - 1]

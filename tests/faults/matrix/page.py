@@ -40,7 +40,7 @@ _HOW = """
     make reliability            this page from what was found
 
 Outcomes lie in `.cache/faults/outcomes.jsonl`, the logs and stores of every defect in
-`.cache/faults/logs/cells/`. A defect is tried again once the product has changed. `make test` runs
+`.cache/faults/logs/cells/`. A defect is tried again once the product has changed. `make test-all` runs
 ten of the cells: kills at each kind of effect, and one of most other kinds of faults.
 
 What stands for what: *refuses* and *the answer is lost* are errors of the client's driver, raised
