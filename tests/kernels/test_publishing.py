@@ -48,6 +48,10 @@ def published(kind: str, values: list[Any], **rule: Any) -> list[Any]:
         ("decimal(9,4)", Decimal("5.2500"), "5.25"),
         ("date", date(2024, 2, 29), "2024-02-29"),
         ("datetime2(3)", datetime(2024, 2, 29, 1, 2, 3), "2024-02-29 01:02:03"),
+        ("datetime2(7)", "2024-02-29 01:02:03.5000000", "2024-02-29 01:02:03.5000000"),
+        ("time(7)", "01:02:03.5000000", "01:02:03.5"),
+        # 19,782 days after 1970, and 1:02:03.5 less the five hours.
+        ("datetimeoffset(7)", "2024-02-29T01:02:03.5000000+05:00", "1709150523.5"),
         ("varbinary(4)", b"\x01\xff", "0x01FF"),
         ("bit", True, "true"),
     ],
