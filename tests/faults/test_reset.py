@@ -219,6 +219,7 @@ def extracted(spark: SparkSession, feed: Feed) -> bool | None:
         control().leases.release(feed.feed, over.holder)
 
 
+@pytest.mark.long
 def test_a_topic_that_was_made_again_and_is_shorter(
     spark: SparkSession, kafka: KafkaBroker, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
 from tests.integration.line import BEGIN, carry, debezium_feed, lake_name, message_feed, rows, run, window
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLES = ("sales.orders", "dbo.parts")
 LOGIN = "reader:s3cret"
@@ -74,7 +74,6 @@ def connect(patch: pytest.MonkeyPatch, feed: Feed, kafka: KafkaBroker, registry:
     )
 
 
-@pytest.mark.long
 def test_debezium_whatever_befalls_the_registry(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +181,6 @@ def test_ces_with_the_segments_of_an_event_in_two_windows(
     assert waited == {"split_incomplete": logical[:cut].count(logical[cut]) + 1}
 
 
-@pytest.mark.long
 def test_qlik_messages_with_data_in_a_window_before_their_metadata(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

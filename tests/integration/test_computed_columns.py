@@ -29,7 +29,7 @@ from tests.integration.line import (
     window,
 )
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLE = "sales.orders"
 

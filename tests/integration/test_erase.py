@@ -218,6 +218,7 @@ def test_a_person_of_split_events(
     assert others(spark, feed, Person(person)) == before
 
 
+@pytest.mark.long
 def test_a_person_of_a_change_table(
     spark: SparkSession,
     log: Log,

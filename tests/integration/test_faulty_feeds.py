@@ -19,7 +19,7 @@ from sourcelab.services import KafkaBroker, Postgres
 from tests.injected import VERDICT, effects, with_faults
 from tests.integration.line import cdc_feed, debezium_feed, message_feed, rows, run, window
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLES = ("dbo.customers", "sales.orders", "dbo.parts")
 # table, verdict, commit LSN, columns

@@ -130,6 +130,7 @@ def test_a_maintained_lake(
     assert refs.snapshot_of(history) is not None
 
 
+@pytest.mark.long
 def test_what_nobody_needs_goes(
     spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,11 @@ pytestmark = pytest.mark.integration
 
 CUSTOMERS, ORDERS, PARTS = "dbo.customers", "sales.orders", "dbo.parts"
 # Dialect, the table whose columns the feed's YAML declares, whether the table that joins was written before.
-FEEDS = [("debezium", ORDERS, True), ("ces", PARTS, False), ("qlik_messages", None, True)]
+FEEDS = [
+    pytest.param("debezium", ORDERS, True, id="debezium"),
+    pytest.param("ces", PARTS, False, id="ces", marks=pytest.mark.long),
+    pytest.param("qlik_messages", None, True, id="qlik_messages", marks=pytest.mark.long),
+]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +63,7 @@ def log() -> Log:
     return simulate(11, 30)
 
 
-@pytest.mark.parametrize(("dialect", "declared", "has_past"), FEEDS, ids=[name for name, *_ in FEEDS])
+@pytest.mark.parametrize(("dialect", "declared", "has_past"), FEEDS)
 def test_quiet_tables(
     spark: SparkSession,
     kafka: KafkaBroker,
@@ -179,6 +183,7 @@ def _of(table: str, transaction: Transaction) -> Transaction:
     return replace(transaction, changes=changes)
 
 
+@pytest.mark.long
 def test_a_table_that_the_feed_leaves_out_for_a_time(
     spark: SparkSession,
     kafka: KafkaBroker,

@@ -122,6 +122,7 @@ def test_two_windows(
     workers_know_the_store_alone(lake, "lake.remote.dbo_customers")
 
 
+@pytest.mark.long
 def test_credentials_that_the_catalog_hands_out(
     spark: SparkSession,
     store: S3Server,

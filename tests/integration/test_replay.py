@@ -84,6 +84,7 @@ def replay_beside_a_run(spark: SparkSession, feed: Feed, chosen: Chosen, say: Ca
     return records
 
 
+@pytest.mark.long
 def test_messages_of_a_shape_that_was_refused(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def load_row_of_full_load(postgres: Postgres) -> None:
             )
 
 
+@pytest.mark.long
 def test_each_change_is_published_once(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

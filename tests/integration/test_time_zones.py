@@ -78,6 +78,7 @@ def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: P
     assert {row["zoned"] for row in rows.values()} == {"01:30"}
 
 
+@pytest.mark.long
 def test_commits_in_an_hour_that_the_servers_clock_shows_twice(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 from tests.integration.line import lake_name, qlik_tables_feed, run, window
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 # Letter, key and cell by number: the number is the place in the order of the source.
