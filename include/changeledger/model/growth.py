@@ -33,6 +33,13 @@ def grown(table: str, old: Column, new: Column) -> Column:
     )
 
 
+def takes(column: Column, written: Column) -> bool:
+    """Is each value that was written in the one type one of the column's, as it is?"""
+    if column.spark_type == written.spark_type:
+        return not _means_else(written, column)
+    return holds(column.spark_type, written.spark_type)
+
+
 def _means_else(old: Column, new: Column) -> bool:
     """Is a time of day, a moment, one with its offset or a GUID another one of these now?
 

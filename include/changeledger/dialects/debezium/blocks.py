@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
@@ -38,10 +37,11 @@ def plans(values: Sequence[bytes | None], plan: TablePlan) -> Iterator[tuple[Tab
     names = plan.writer_schema.names
     groups: dict[Fields | None, list[int]] = {}
     for block, rows in _by_block(values).items():
-        if rows:
+        # Of no message nothing is decoded, in one way.
+        if rows or not values:
             groups.setdefault(_fields(block, names), []).extend(rows)
     for fields, rows in groups.items():
-        yield replace(plan, fields=fields), sorted(rows)
+        yield plan.written_as(fields), sorted(rows)
 
 
 def _by_block(values: Sequence[bytes | None]) -> dict[bytes, list[int]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from changeledger.dialects.debezium.old_days import CALENDAR_SUSPECT
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.positions import Positions, positions
 from changeledger.dialects.debezium.single import OPERATIONS, Event
-from changeledger.dialects.debezium.stand_ins import Written
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import avro, changes, images, lsn
@@ -35,6 +33,7 @@ from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
 from changeledger.kernels.cells import UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
+from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
 # A placeholder stands where the source's log would have had the value.
@@ -47,26 +46,50 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     raw = message_rows.as_messages(raw)
     values, faults = _messages(raw, plan)
     parts: list[pa.RecordBatch] = []
-    singles: list[tuple[int, Event | Outcome]] = []
-    ways = [*blocks.plans(values, plan)]
-    for how, some in ways:
-        batches, unusual = _by_types(values, some, how)
-        parts += batches
-        singles += [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in unusual]
-    singles.sort(key=itemgetter(0))
-    alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], plan)
-    read = events.together([*parts, alone])
-    rows = read.column("at").to_numpy()
-    place = raw.select(["topic", "partition", "offset", "timestamp"])
-    of_changes = place if len(rows) == raw.num_rows else place.take(read.column("at"))
-    read_changes = _changes(read, of_changes, plan, _written(rows, len(values), ways))
-    canonical = changes.ledger_rows(
-        read_changes, plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
-    )
-    others = {at: outcome for at, outcome in singles if isinstance(outcome, Outcome)}
+    places: list[npt.NDArray[np.int64]] = []
+    others: dict[int, Outcome] = {}
+    for how, some in blocks.plans(values, plan):
+        read, outcomes = _read(raw, values, some, how, faults)
+        others |= outcomes
+        rows = read.column("at")
+        place = raw.select(["topic", "partition", "offset", "timestamp"])
+        read_changes = _changes(read, place if len(rows) == raw.num_rows else place.take(rows), how)
+        parts.append(
+            changes.ledger_rows(
+                read_changes, plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
+            )
+        )
+        places.append(rows.to_numpy())
+    canonical, of_changes = _in_order(parts, places)
     records = {at: value for at in others if plan.avro_schema is not None and (value := values[at])}
     others = foreign.named(raw, others, DIALECT, records)
-    return message_rows.decoded(raw, canonical, rows, others, plan.contract)
+    return message_rows.decoded(raw, canonical, of_changes, others, plan.contract)
+
+
+def _read(
+    raw: pa.RecordBatch,
+    values: Sequence[bytes | None],
+    rows: Sequence[int],
+    how: TablePlan,
+    faults: Mapping[int, Outcome],
+) -> tuple[pa.RecordBatch, dict[int, Outcome]]:
+    """The events of these messages, which are written alike, and what else became of the others."""
+    batches, unusual = _by_types(values, rows, how)
+    singles = [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in unusual]
+    alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], how)
+    outcomes = {at: outcome for at, outcome in singles if isinstance(outcome, Outcome)}
+    return events.together([*batches, alone]), outcomes
+
+
+def _in_order(
+    parts: Sequence[pa.RecordBatch], places: Sequence[npt.NDArray[np.int64]]
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """Changes of several parts, and which messages they are, in the order of these."""
+    if len(parts) == 1:
+        return parts[0], places[0]
+    rows = np.concatenate(places)
+    order = np.argsort(rows, kind="stable")
+    return as_batch(pa.Table.from_batches(parts)).take(pa.array(order)), rows[order]
 
 
 def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
@@ -148,17 +171,7 @@ def _columns(numbered_events: Sequence[tuple[int, Event]], plan: TablePlan) -> p
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _written(
-    rows: npt.NDArray[np.int64], messages: int, ways: Sequence[tuple[TablePlan, Sequence[int]]]
-) -> Written:
-    """How events are written, and which are so. `rows`: the message of each."""
-    for how, some in ways:
-        of_way = np.zeros(messages, np.bool_)
-        of_way[list(some)] = True
-        yield how, of_way[rows]
-
-
-def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan, written: Written) -> Changes:
+def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     op, connector, writer = read.column("op"), read.column("connector"), plan.writer_schema
     before, after = (events.image(read, side, len(writer.columns)) for side in events.SIDES)
     is_update, is_delete = (flags_of(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
@@ -168,7 +181,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan, written
     misplaced = _misplaced(before, after, is_update, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     of_log = is_update & of_sqlserver, is_delete & of_sqlserver
-    before, after = _without_unsent(before, after, of_log, plan, written)
+    before, after = _without_unsent(before, after, of_log, plan)
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, writer.names)
     key, moved = images.keys(before, after, is_delete, writer)
@@ -209,13 +222,13 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
 
 
 def _without_unsent(
-    before: Image, after: Image, of_log: tuple[Bools, Bools], plan: TablePlan, written: Written
+    before: Image, after: Image, of_log: tuple[Bools, Bools], plan: TablePlan
 ) -> Iterator[Image]:
     """As `large_values.without_unsent`; nor is a NULL a value in a column that cannot be NULL.
 
     `of_log`: which changes are updates of SQL Server's log, and which deletes.
     """
-    with_nulls = stand_ins.as_nulls(before, after, *of_log, written)
+    with_nulls = stand_ins.as_nulls(before, after, *of_log, plan)
     sent = large_values.without_unsent(*with_nulls, *of_log, plan.writer_schema)
     return (images.without_nulls(image, plan.never_null) for image in sent)
 

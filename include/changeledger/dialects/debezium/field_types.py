@@ -73,7 +73,7 @@ def read_field(field: Mapping[str, Any]) -> Field:
         sql_text.whole(str(parameters.get("scale")), *_SCALES) if name == DECIMAL else None,
         str(parameters.get("masked")).lower() == "true",
         sql_text.whole(str(parameters.get("truncateLength")), 0, _LONGEST_CUT),
-        _sized_type(field),
+        *_type_said(field),
         _stand_in(field),
     )
 
@@ -87,12 +87,12 @@ def _stand_in(field: Mapping[str, Any]) -> str | None:
     return default if is_one else None
 
 
-def _sized_type(field: Mapping[str, Any]) -> str | None:
-    """The field's SQL Server type, unless that is text or bytes of any length."""
+def _type_said(field: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """The field's SQL Server type, None if the lake has none; and whether its length is stated."""
     try:
-        return None if is_of_any_length(field) else column_type(field)
+        return column_type(field), not is_of_any_length(field)
     except BROKEN:
-        return None
+        return None, True
 
 
 def column_type(field: Mapping[str, Any]) -> str:

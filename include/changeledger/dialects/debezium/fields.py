@@ -61,7 +61,8 @@ _UNITS: Mapping[TimePrecision, int] = {"connect": 3, "microseconds": 6, "nanosec
 class Field(NamedTuple):
     """One field of a schema block: Connect's type, its semantic name, and the scale of a Decimal.
 
-    `sql_type`: the SQL Server type that it says; None: it says none, or text or bytes of any length.
+    `sql_type`: the SQL Server type that it says; None: none that the lake has. `length_stated`: false if it
+    says only that it is text or bytes.
     `is_masked`, `cut`: what the connector does with its text, and to how many characters it cuts it (the
     parameters of Debezium's `MaskStrings` and `TruncateColumn`).
     `stand_in`: of text or bytes, what is written in place of NULL; None: nothing else than NULL.
@@ -73,6 +74,7 @@ class Field(NamedTuple):
     is_masked: bool = False
     cut: int | None = None
     sql_type: str | None = None
+    length_stated: bool = True
     stand_in: str | None = None
 
     @property
@@ -106,10 +108,6 @@ class Field(NamedTuple):
     @property
     def is_structured(self) -> bool:
         return self.kind == "struct" and self.meaning is not None
-
-    def of_stated(self) -> Field:
-        """The field of a column whose type the feed states: it says no other."""
-        return self._replace(sql_type=None)
 
     def of_unstated(self, sql: SqlType) -> Field:
         """The field of a column whose type nobody states: a whole number is no time then."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
@@ -14,6 +14,7 @@ from changeledger.dialects.debezium.fields import Field, Fields
 from changeledger.dialects.debezium.schema_block import written_fields
 from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.kernels import avro
+from changeledger.model import growth
 from changeledger.model.contract import Column, Contract
 
 
@@ -47,17 +48,42 @@ class TablePlan(plan.TablePlan):
         """The columns, and what the schema block says of them.
 
         A count without a semantic type is one in the feed's unit where the feed states the column. Else its
-        type is another block's, and this field is of a column of whole numbers that had its name, or was
-        larger. The type that a feed states is the only one.
+        type is another block's, and this field is of a column of whole numbers that had its name.
         """
-        columns = self.writer_schema.columns
-        config = self.feed.table(self.writer_schema.table)
-        stated = {column.name.lower() for column in config.stated} if config is not None else set()
+        columns, stated = self.writer_schema.columns, self._stated
         fields = self.fields or (None,) * len(columns)
         return [
-            (c, field and (field.of_stated() if c.name.lower() in stated else field.of_unstated(c.sql_type)))
+            (c, field if field is None or c.name.lower() in stated else field.of_unstated(c.sql_type))
             for c, field in zip(columns, fields, strict=True)
         ]
+
+    def written_as(self, fields: Fields | None) -> TablePlan:
+        """The plan for the messages whose own block has these fields.
+
+        A column may have become larger or smaller since, or another connector states more of it: by its own
+        block a message is the same change in every window, whatever else is in that. The key has one text for
+        all. A column that is of another kind now is read as that, if it can be.
+        """
+        columns = self.writer_schema.columns
+        if fields is not None:
+            pairs, stated = zip(columns, fields, strict=True), self._stated
+            columns = tuple(c if c.name.lower() in stated else _as_written(c, field) for c, field in pairs)
+        written = self.writer_schema.model_copy(update={"columns": columns})
+        return replace(self, fields=fields, writer_schema=written)
+
+    @property
+    def _stated(self) -> frozenset[str]:
+        """The columns, in lower case, whose types the feed states: they have no other."""
+        config = self.feed.table(self.writer_schema.table)
+        return frozenset(c.name.lower() for c in config.stated) if config is not None else frozenset()
+
+
+def _as_written(column: Column, field: Field | None) -> Column:
+    if field is None or field.sql_type is None or column.key_position:
+        return column
+    said = {"type": field.sql_type, "length_stated": field.length_stated}
+    written = column.model_copy(update=said)
+    return written if growth.takes(column, written) else column
 
 
 def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's

@@ -7,7 +7,7 @@ not told to leave NULLs alone. Both are read as the NULL that they stand for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -22,9 +22,6 @@ from changeledger.kernels.arrow import Bools, flags_of, valid
 from changeledger.kernels.images import Image
 from changeledger.model.contract import Column
 
-# How rows are written, and which are so.
-Written = Iterable[tuple[TablePlan, Bools]]
-
 
 class _StandIn(NamedTuple):
     """Of one large column."""
@@ -36,7 +33,7 @@ class _StandIn(NamedTuple):
 
 
 def as_nulls(
-    before: Image, after: Image, is_update: Bools, is_delete: Bools, written: Written
+    before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
 ) -> tuple[Image, Image]:
     """Both images, in which what may stand for a NULL is one.
 
@@ -46,13 +43,12 @@ def as_nulls(
     if not (is_update | is_delete).any():
         return before, after
     olds, news = list(before.cells), list(after.cells)
-    for plan, rows in written:
-        for at, value, is_lob in _stand_ins(plan):
-            old = _is(olds[at], value)
-            had_value = valid(olds[at]) & before.present & ~old
-            new = _is(news[at], value) & rows & is_update & ~had_value
-            old &= rows & (is_update | is_delete if is_lob else is_update)
-            olds[at], news[at] = _emptied(olds[at], old), _emptied(news[at], new)
+    for at, value, is_lob in _stand_ins(plan):
+        old = _is(olds[at], value)
+        had_value = valid(olds[at]) & before.present & ~old
+        new = _is(news[at], value) & is_update & ~had_value
+        old &= is_update | is_delete if is_lob else is_update
+        olds[at], news[at] = _emptied(olds[at], old), _emptied(news[at], new)
     return replace(before, cells=olds), replace(after, cells=news)
 
 

@@ -56,34 +56,7 @@ UNUSUAL = (pa.ArrowException, TypeError, OverflowError, ValueError)
 
 
 def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) -> Cell:
-    """`field`: what the schema block of the messages says of the column.
-
-    A column that has become smaller has larger values in messages before, as their own block says: they are
-    read as those that Avro has, each by its writer's schema.
-    """
-    cell, written = _cell_of(column, source, field), field and field.sql_type
-    if written is None or column.key_position or not _was_larger(SqlType.parse(written), column.sql_type):
-        return cell
-    larger = _cell_of(column.model_copy(update={"type": written}), source, field)
-    unquoted = _either(cell.of_unquoted, larger.of_unquoted)
-    return cell._replace(read=_either(cell.read, larger.read), read_unquoted=unquoted)
-
-
-def _either(read: Reader, otherwise: Reader) -> Reader:
-    def read_either(text: str) -> Any:
-        value = read(text)
-        return otherwise(text) if value is None else value
-
-    return read_either
-
-
-def _was_larger(written: SqlType, sql: SqlType) -> bool:
-    """Another type of the same kind, which the lake holds alike?"""
-    is_alike = written.spark == sql.spark and (written.base == sql.base or sql.spark != "string")
-    return is_alike and written != sql
-
-
-def _cell_of(column: Column, source: DebeziumSource, field: Field | None) -> Cell:
+    """`field`: what the schema block of the messages says of the column."""
     sql = column.sql_type
     placeholders = _placeholders(column, source, field)
     contradiction = fields.contradiction(sql, source, field)
