@@ -139,6 +139,18 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
             {"columns": ({"name": "id", "type": "int"}, {"name": "n", "type": "varchar(9)"})},
             [([ID, ("n", "varchar(9)", 2, 0)], [0])],
         ),
+        # What it does not state may change its type, as where it states nothing.
+        (
+            [(COLS, ("id",)), (WIDER, ("id",))],
+            {"columns": ({"name": "id", "type": "int"},)},
+            [([ID, N], [0]), ([ID, ("n", "bigint", 2, 0)], [1])],
+        ),
+        # Two keys are two schemas, whatever types the feed states: rows of one key of the old would be one.
+        (
+            [(COLS, ("id",)), (COLS, ("id", "n"))],
+            {"columns": ({"name": "id", "type": "int"}, {"name": "n", "type": "int"})},
+            [([ID, N], [0]), ([ID, ("n", "int", 2, 2)], [1])],
+        ),
     ],
 )
 def test_writer_schemas(variants: Any, settings: dict[str, Any], expected: Any) -> None:

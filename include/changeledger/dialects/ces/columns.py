@@ -79,15 +79,18 @@ def writer_schemas(
     if refused:
         fault = columns_alike(table.table, twins).outcome
         result.append(WriterSchema(Contract(table=table.table, columns=()), refused, fault))
-    if table.stated:
-        written = _with_stated(in_order, table)
-        key = table.key or _first_key(in_order, {folded(c.name) for c in written}) or _key_names(known)
-        return [*result, *_by_stated(_contract(table.table, written, key), in_order)]
-    columns = {v: _columns(v.cols) for v in in_order}
+    stated = {folded(c.name): _Written(c.name, c.type, at) for at, c in enumerate(table.stated)}
+    wrong = {v: what for v in in_order if (what := _contradiction(v, stated)) is not None}
+    result += [
+        WriterSchema(Contract(table=table.table, columns=()), [v], fault) for v, fault in wrong.items()
+    ]
+    in_order = [v for v in in_order if v not in wrong]
+    columns = {v: {name: c for name, c in _columns(v.cols).items() if name not in stated} for v in in_order}
     apart = _contradicting(columns.values())
     everywhere = _together(columns.values(), leave_out=apart)
     for group in _alike(in_order, columns, apart):
-        group_columns = everywhere | _together((columns[v] for v in group), leave_out=set())
+        others = everywhere | _together((columns[v] for v in group), leave_out=set())
+        group_columns = _behind(stated, others)
         if not group_columns and known is not None:
             result.append(WriterSchema(known, group))
             continue
@@ -97,34 +100,29 @@ def writer_schemas(
     return result
 
 
-def _with_stated(variants: Iterable[Variant], table: TableConfig) -> list[_Written]:
-    """The columns that the feed states, as it states them; behind them the others of which messages agree."""
-    stated = [(c.name, c.type) for c in table.stated]
-    said = [_columns(variant.cols) for variant in variants]
-    others = _together(said, leave_out=_contradicting(said) | {folded(name) for name, _ in stated})
-    columns = [*stated, *((c.name, c.type) for c in sorted(others.values(), key=lambda c: (c.place, c.name)))]
-    return [_Written(name, kind, at) for at, (name, kind) in enumerate(columns)]
+def _behind(stated: Mapping[str, _Written], others: Mapping[str, _Written]) -> Mapping[str, _Written]:
+    """The columns that the feed states, and behind them those that messages alone say."""
+    if not stated:
+        return others
+    in_order = sorted(others.items(), key=lambda other: (other[1].place, other[1].name))
+    placed = {name: column._replace(place=at) for at, (name, column) in enumerate(in_order, len(stated))}
+    return {**stated, **placed}
 
 
-def _by_stated(contract: Contract, variants: Iterable[Variant]) -> Iterable[WriterSchema]:
-    """The variants that agree with what the feed states of its columns, and each that does not."""
-    agreeing: list[Variant] = []
-    for variant in variants:
-        said = _columns(variant.cols)
-        wrong = [
-            f"{column.name} {column.type}: the message says {written.type}"
-            for column in contract.columns
-            if (written := said.get(folded(column.name))) is not None
-            and written.is_known
-            and contradicts(column.sql_type, SqlType.parse(written.type))
-        ]
-        if wrong:
-            what = f"{'; '.join(wrong)}. State the column's type as the source has it"
-            yield WriterSchema(contract, [variant], Problem("schema_contradicts", what).outcome)
-        else:
-            agreeing.append(variant)
-    if agreeing:
-        yield WriterSchema(contract, agreeing)
+def _contradiction(variant: Variant, stated: Mapping[str, _Written]) -> Outcome | None:
+    """Why messages say another type than the feed states; None: they do not."""
+    said = _columns(variant.cols) if stated else {}
+    wrong = [
+        f"{column.name} {column.type}: the message says {written.type}"
+        for name, column in stated.items()
+        if (written := said.get(name)) is not None
+        and written.is_known
+        and contradicts(SqlType.parse(column.type), SqlType.parse(written.type))
+    ]
+    if not wrong:
+        return None
+    what = f"{'; '.join(wrong)}. State the column's type as the source has it"
+    return Problem("schema_contradicts", what).outcome
 
 
 def _alike(
