@@ -129,6 +129,18 @@ def test_a_type_that_is_another_for_a_while_is_not_the_tables(others: list[dict[
     assert columns(messages) == [("id", "int"), ("n", "int")]
 
 
+def test_a_column_that_was_dropped_stays_one_where_another_changed_its_type() -> None:
+    """The messages from before were quarantined for it (`unknown_column`), whatever the other column had."""
+    messages = topic([wrapped("t", {"id": 1, "gone": "x", "n": "5"})], wrapped("t", {"id": 1, "n": 2}))
+    # The oldest message has them.
+    first = pa.array([AROUND, *(at for at in range(messages.num_rows) if at != AROUND)])
+    messages = messages.set_column(5, "value", messages.column("value").take(first))
+    assert columns(messages) == [("id", "int"), ("n", "int"), ("gone", "nvarchar(max)")]
+    _, rows = (batch.to_pylist() for batch in read(DEBEZIUM.kernel, messages, FEED, {}))
+    assert {row["disposition"] for row in rows} == {"change"}
+    assert rows[0]["after"] == {"id": 1, "n": 5, "gone": "x"}
+
+
 @pytest.mark.parametrize("space", ["", " "])
 @pytest.mark.parametrize("form", [event, wrapped])
 def test_what_is_as_the_ends_adds_nothing(form: Any, space: str) -> None:

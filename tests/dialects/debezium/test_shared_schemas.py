@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from changeledger.dialects.debezium.avro import may_be_of_several
+from changeledger.dialects.debezium.avro import by_schema, may_be_of_several
+from changeledger.dialects.messages.samples import Sample
 from sourcelab import debezium
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import simulate
@@ -36,3 +37,9 @@ def test_a_schema_named_after_its_table_is_of_it_alone(
     (encoded,) = AvroConverter(registry.register).encoded([message._replace(value=value)])
     assert encoded.value is not None
     assert may_be_of_several(encoded.value, encoded.topic, registry.schemas) == expected
+
+
+def test_the_schemas_of_a_topic_come_as_their_registry_has_counted_them() -> None:
+    """What the last one says of a column holds, and 10 is behind 9."""
+    samples = [Sample("t", None, b"\0" + schema_id.to_bytes(4) + b"x") for schema_id in (10, 9, 100)]
+    assert [schema_id for _, schema_id, _ in by_schema(samples, {})] == ["9", "10", "100"]

@@ -113,7 +113,8 @@ def by_schema(
     for sample in samples:
         alike.setdefault((sample.topic, avro.schema_id(sample.value or b"")), []).append(sample)
     apart: dict[tuple[str, str, str], list[Sample]] = {}
-    for place in sorted(alike):
+    # A registry counts its ids: later schemas of a table come behind, and what they say last holds.
+    for place in sorted(alike, key=lambda place: (place[0], len(place[1]), place[1])):
         tables = [table_in(sample.value or b"", sample.topic, schemas) for sample in alike[place]]
         is_shared = len(set(tables) - {None}) > 1
         for sample, table in zip(alike[place], tables, strict=True):

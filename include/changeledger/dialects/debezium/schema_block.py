@@ -172,7 +172,19 @@ def _together(known: Contract | None, newer: Contract | None) -> Contract | None
         return known.evolved_to(newer)
     except ContractError:
         # For normalize to find, against what the table has published.
-        return newer
+        return _beside(newer, known)
+
+
+def _beside(newer: Contract, known: Contract) -> Contract:
+    """The newer columns, and behind them those that were dropped: only older messages have them."""
+    names = {column.name.lower() for column in newer.columns}
+    dropped = (
+        c.model_copy(update={"nullable": True, "key_position": 0})
+        for c in known.columns
+        if c.name.lower() not in names
+    )
+    both = newer.model_copy(update={"columns": (*newer.columns, *dropped)})
+    return newer if both.names_alike else both
 
 
 def _keyed_as(columns_of: Contract, other: Contract) -> Contract:
