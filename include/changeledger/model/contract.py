@@ -242,7 +242,8 @@ class Contract(Strict):
             raise ContractError(
                 f"{self.table} changed its key from {[c.name for c in self.key]} "
                 f"to {[c.name for c in newer.key]}",
-                "publish the new columns as a new feed, or state `key:` in the feed's YAML",
+                "publish the table as a new feed that states the new key (`key:`); or state the old one "
+                "here, if no two rows share it",
             )
         for old, new in zip(self.key, newer.key, strict=True):
             growth.require_same_text(self.table, old, new)

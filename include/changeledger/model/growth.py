@@ -29,7 +29,8 @@ def grown(table: str, old: Column, new: Column) -> Column:
         return column.model_copy(update={"type": old.type})
     raise ContractError(
         f"{table}.{shown([old.name])} changed its type from {old.type} to {new.type}",
-        "publish the new columns as a new feed, or state the old type in the feed's `columns:`",
+        f"publish the table as a new feed whose `columns:` state {new.type}; or state {old.type} here, if "
+        "the new values fit it",
     )
 
 
@@ -60,7 +61,7 @@ def require_same_text(table: str, old: Column, new: Column) -> None:
         raise ContractError(
             f"{table}.{shown([old.name])}, of the key, changed its type from {old.type} to {new.type}: "
             "the text of its values is another one",
-            "publish the table as a new feed",
+            f"publish the table as a new feed whose `columns:` state {new.type}",
         )
 
 
