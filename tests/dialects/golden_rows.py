@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from changeledger.dialects.plan import TablePlan
-from changeledger.dialects.tables.interface import TableKernel
+from changeledger.dialects.tables.interface import Hidden, TableKernel
 from changeledger.dialects.tables.pairs import joined
 from changeledger.dialects.tables.rows import stored_names
 from changeledger.kernels.arrow import RECORD, arrow_type
@@ -106,7 +106,7 @@ def _contradicts(row: dict[str, Any]) -> bool:
 def rows_became(case: Case, kernel: TableKernel, captured: Callable[[str], str]) -> dict[int, dict[str, Any]]:
     """Results by row number (see `outcomes`). `captured` maps a change table to its source table."""
     table, read = rows(case)
-    records = raw(read, kernel.record(read, captured(table), case.feed))
+    records = raw(read, kernel.record(read, captured(table), case.feed, Hidden()))
     return outcomes([joined(kernel.decode(records, plan(case)), plan(case))])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +16,7 @@ from changeledger.config.tables import TableConfig
 from changeledger.dialects.qlik_tables.columns import writer_schema_of
 from changeledger.dialects.qlik_tables.header import header_names, mask_rules, record
 from changeledger.dialects.qlik_tables.positions import Sequences, times
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.kernels.arrow import INSTANT
 from changeledger.model.contract import Column, Contract
 
@@ -32,7 +34,8 @@ def places(**header: list[str | None]) -> list[Any]:
     columns = {f"Header__{name}": pa.array(texts, pa.string()) for name, texts in header.items()}
     columns |= {"id": pa.array(range(size)), "Größe": pa.array(['"x"'] * size)}
     return [
-        position["row"] for position in record(pa.RecordBatch.from_pydict(columns), "t__ct", FEED).to_pylist()
+        position["row"]
+        for position in record(pa.RecordBatch.from_pydict(columns), "t__ct", FEED, Hidden()).to_pylist()
     ]
 
 
@@ -61,6 +64,32 @@ def test_a_row_without_a_change_seq_is_known_by_its_content() -> None:
     assert [position.decode() for position in positions[:2]] == [
         sha256(content.encode()).hexdigest() for content in contents
     ]
+
+
+def loaded(hidden: Hidden, **cells: Any) -> str:
+    """The place of one row of a full load."""
+    kinds = {"id": pa.int64()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in ("header__change_seq", *cells)])
+    read = pa.RecordBatch.from_pylist([cells], schema)
+    (position,) = record(read, "t__ct", FEED, hidden).to_pylist()
+    return str(position["row"].decode())
+
+
+def test_no_place_tells_what_is_not_published() -> None:
+    """Published tables have the place: whoever has all other cells would find the hidden one by trying."""
+    row = {"id": 7, "Note": "a diagnosis", "email": "ann@example.com"}
+    left_out = Hidden(left_out=frozenset({"note"}))
+    assert loaded(left_out, **row) == sha256(b'{"id":7,"email":"ann@example.com"}').hexdigest()
+    hashed = Hidden(frozenset({"note"}), frozenset({"email"}), "of the people who run it")
+    keyed = hmac.digest(b"of the people who run it", b'{"email":"ann@example.com"}', "sha256").hex()
+    assert loaded(hashed, **row) == sha256(f'{{"id":7,"email":"{keyed}"}}'.encode()).hexdigest()
+    assert "people" not in repr(hashed)
+
+
+def test_a_rule_for_a_column_to_come_moves_no_row() -> None:
+    """Each run reads a full load again: at another place its rows would be others."""
+    rules = Hidden(frozenset({"note"}), frozenset({"email"}), "of the people who run it")
+    assert loaded(rules, id=7, email=None) == loaded(rules, id=7) == loaded(Hidden(), id=7)
 
 
 @given(st.integers(0, 10**19 - 1), st.datetimes())

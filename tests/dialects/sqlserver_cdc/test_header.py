@@ -16,6 +16,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.sqlserver_cdc.header import lsn_bytes, record
 from changeledger.dialects.tables import instants
 from changeledger.dialects.tables.instants import NO_FOLD, to_utc
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.dialects.tables.rows import RawRows, Read
 
 FEED = Feed.model_validate(
@@ -65,7 +66,7 @@ def test_a_record_is_the_position_in_bytes() -> None:
         "__$seqval": pa.array([b"\3" * 10, None]),
         "__$command_id": pa.array([258, None], pa.int32()),
     }
-    positions = record(pa.RecordBatch.from_pydict(columns), "dbo_t", FEED).to_pylist()
+    positions = record(pa.RecordBatch.from_pydict(columns), "dbo_t", FEED, Hidden()).to_pylist()
     assert [position["row"] for position in positions] == [
         b"\1" * 10 + b"\0\0\1\2" + b"\3" * 10 + b"\2", b"\2" * 10 + b"\0\0\0\0" + b"\4",
     ]  # fmt: skip

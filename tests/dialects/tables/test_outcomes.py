@@ -11,6 +11,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.sqlserver_cdc.decode import decode
 from changeledger.dialects.sqlserver_cdc.header import record
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.dialects.tables.outcomes import decoded_schema, refused
 from changeledger.dialects.tables.pairs import joined
 from changeledger.kernels.arrow import RECORD
@@ -56,7 +57,7 @@ def raw(*rows: tuple[int, str | None, int | None, int]) -> pa.RecordBatch:
         "sum": pa.array([1] * len(rows), pa.int32()),
     }
     read = pa.RecordBatch.from_pydict(columns)
-    return read.append_column("source_position", record(read, "dbo_t", FEED))
+    return read.append_column("source_position", record(read, "dbo_t", FEED, Hidden()))
 
 
 def rows(batch: pa.RecordBatch, plan: TablePlan) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import together
@@ -36,7 +37,9 @@ def raw(tables: dict[str, pa.RecordBatch], stored_types: dict[str, str]) -> list
     """The rows, as stored."""
     table = RawTable.of({name: batch.schema for name, batch in tables.items()}, stored_types)
     rows = [
-        InMemory.of(batch).through(AsRaw(QLIK_TABLES.kernel, FEED, name, "window", table), table.schema)
+        InMemory.of(batch).through(
+            AsRaw(QLIK_TABLES.kernel, FEED, name, "window", table, Hidden()), table.schema
+        )
         for name, batch in tables.items()
     ]
     numbered = all_numbered(together(rows)).collected()

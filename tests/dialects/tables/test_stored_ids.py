@@ -18,6 +18,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
 from changeledger.dialects.sqlserver_cdc.dialect import SQLSERVER_CDC
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.dialects.tables.pairs import joined
 from changeledger.kernels.arrow import arrow_type
 from changeledger.model.contract import Contract
@@ -52,7 +53,7 @@ def test_ids_and_records_are_those_that_are_stored(table: dict[str, Any]) -> Non
     plan = TablePlan(feed, written, contract, "window")
     stored, read = rows(table)
     kernels = KERNELS[table["dialect"]]
-    record = kernels.record(read, table["instance"], feed)
+    record = kernels.record(read, table["instance"], feed, Hidden())
     decoded = joined(kernels.decode(read.append_column("source_position", record), plan), plan)
     assert [position["row"].hex().upper() for position in record.to_pylist()] == [
         line["place"] for line in stored

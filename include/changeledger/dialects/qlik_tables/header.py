@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
 from changeledger.dialects.tables import instants
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.dialects.tables.rows import RawRows, Read, trimmed
 from changeledger.kernels import json_rows, lsn, masks
 from changeledger.kernels.arrow import INSTANT, RECORD, valid
@@ -158,17 +160,18 @@ class Header:
         return self.rows.first(self.name(TIMESTAMP), read, INSTANT)
 
 
-def record(raw: pa.RecordBatch, instance: str, feed: Feed) -> pa.StructArray:
+def record(raw: pa.RecordBatch, instance: str, feed: Feed, hidden: Hidden) -> pa.StructArray:
     """Where rows stand: their change table, and change_seq and operation as text.
 
-    A row without a change_seq is known by its content.
+    A row without a change_seq is known by its content, as far as that is published: whoever has all other
+    cells would find one that is left out by trying, and one that is hashed without the secret.
     """
     rows = RawRows.of(raw)
     header = Header(rows, source_of(feed))
     place = pc.binary_join_element_wise(header.seq, pc.fill_null(header.letter, "?"), "")
     nowhere = ~valid(place)
     if nowhere.any():
-        contents = json_rows.rows(rows.columns, rows.size)
+        contents = json_rows.rows(_shown(rows, hidden), rows.size)
         digests = [
             sha256(content.encode()).hexdigest() for content in contents.filter(pa.array(nowhere)).to_pylist()
         ]
@@ -176,6 +179,16 @@ def record(raw: pa.RecordBatch, instance: str, feed: Feed) -> pa.StructArray:
     source = pa.array([instance] * rows.size, pa.string())
     nothing = [pa.nulls(rows.size, RECORD.field(name).type) for name in ("partition", "offset")]
     return pa.StructArray.from_arrays([source, *nothing, place.cast(pa.binary())], fields=list(RECORD))
+
+
+def _shown(rows: RawRows, hidden: Hidden) -> dict[str, pa.Array]:
+    """The columns without what is hidden. A rule for a column that is not there, or NULL, changes nothing."""
+    shown = {name: cells for name, cells in rows.columns.items() if name.lower() not in hidden.left_out}
+    for name in [name for name in shown if name.lower() in hidden.hashed]:
+        texts = json_rows.rows({name: shown[name]}, rows.size).to_pylist()
+        hashes = [hmac.digest(hidden.secret.encode(), text.encode(), sha256).hex() for text in texts]
+        shown[name] = pa.array(hashes, pa.string(), mask=~valid(shown[name]))
+    return shown
 
 
 def mask_rules(raw: pa.Schema, feed: Feed, writer_schema: Contract) -> MaskRules:

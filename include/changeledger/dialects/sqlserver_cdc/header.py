@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.tables import instants
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.dialects.tables.rows import RawRows, Read
 from changeledger.kernels import lsn, masks
 from changeledger.kernels.arrow import INSTANT, RECORD, Bools, Bytes, fixed_width, valid
@@ -63,7 +64,7 @@ class Header:
         return np.hstack([self.start_lsn.digits, command, self.seqval.digits])
 
 
-def record(raw: pa.RecordBatch, instance: str, _feed: Feed) -> pa.StructArray:
+def record(raw: pa.RecordBatch, instance: str, _feed: Feed, _hidden: Hidden) -> pa.StructArray:
     """Where rows stand: their change table, and (start_lsn, command_id, seqval, operation) as bytes."""
     rows = RawRows.of(raw)
     parts = [

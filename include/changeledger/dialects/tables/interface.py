@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -14,6 +14,18 @@ from changeledger.model.contract import Contract
 
 
 @dataclass(frozen=True)
+class Hidden:
+    """What the place of a row must not tell of its contents, since published tables have the place.
+
+    `left_out`, `hashed`: columns in lower case; `secret`: that of hashes.
+    """
+
+    left_out: frozenset[str] = frozenset()
+    hashed: frozenset[str] = frozenset()
+    secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class TableKernel:
     """A window's rows of one change table go through `record`, `decode` and `pairs.joined`, in this order.
 
@@ -21,8 +33,9 @@ class TableKernel:
     """
 
     name: str
-    # Where rows stand (`arrow.RECORD`): from rows as they were read, the change table's name, and the feed.
-    record: Callable[[pa.RecordBatch, str, Feed], pa.StructArray]
+    # Where rows stand (`arrow.RECORD`): from rows as they were read, the change table's name, the feed, and
+    # what is hidden.
+    record: Callable[[pa.RecordBatch, str, Feed, Hidden], pa.StructArray]
     # A row (`outcomes.decoded_schema`) for each raw row, which has its `source_position`, in their order.
     decode: Callable[[pa.RecordBatch, TablePlan], pa.RecordBatch]
     # What masks must obey, by the rows as they were read, the feed, and the writer's columns.

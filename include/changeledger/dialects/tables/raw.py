@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.tables.interface import TableKernel
+from changeledger.dialects.tables.interface import Hidden, TableKernel
 from changeledger.dialects.tables.rows import OWN, kind_of, stored_names
 from changeledger.kernels import json_rows
 from changeledger.kernels.arrow import RECORD, same
@@ -71,6 +71,7 @@ class AsRaw:
     instance: str
     window_id: str
     table: RawTable
+    hidden: Hidden
 
     def __call__(self, read: pa.RecordBatch) -> pa.RecordBatch:
         size, schema = read.num_rows, self.table.schema
@@ -79,7 +80,7 @@ class AsRaw:
             for name, values in zip(self.table.names[self.instance], read.columns, strict=True)
         } | {
             "window_id": same(self.window_id, size),
-            "source_position": self.kernel.record(read, self.instance, self.feed),
+            "source_position": self.kernel.record(read, self.instance, self.feed, self.hidden),
             "_instance": same(self.instance, size),
         }
         columns = [

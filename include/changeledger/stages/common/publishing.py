@@ -6,6 +6,7 @@ from typing import Final
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
+from changeledger.dialects.tables.interface import Hidden
 from changeledger.kernels.publishing import key_id
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Column, Contract
@@ -61,6 +62,17 @@ def secret(feed: Feed) -> str:
 def secret_of(feed: Feed, contract: Contract) -> str:
     """The secret, where the contract hashes; else nothing."""
     return secret(feed) if any(c.hash_key for c in contract.columns) else ""
+
+
+def hidden(feed: Feed, table: str) -> Hidden:
+    """What places of rows of change tables must not tell. Raises ConfigError where the secret is missing."""
+    config = feed.table(table)
+    rules = {} if config is None else config.publish.columns
+    left_out, hashed = (
+        frozenset(name.lower() for name, rule in rules.items() if getattr(rule, word))
+        for word in ("drop", "hash")
+    )
+    return Hidden(left_out, hashed, secret(feed) if hashed else "")
 
 
 def _stated(feed: Feed, contract: Contract, *, only_known: bool) -> Contract:

@@ -27,6 +27,7 @@ from changeledger.model.contract import Contract
 from changeledger.model.window import SourceRead, promised
 from changeledger.model.wording import counted
 from changeledger.spark.session import for_rows_of
+from changeledger.stages.common import publishing
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, joined, resetting
 
@@ -188,9 +189,10 @@ class _WindowTables:
             new_tables.create(name, raw.schema, change.BY_WINDOW)
         elif new:
             iceberg.widen(ctx.spark, name, new)
+        hidden = publishing.hidden(ctx.feed, table)
         rows = [
             ctx.workers.of_spark(frames[asked_table.of.instance], asked_table.expected).through(
-                AsRaw(self.dialect.kernel, ctx.feed, asked_table.of.instance, ctx.id, raw), raw.schema
+                AsRaw(self.dialect.kernel, ctx.feed, asked_table.of.instance, ctx.id, raw, hidden), raw.schema
             )
             for asked_table in asked
         ]
