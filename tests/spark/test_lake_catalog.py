@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from changeledger.config.settings import Settings
+from changeledger.control.database import engine_for
 from changeledger.model.errors import ConfigError
 from changeledger.spark.lake_catalog import is_member, spark_catalog
+from changeledger.spark.redaction import SETTING
 from changeledger.spark.session import spark_conf
 
 LAKE = "spark.sql.catalog.lake"
@@ -59,6 +62,18 @@ def test_a_database_that_the_lake_cannot_have(uri: str) -> None:
         members(uri=uri)
 
 
+@pytest.mark.parametrize("password", ["w@rest", "w@re:rest", "w@re/rest", "w@re@rest"])
+def test_of_a_password_that_is_not_encoded_nothing_is_told(password: str) -> None:
+    """RFC 3986: `@` ends a password. The rest would be a host, a port or a database, and stand in errors."""
+    uri = f"postgresql+psycopg://me:{password}@host:5433/lake"
+    with pytest.raises(ConfigError, match="`@` is `%40`") as caught:
+        members(uri=uri)
+    assert "rest" not in str(caught.value)
+    with pytest.raises(ConfigError, match="`@` is `%40`") as caught:
+        engine_for(uri)
+    assert "rest" not in str(caught.value)
+
+
 def test_what_others_on_the_machine_must_not_see() -> None:
     """Neither the command line, nor Spark's pages and event log."""
     catalog = {
@@ -70,5 +85,27 @@ def test_what_others_on_the_machine_must_not_see() -> None:
     secret = {name for name, value in conf.items() if value == "me" or value.startswith("word")}
     assert len(secret) == 8
     assert not [name for name in secret if not is_member(name)]
-    assert not [name for name in secret if not re.search(conf["spark.redaction.regex"], name)]
+    assert not [name for name in secret if not re.search(conf[SETTING], name)]
+    # Of others what Spark hides by itself (`SECRET_REDACTION_PATTERN`), and nothing else.
+    hidden = {n for n in ("spark.a.password", "X_TOKEN", "spark.master") if re.search(conf[SETTING], n)}
+    assert hidden == {"spark.a.password", "X_TOKEN"}
     assert not any(re.search(r"word\d", value) for name, value in conf.items() if not is_member(name))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spark.redaction.regex (?i)secret|my[.]vault",
+        "  spark.redaction.regex = (?i)secret|my\\\\.vault  ",
+        "spark.redaction.regex=none\nspark.redaction.regex:my[.]vault",
+    ],
+)
+def test_what_others_hide_stays_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """As java.util.Properties reads a line; the last one counts."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text(f"# spark.redaction.regex x\nspark.app.name y\n{line}\n")
+    settings = Settings(catalog={"token": "word"})
+    # Python wants flags first: Java takes them anywhere.
+    regex = spark_conf(settings)[SETTING].replace("(?:(?i)", "(?i:")
+    hidden = {n for n in (f"{LAKE}.token", "the.my.vault.x", "none", "my-vault") if re.search(regex, n)}
+    assert hidden == {f"{LAKE}.token", "the.my.vault.x"}

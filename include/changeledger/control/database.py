@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import (
-    ArgumentError,
     DataError,
     DBAPIError,
     IntegrityError,
@@ -22,6 +21,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from changeledger.config.database_url import database_url
 from changeledger.config.folders import private
 from changeledger.control.tables.base import ControlTable
 from changeledger.model.errors import ConfigError, SourceUnavailable
@@ -48,18 +48,19 @@ def engine_for(url: str) -> Engine:
 
 _REMEDY = (
     "set CHANGELEDGER_CONTROL_URL to sqlite:////absolute/path/control.db or to "
-    "postgresql+psycopg://user:password@host:port/database"
+    "postgresql+psycopg://user:password@host:port/database; in the password `@` is `%40`, `%` is `%25`"
 )
 
 
 def _parsed(url: str) -> URL:
+    parsed = database_url(url)
+    if parsed is None:
+        raise ConfigError("CHANGELEDGER_CONTROL_URL is not a database URL", _REMEDY)
+    backend = parsed.get_backend_name()
     try:
-        parsed = make_url(url)
-        backend = parsed.get_backend_name()
         parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError):
-        # Not the error's own text: it may quote the URL with its password.
-        raise ConfigError("CHANGELEDGER_CONTROL_URL is not a database URL", _REMEDY) from None
+    except (NoSuchModuleError, ModuleNotFoundError):
+        raise ConfigError("CHANGELEDGER_CONTROL_URL names no database that is known", _REMEDY) from None
     if backend not in {"sqlite", "postgresql"}:
         raise ConfigError(f"the control store cannot be kept in {backend}", _REMEDY)
     if backend == "sqlite" and not parsed.database:

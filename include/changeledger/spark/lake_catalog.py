@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL
 
+from changeledger.config.database_url import database_url
 from changeledger.config.object_path import S3
 from changeledger.model.errors import ConfigError
 
-_PREFIX = "spark.sql.catalog.lake"
+PREFIX = "spark.sql.catalog.lake"
 # Of a URL of PostgreSQL, what its JDBC driver takes by the same name and in the same meaning.
 _TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
 # How long a process waits for another one that writes the catalog's file.
 _BUSY_SECONDS = 30.0
-# What Spark's pages and event log show as `***`: as it does by itself, and all members of the catalog.
-REDACTED = rf"(?i)secret|password|token|access[.]?key|{_PREFIX.replace('.', '[.]')}[.]"
 
 
 def spark_catalog(catalog: Mapping[str, str]) -> dict[str, str]:
@@ -30,10 +28,10 @@ def spark_catalog(catalog: Mapping[str, str]) -> dict[str, str]:
     if is_on_s3(catalog):
         of_type = {**_s3(catalog), **of_type}
     return {
-        _PREFIX: "org.apache.iceberg.spark.SparkCatalog",
+        PREFIX: "org.apache.iceberg.spark.SparkCatalog",
         # A task sees what another process has committed: catalog entries are not kept from query to query.
-        f"{_PREFIX}.cache-enabled": "false",
-        **{f"{_PREFIX}.{name}": value for name, value in of_type.items()},
+        f"{PREFIX}.cache-enabled": "false",
+        **{f"{PREFIX}.{name}": value for name, value in of_type.items()},
     }
 
 
@@ -59,20 +57,18 @@ def is_member(name: str) -> bool:
 
     Any may be a secret (`credential`, `header.Authorization`, `s3.sse.key`): others on the machine see none.
     """
-    return name.startswith(f"{_PREFIX}.")
+    return name.startswith(f"{PREFIX}.")
 
 
 def sql_url(uri: str) -> URL:
     """The URL of a `sql` catalog. Raises ConfigError if the lake can have no such database."""
-    try:
-        url = make_url(uri)
-    except ArgumentError:
-        url = make_url("unknown://")
-    if url.get_backend_name() not in {"sqlite", "postgresql"}:
+    url = database_url(uri)
+    if url is None or url.get_backend_name() not in {"sqlite", "postgresql"}:
         raise ConfigError(
             "the lake's catalog is in no database that changeledger knows",
             'set `uri` of CHANGELEDGER_CATALOG to "sqlite:////absolute/path/catalog.db" or to '
-            '"postgresql+psycopg://user:password@host:port/database"',
+            '"postgresql+psycopg://user:password@host:port/database"; in the password `@` is `%40`, `%` is '
+            "`%25`",
         )
     return url
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from changeledger.config.folders import private_home
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
-from changeledger.spark.lake_catalog import REDACTED, is_member, is_on_s3, spark_catalog
+from changeledger.spark import redaction
+from changeledger.spark.lake_catalog import is_member, is_on_s3, spark_catalog
 from changeledger.spark.workers import send_package
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     Holds the catalog's members (`is_member`), which may be secrets: never on a command line.
     """
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-    of_lake = {"spark.redaction.regex": REDACTED, **spark_catalog(settings.catalog)}
+    of_lake = {redaction.SETTING: redaction.regex(), **spark_catalog(settings.catalog)}
     return {"spark.sql.extensions": extensions, **of_lake, **_SQL}
 
 

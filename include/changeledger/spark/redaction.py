@@ -1,0 +1,49 @@
+"""What Spark's pages and event log show as `***`: members of the catalog, and what they show so without us.
+
+One setting of Spark's says it, `spark.redaction.regex`: secrets for which a user has set it stay hidden.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from changeledger.spark.lake_catalog import PREFIX
+
+SETTING: Final = "spark.redaction.regex"
+# As Spark does by itself.
+_USUAL: Final = "secret|password|token|access[.]?key"
+_CATALOG: Final = PREFIX.replace(".", "[.]") + "[.]"
+# A line of a Java properties file.
+_LINE: Final = re.compile(rf"\s*{re.escape(SETTING)}(?:\s*[=:]\s*|\s+)(.*\S)\s*")
+
+
+def regex() -> str:
+    """Java's regular expression of the names of settings whose values are hidden."""
+    ours = f"(?i:{_USUAL}|{_CATALOG})"
+    theirs = _stated()
+    return f"{ours}|(?:{theirs})" if theirs else ours
+
+
+def _stated() -> str | None:
+    """The expression of `spark-defaults.conf`, which a setting of ours takes the place of."""
+    try:
+        lines = Path(_folder(), "spark-defaults.conf").read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    stated = [line[1] for line in map(_LINE.fullmatch, lines) if line is not None]
+    # A backslash escapes the next letter.
+    return re.sub(r"\\(.)", r"\1", stated[-1]) if stated else None
+
+
+def _folder() -> Path:
+    """Where Spark's launcher looks for its defaults."""
+    stated = os.environ.get("SPARK_CONF_DIR")
+    if stated:
+        return Path(stated)
+    home, package = os.environ.get("SPARK_HOME"), find_spec("pyspark")
+    installed = Path(package.origin).parent if package is not None and package.origin else Path()
+    return Path(home or installed, "conf")
