@@ -4,6 +4,8 @@ from collections.abc import Collection
 
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
+# As Python's, of an error that nobody knows.
+FAULT = 1
 # A ChangeledgerError that is not retryable; argparse exits with 2 as well.
 FINAL = 2
 # EX_TEMPFAIL of sysexits.h.

@@ -26,6 +26,7 @@ from changeledger.console.process import collect_rarely, escape_unknown, leave, 
 from changeledger.console.terminal import Lines
 from changeledger.model.errors import ChangeledgerError, ConfigError, LeaseLost, SparkNeeded, SparkUnavailable
 from changeledger.model.window import Request, Window
+from changeledger.pages.redaction import error_text, redacted_traceback
 from changeledger.spark import failures
 
 if TYPE_CHECKING:
@@ -185,10 +186,14 @@ def _end(work: Callable[[], int], argv: list[str] | None) -> NoReturn:
         code = work()
     except Exception as error:
         ours = failures.known(error)
-        if ours is None:
+        if ours is not None:
+            log.error("%s: %s", type(ours).__name__, ours)
+            code = exit_codes.of(ours)
+        elif Settings().redact_values:
+            sys.stderr.write(redacted_traceback(error))
+            code = exit_codes.FAULT
+        else:
             raise
-        log.error("%s: %s", type(ours).__name__, ours)
-        code = exit_codes.of(ours)
     if argv is None:
         leave(code)
     sys.exit(code)
@@ -239,9 +244,7 @@ def _failure_saved(feed: Feed, window: Window, stage: str) -> Iterator[None]:
     except Exception as error:
         ours = failures.known(error) or error
         with suppress(ChangeledgerError):
-            control_store(Settings()).failures.save(
-                feed.feed, window, stage, f"{type(ours).__name__}: {ours}"
-            )
+            control_store(Settings()).failures.save(feed.feed, window, stage, error_text(ours))
         raise
     control_store(Settings()).failures.forget(feed.feed)
 

@@ -121,6 +121,36 @@ def test_a_window_that_is_done(control: ControlStore) -> None:
     assert control.leases.of_feed(FEED) is None
 
 
+@pytest.mark.parametrize("hidden", ["false", "true"])
+def test_an_error_that_nobody_knows_tells_no_value_where_values_are_hidden(
+    control: ControlStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hidden: str
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", hidden)
+
+    def run(*_: Any) -> bool | None:
+        try:
+            raise ValueError("'Ann' is no number")
+        except ValueError as error:
+            raise RuntimeError("[CAST_INVALID_INPUT] The value 'Ann' cannot be cast") from error
+
+    said = ""
+    if hidden == "false":
+        with pytest.raises(RuntimeError, match="Ann"):
+            ended(run=run)
+    else:
+        assert ended(run=run) == exit_codes.FAULT
+        said = capsys.readouterr().err
+        assert "ValueError: an error; its message may hold values" in said
+        assert "RuntimeError: [CAST_INVALID_INPUT]; its message may hold values" in said
+        assert "test_job.py" in said
+        # Python's own form, by which Airflow's task finds the error.
+        assert said.startswith("Traceback (most recent call last):\n  File ")
+    kept = control.failures.of_feed(FEED)
+    assert kept is not None
+    assert ("Ann" in kept.error) == (hidden == "false")
+    assert "raise ValueError" in said or hidden == "false"
+
+
 class TestLease:
     def fails(self, control: ControlStore, error: Exception) -> None:
         control.leases.acquire(FEED, "me", 3600)

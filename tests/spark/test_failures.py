@@ -140,3 +140,14 @@ def test_our_own_errors_are_left_alone() -> None:
     with pytest.raises(ChangeledgerError) as raised, failures.named():
         raise held
     assert raised.value is held
+
+
+@pytest.mark.parametrize("hidden", ["false", "true"])
+def test_the_keys_that_a_commit_looks_for(monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
+    """Iceberg's words: MergingSnapshotProducer.validateAddedDataFiles."""
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", hidden)
+    said = 'Found conflicting files that can contain records matching ref(name="name") == "Ann": [a.parquet]'
+    error = failures.known(RuntimeError(f"org.apache.iceberg.exceptions.ValidationException: {said}"))
+    assert error is not None
+    assert "a commit to the lake did not succeed" in str(error)
+    assert ("Ann" in str(error)) == (hidden == "false")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,25 @@ def test_java_starts_with_an_archive_that_is_none(settings: Settings) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert not ended.stdout, "Spark's own output is not disturbed"
+
+
+_FAILING = """
+from changeledger.spark.session import spark_session
+
+spark = spark_session("silent")
+try:
+    spark.sql("SELECT CAST(concat('An', id, 'n') AS INT) FROM range(1)").collect()
+except Exception as error:
+    print("caught", "An0n" in str(error))
+"""
+
+
+@pytest.mark.parametrize("hidden", ["false", "true"])
+def test_spark_logs_no_value_where_values_are_hidden(tmp_path: Path, hidden: str) -> None:
+    """By itself it logs the error of a task three times, with the value that is no number."""
+    here = {**os.environ, "CHANGELEDGER_HOME": str(tmp_path), "CHANGELEDGER_REDACT_VALUES": hidden}
+    ended = subprocess.run(
+        [sys.executable, "-c", _FAILING], env=here, capture_output=True, text=True, check=True
+    )
+    assert "caught True" in ended.stdout
+    assert ("An0n" in ended.stdout + ended.stderr) == (hidden == "false")

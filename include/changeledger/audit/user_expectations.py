@@ -29,6 +29,7 @@ from changeledger.config.expectations import ExpectationConfig
 from changeledger.config.tables import TableConfig
 from changeledger.model.errors import ConfigError
 from changeledger.model.wording import shortened
+from changeledger.pages.redaction import redacted_message
 
 if TYPE_CHECKING:
     from great_expectations.core import ExpectationValidationResult
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 # Of the rows that a user's SQL returns: each as JSON.
 ROW: Final = "row"
-_ERROR_CLASS: Final = re.compile(r"\[[A-Z_.]+\]")
 # So many letters of a value are shown.
 _MOST: Final = 1000
 # A file of Data Docs has the name of its suite twice, in up to 255 bytes; so many are the table's part.
@@ -118,7 +118,10 @@ def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bo
         by_rule = {str(_meta(result)["rule"]): _outcome(result) for result in results}
         outcomes |= {(asked.subject, rule): outcome for rule, outcome in by_rule.items()}
     if redact:
-        return {of: replace(outcome, error=_redacted(outcome.error)) for of, outcome in outcomes.items()}
+        return {
+            of: replace(outcome, error=outcome.error and redacted_message(outcome.error))
+            for of, outcome in outcomes.items()
+        }
     return outcomes
 
 
@@ -210,9 +213,3 @@ def _errored(error: Exception) -> RuleOutcome:
         # Its first line says how many arguments are wrong.
         why = "; ".join(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors())
     return RuleOutcome.unchecked(f"{type(error).__name__}: {why}")
-
-
-def _redacted(error: str | None) -> str | None:
-    """Of an error only Spark's name for it."""
-    named = _ERROR_CLASS.search(error or "")
-    return None if error is None else f"{named[0] if named else 'an error'}; its message may hold values"

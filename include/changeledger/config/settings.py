@@ -95,7 +95,9 @@ class Settings(BaseSettings):
     `CHANGELEDGER_CATALOG`; then jobs and Airflow's API server need no common disk. Empty: `data_docs`
     below the home."""
     redact_values: bool = False
-    """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
+    """`true`: logs, errors and pages show `***` for keys and values of rows. Of errors that other systems
+    raise they have the type alone, and Spark's log is off (a Connect server's if it starts with the setting).
+    Lake and commands show values."""
     hash_key: str = Field(default="", repr=False)
     """The secret of `hash` in `publish:` ([publishing.md](publishing.md)): 16 characters or more, the same
     for jobs and commands, and for good."""

@@ -12,6 +12,7 @@ from changeledger.control.base import Part, insert_if_absent, now
 from changeledger.control.tables.feeds import FailureRow, NoticeRow
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.window import Window
+from changeledger.pages.redaction import error_text
 
 
 class Failures(Part):
@@ -71,6 +72,6 @@ def failure_kept(store: Callable[[], Failures], name: str) -> Iterator[None]:
             if is_reported:
                 store().forget(name)
             else:
-                store().save_of_database(name, f"{type(error).__name__}: {error}")
+                store().save_of_database(name, error_text(error))
         raise
     store().forget(name)

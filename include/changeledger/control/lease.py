@@ -21,6 +21,7 @@ from changeledger import exit_codes
 from changeledger.control.base import Part, Transactions, database_now, insert_into
 from changeledger.control.tables.base import LeaseRow
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
+from changeledger.pages.redaction import error_text
 
 log = logging.getLogger("changeledger")
 
@@ -122,7 +123,7 @@ def lease_heartbeat(leases: Leases, feed: str, holder: str) -> Iterator[None]:
     except Exception as error:
         lost = None if isinstance(error, LeaseLost) else _loss(leases, feed)
         if lost is not None:
-            log.warning("%s: %s", type(error).__name__, error)
+            log.warning("%s", error_text(error))
             raise lost from error
         if isinstance(error, ChangeledgerError) and not error.retryable:
             leases.release(feed, holder)

@@ -17,7 +17,7 @@ from changeledger.config.object_path import ObjectPath, PagePath
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError
 from changeledger.pages.escaping import escaped
-from changeledger.pages.redaction import redacted
+from changeledger.pages.redaction import error_text, redacted
 
 # The line of a page on which it says that the last run has failed.
 _FAILURE = "<!-- failure -->"
@@ -69,7 +69,7 @@ def failure_noted(page: PagePath) -> Iterator[None]:
         yield
     except Exception as error:
         if not (isinstance(error, ChangeledgerError) and error.reported):
-            note_failure(page, f"{type(error).__name__}: {error}")
+            note_failure(page, error_text(error))
         raise
 
 

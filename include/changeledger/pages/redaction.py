@@ -1,12 +1,18 @@
 """Rows of a source in logs and pages without their values, where the installation wants it so.
 
-What stays says which row it is, and where the lake has it whole: positions, ids, reasons.
+What stays says which row it is, and where the lake has it whole: positions, ids, reasons. Of errors that are
+not ours their types stay: other systems quote values in their messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import traceback
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ChangeledgerError
 
 REDACTED: Final = "***"
 
@@ -35,3 +41,38 @@ def redacted_row(row: Mapping[str, Any]) -> dict[str, Any]:
 def redacted(_value: Any) -> str:
     """Whatever it is: also NULL says something of its row."""
     return REDACTED
+
+
+# Spark's name for an error.
+_ERROR_CLASS: Final = re.compile(r"\[[A-Z_.]+\]")
+
+
+def error_text(error: BaseException) -> str:
+    """An error with its type, as logs, pages and the control store have it."""
+    is_ours = isinstance(error, ChangeledgerError)
+    said = str(error) if is_ours or not Settings().redact_values else redacted_message(str(error))
+    return f"{type(error).__name__}: {said}"
+
+
+def redacted_message(message: str) -> str:
+    named = _ERROR_CLASS.search(message)
+    return f"{named[0] if named else 'an error'}; its message may hold values"
+
+
+def redacted_traceback(error: BaseException) -> str:
+    """Where an error comes from, and those that have led to it, without their messages."""
+    parts = (
+        "".join(["Traceback (most recent call last):\n", *traceback.format_tb(at.__traceback__)])
+        + f"{type(at).__name__}: {redacted_message(str(at))}\n"
+        for at in _led_to(error)
+    )
+    return "\n".join(reversed([*parts]))
+
+
+def _led_to(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        yield at
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)

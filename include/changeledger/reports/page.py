@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from changeledger.config.object_path import PagePath
 from changeledger.kernels import display
 from changeledger.pages import html
+from changeledger.pages.redaction import error_text
 
 log = logging.getLogger("changeledger")
 
@@ -42,7 +43,7 @@ def written(write: Callable[[], None]) -> Iterator[None]:
         try:
             write()
         except Exception as second:  # noqa: BLE001 - the work's own error is the one to see
-            log.warning("the report could not be written: %s", second)
+            log.warning("the report could not be written: %s", error_text(second))
         raise
     write()
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from changeledger.config.settings import Settings
 from changeledger.model.errors import (
     ChangeledgerError,
     ConfigError,
@@ -20,6 +21,7 @@ from changeledger.model.errors import (
     SparkUnavailable,
     StoresDisagree,
 )
+from changeledger.pages.redaction import redacted_message
 
 _MOST = 300
 # All up to the last of Java's classes before a message.
@@ -42,6 +44,8 @@ class _Cause(NamedTuple):
     kind: type[ChangeledgerError]
     what: str
     remedy: str
+    # May its words have values of rows? Iceberg's have the keys that a MERGE looks for.
+    quotes_rows: bool = False
 
 
 def _cause(pattern: str, kind: type[ChangeledgerError], what: str, remedy: str) -> _Cause:
@@ -86,7 +90,7 @@ _OF_STORAGE = (
         "a commit to the lake did not succeed",
         "nothing, if the next try succeeds; if not, check who else writes the tables, and whether the "
         "catalog's database answers",
-    ),
+    )._replace(quotes_rows=True),
 )
 _OF_OTHERS = (
     _cause(
@@ -214,6 +218,8 @@ def named(connection: str = "") -> Iterator[None]:
 def _explained(cause: _Cause, line: str, connection: str) -> ChangeledgerError:
     # Py4J begins the line of a Java error with a colon.
     reason = (_CLASS.sub("", line) or line).lstrip(": ")[:_MOST]
+    if cause.quotes_rows and Settings().redact_values:
+        reason = redacted_message(reason)
     whose = f" {connection!r}" if connection else ""
     return cause.kind(f"{cause.what}: {reason}", cause.remedy.replace("{connection}", whose))
 

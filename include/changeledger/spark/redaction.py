@@ -1,6 +1,7 @@
-"""What Spark's pages and event log show as `***`: members of the catalog, and what they show so without us.
+"""What Spark does not show: members of the catalog, secrets of users, and values of rows in its log.
 
-One setting of Spark's says it, `spark.redaction.regex`: secrets for which a user has set it stay hidden.
+`spark.redaction.regex` names the settings that are `***` on its pages and in its event log: secrets for which
+a user has set it stay hidden.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ def regex() -> str:
     ours = f"(?i:{_USUAL}|{_CATALOG})"
     theirs = _stated()
     return f"{ours}|(?:{theirs})" if theirs else ours
+
+
+def silence_clients() -> None:
+    """PySpark logs errors of queries by itself, before whoever has asked gets them."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 - seconds to import
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _stated() -> str | None:

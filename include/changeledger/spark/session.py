@@ -29,7 +29,12 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     """
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     of_lake = {redaction.SETTING: redaction.regex(), **spark_catalog(settings.catalog)}
-    return {"spark.sql.extensions": extensions, **of_lake, **_SQL}
+    silent = _SILENT if settings.redact_values else {}
+    return {"spark.sql.extensions": extensions, **of_lake, **_SQL, **silent}
+
+
+# Spark logs the error of each task, which may quote a value of a row. The driver gets it as an exception.
+_SILENT = {"spark.log.level": "FATAL"}
 
 
 # What the jobs expect of a session, whatever its catalog.
@@ -204,10 +209,11 @@ def spark_session(app_name: str, patience: float = 30.0) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - seconds to import, and not needed by DAG files
 
     _check_versions()
-    remote = os.environ.get("SPARK_REMOTE")
+    settings, remote = Settings(), os.environ.get("SPARK_REMOTE")
+    if settings.redact_values:
+        redaction.silence_clients()
     if remote:
         return _attached(remote, patience)
-    settings = Settings()
     private_home(settings.home)
     builder = SparkSession.builder.appName(app_name)
     conf = spark_conf(settings)
