@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from changeledger.model.errors import SparkUnavailable
+from changeledger.model.errors import ConfigError, SparkUnavailable
 from changeledger.spark.remote import require_answer
 from sourcelab.process import free_port
 
@@ -30,3 +30,12 @@ def test_another_program_has_the_port() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         assert_refused(other.getsockname()[1], 4)
+
+
+@pytest.mark.parametrize("parameters", ["token=s3cret==", "token=s3;cret", "s3cret"])
+def test_an_address_that_cannot_be_read_is_not_told(parameters: str) -> None:
+    """In Spark's form of it, a value has no `=` and no `;` (sql/connect/docs/client-connection-string.md)."""
+    address = f"127.0.0.1:1/;{parameters}" if "token" in parameters else f"127.0.0.1:1/{parameters}"
+    with pytest.raises(ConfigError, match="`=` is `%3D`") as error:
+        require_answer(f"sc://{address}", 4.0)
+    assert "cret" not in str(error.value)

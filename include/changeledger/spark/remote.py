@@ -6,9 +6,10 @@ import time
 from threading import Event
 from typing import Any
 
+from pyspark.errors import PySparkValueError
 from pyspark.sql.connect.client import DefaultChannelBuilder
 
-from changeledger.model.errors import SparkUnavailable
+from changeledger.model.errors import ConfigError, SparkUnavailable
 
 _LOOK_SECONDS = 0.05
 _REMEDY = "start it, or correct its address, which is SPARK_REMOTE or the feed's Spark connection"
@@ -20,11 +21,12 @@ _OVER_TLS = (
 
 
 def require_answer(remote: str, seconds: float) -> None:
-    """Raises SparkUnavailable unless a server is ready at the address `sc://...` within the time.
+    """Raises SparkUnavailable unless a server is ready at the address `sc://...` within the time, and
+    ConfigError for what is no address.
 
     Where the connection is refused, a quarter of the time is waited for a server that starts.
     """
-    builder, ready, refused = DefaultChannelBuilder(remote), Event(), Event()
+    builder, ready, refused = _builder(remote), Event(), Event()
 
     def note(state: Any) -> None:
         # Of grpc.ChannelConnectivity. READY: HTTP/2 has been agreed on. That a port is open says little.
@@ -46,3 +48,16 @@ def require_answer(remote: str, seconds: float) -> None:
                 )
     finally:
         channel.close()
+
+
+def _builder(remote: str) -> DefaultChannelBuilder:
+    """Raises ConfigError for what is no address."""
+    try:
+        return DefaultChannelBuilder(remote)
+    except PySparkValueError:
+        # Not its own words: they quote the parameters, of which one may be a token.
+        raise ConfigError(
+            "the address of Spark's Connect server cannot be read",
+            "correct SPARK_REMOTE, or the feed's Spark connection: `sc://host:port/;token=...`; in a token "
+            "`=` is `%3D` and `;` is `%3B`",
+        ) from None
