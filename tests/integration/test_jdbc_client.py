@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import column, select, table
+from sqlalchemy import Integer, cast, column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.jdbc.database import JdbcDatabase
@@ -70,3 +70,17 @@ def test_a_database_that_refuses_says_why_and_answers_the_next_question(database
     assert database.count([QUERY]) == 2
     database.close()
     assert database.count([QUERY]) == 2, "another session"
+
+
+@pytest.mark.parametrize("hidden", ["false", "true"])
+def test_what_a_database_says_of_a_row(
+    database: JdbcDatabase, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    """22P02, invalid_text_representation, and 42P01, undefined_table (PostgreSQL, appendix A)."""
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", hidden)
+    with pytest.raises(SourceUnavailable) as caught:
+        database.rows(select(cast(column("name"), Integer)).select_from(table("cells")))
+    assert ("ä'b" in str(caught.value)) == (hidden == "false")
+    assert ("SQLSTATE 22P02" in str(caught.value)) == (hidden == "true")
+    with pytest.raises(SourceUnavailable, match='relation "nowhere" does not exist'):
+        database.rows(select(column("x")).select_from(table("nowhere")))

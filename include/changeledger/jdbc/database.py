@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Select, func, select
@@ -24,11 +24,14 @@ from changeledger.jdbc import times as jdbc_times
 from changeledger.jdbc import tls as jdbc_tls
 from changeledger.jdbc.client import Session
 from changeledger.model.errors import ConfigError, SourceUnavailable
+from changeledger.pages.redaction import redacted_message
 from changeledger.spark import failures
 
 _FETCH_ROWS = "10000"
 # Seconds until a port is open, and until the login is done; the driver would wait for a login for ever.
 _PATIENCE = {"connectTimeout": "5", "loginTimeout": "20"}
+# Classes of SQLSTATE: connections, logins, names and rights, resources, a server that is stopped.
+_TELLS_NO_ROW = ("08", "28", "42", "53", "57")
 _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
     "mssql": (mssql.dialect, "com.microsoft.sqlserver.jdbc.SQLServerDriver"),
     "postgres": (postgresql.dialect, "org.postgresql.Driver"),
@@ -177,9 +180,24 @@ class JdbcDatabase:
                 cause = known if isinstance(known, ConfigError) else None
             if cause is not None:
                 raise cause from error
-            reason = error.java_exception.toString().splitlines()[0][:300]
             raise SourceUnavailable(
-                f"the database of the connection {self._conn_id!r} does not answer: {reason}",
+                f"the database of the connection {self._conn_id!r} does not answer: {_reason(error)}",
                 "check that it runs, that what the feed reads is there (SQL Server: the cdc schema) and "
                 "may be read by the login, and the connection's fields",
             ) from error
+
+
+def _reason(error: Py4JJavaError) -> str:
+    """What the driver says; where values are hidden, its codes for what may be about a row."""
+    raised = error.java_exception
+    said = str(raised.toString().splitlines()[0][:300])
+    if not Settings().redact_values:
+        return said
+    try:
+        state, code = raised.getSQLState(), raised.getErrorCode()
+    except Py4JError:
+        # Of Java itself, such as a driver that cannot be loaded.
+        return redacted_message(said)
+    if str(state).startswith(_TELLS_NO_ROW):
+        return said
+    return f"{raised.getClass().getName()}, SQLSTATE {state}, code {code}; its message may hold values"
