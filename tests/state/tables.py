@@ -53,15 +53,19 @@ def life_of_one() -> list[dict[str, Any]]:
 
 
 def publish(
-    control: ControlStore, feed: str, rows: list[dict[str, Any]] | None = None, window: Window = DAY
+    control: ControlStore,
+    feed: str,
+    rows: list[dict[str, Any]] | None = None,
+    window: Window = DAY,
+    contract: Contract = CUSTOMERS,
 ) -> None:
     """Ledger, history of the alive rows, and a release."""
     catalog = load_catalog("lake", **Settings().catalog, schema_version="v1")
     catalog.create_namespace(feed)
     known = life_of_one() if rows is None else rows
-    ledger = ledger_schema(CUSTOMERS)
+    ledger = ledger_schema(contract.published)
     catalog.create_table(f"{feed}.dbo_customers_changes", ledger).append(pa.Table.from_pylist(known, ledger))
-    history = history_schema(CUSTOMERS)
+    history = history_schema(contract.published)
     intervals = [
         {**ledger_row["after"], "_valid_from": ledger_row["committed_at"]}
         for ledger_row in known
@@ -69,4 +73,4 @@ def publish(
     ]
     table = catalog.create_table(f"{feed}.dbo_customers_history", history)
     table.append(pa.Table.from_pylist(intervals, history))
-    release(control, feed, [CUSTOMERS], window)
+    release(control, feed, [contract], window)

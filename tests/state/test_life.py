@@ -9,11 +9,12 @@ import pytest
 
 from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
+from changeledger.model.publishing import PublishRule
 from changeledger.model.window import Window
 from changeledger.state.beside import beside
 from changeledger.state.life import life, placed
 from changeledger.state.search import search
-from tests.state.tables import HOSTILE, life_of_one, publish, row
+from tests.state.tables import CUSTOMERS, HOSTILE, life_of_one, publish, row
 
 FEED, TABLE = "shop_cdc", "dbo.customers"
 
@@ -255,3 +256,29 @@ def test_a_key_is_named_whole_and_typed(control: ControlStore, key: dict[str, st
     publish(control, FEED)
     with pytest.raises(ConfigError, match=error):
         life(placed(control, FEED, TABLE), key)
+
+
+def test_a_row_by_a_key_that_is_published_otherwise(control: ControlStore) -> None:
+    """The ledger has published names and values; a column that is left out is none of its."""
+    rules = {"id": PublishRule(hash=True, rename="person"), "photo": PublishRule(drop=True)}
+    ann = {"person": "ab12", "name": "ann"}
+    rows = [row(1, "insert", 1, after=ann) | {"key": {"person": "ab12"}}]
+    publish(control, FEED, rows, contract=CUSTOMERS.published_by(rules, "key"))
+    place = placed(control, FEED, TABLE)
+    (insert,) = life(place, {"person": "ab12"}).changes
+    assert [(cell.column, cell.after.text) for cell in insert.cells] == [("person", "ab12"), ("name", "ann")]
+    with pytest.raises(ConfigError, match="is person; named was id"):
+        life(place, {"id": "1"})
+
+
+def test_a_hash_does_not_disagree_with_what_another_feed_publishes_plain(control: ControlStore) -> None:
+    rules = {"name": PublishRule(hash=True)}
+    hashed = [row(1, "insert", 1, after={"id": 1, "name": "ab12"})]
+    plain = [row(1, "insert", 1, after={"id": 1, "name": "ann"})]
+    publish(control, FEED, hashed, contract=CUSTOMERS.published_by(rules, "key"))
+    publish(control, "other", plain)
+    seen = beside(control, life(placed(control, FEED, TABLE), {"id": "1"}), ["other"])
+    assert [(column.column, column.disagrees) for column in seen.columns][:2] == [
+        ("id", False),
+        ("name", False),
+    ]

@@ -149,6 +149,9 @@ def _findings(
     """Each with the address of its row."""
     root, redact = root_of(request), Settings().redact_values
     contract = control.contracts.of_feed(compared.reference, [compared.table]).get(compared.table)
+    if contract is not None and contract.key != contract.published.key:
+        # Findings have its names in the source: the row is named by its change.
+        contract = None
     return [
         (finding, row_links.of_finding(root, finding, contract, redact=redact))
         for finding in of_agreement.findings(compared.id, verdict)

@@ -204,8 +204,9 @@ def _offending(
     rows_of_rules = offending_rows(settings, feed, window_id)
     tables = {table for table, _ in rows_of_rules}
     contracts = {} if settings.redact_values else control.contracts.of_feed(feed, tables)
+    published = {table: contract.published for table, contract in contracts.items()}
     return {
-        (table, rule): _linked(rows, contracts.get(table), RowPage(root, feed, table))
+        (table, rule): _linked(rows, published.get(table), RowPage(root, feed, table))
         for (table, rule), rows in rows_of_rules.items()
     }
 

@@ -92,7 +92,7 @@ def _of_both(reference: Contract, other: Contract) -> list[tuple[Column, Column]
 
 
 def _left_out(both: Sequence[tuple[Column, Column]]) -> dict[str, str]:
-    return {_source(c): why for c, other in both if (why := _why_not(c, other))}
+    return {_source(c): why for c, other in both if (why := why_not_compared(c, other))}
 
 
 def _source(column: Column) -> str:
@@ -104,7 +104,7 @@ def _computed(contract: Contract) -> set[str]:
     return {_source(c) for c in contract.columns if c.name.lower() in contract.computed}
 
 
-def _why_not(column: Column, other: Column) -> str:
+def why_not_compared(column: Column, other: Column) -> str:
     """Why equal values of the source need not be equal as they are published; empty: they are."""
     origins = [c.origin or c for c in (column, other)]
     rules = [c.publish for c in origins if c.publish is not None]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from changeledger.compare.columns import why_not_compared
 from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
 from changeledger.state.cells import NO_CELL, Cell, differ
@@ -116,7 +117,7 @@ def _column(
     }
     present = [feed for feed, column in known.items() if column is not None and feed not in behind]
     disagrees = any(
-        differ(cells[feed_name], cells[other], (a, b))
+        not why_not_compared(a, b) and differ(cells[feed_name], cells[other], (a, b))
         for at, feed_name in enumerate(present)
         for other in present[at + 1 :]
         if (a := known[feed_name]) is not None and (b := known[other]) is not None

@@ -35,7 +35,7 @@ _AT_ONCE: Final = 4
 
 @dataclass(frozen=True)
 class Place:
-    """A table of a feed. `releases`: by window, the release that published it."""
+    """A table of a feed, in its published columns. `releases`: by window, the release that published it."""
 
     feed: str
     contract: Contract
@@ -98,7 +98,7 @@ def placed(control: ControlStore, feed: str, table: str) -> Place:
         raise ConfigError(
             f"{feed} has published no table {table!r}", f"choose from {', '.join(contracts) or 'none'}"
         )
-    return Place(feed, contracts[table.lower()], control.releases.by_window(feed))
+    return Place(feed, contracts[table.lower()].published, control.releases.by_window(feed))
 
 
 def life(place: Place, key: Mapping[str, str]) -> RowLife:
