@@ -44,7 +44,7 @@ from tests.lake_states import session_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLE = ORDERS.full_name
 CDC, QLIK = "shop_cdc", "shop_qlik"
@@ -276,7 +276,6 @@ def submit(stage: str, over: Window, airflow: Path) -> None:
     assert ended.returncode == 0, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
 
 
-@pytest.mark.long
 def test_every_job_runs_over_connect(
     attached: Attached, settings: Settings, source: Postgres, log: Log, over: Window
 ) -> None:

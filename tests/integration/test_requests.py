@@ -194,6 +194,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     assert current(lake, feed, ORDERS) == log.final_rows(ORDERS)
 
 
+@pytest.mark.long
 def test_rules_let_pass_for_a_reason(
     spark: SparkSession, source: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
