@@ -68,10 +68,8 @@ def hidden(feed: Feed, table: str) -> Hidden:
     """What places of rows of change tables must not tell. Raises ConfigError where the secret is missing."""
     config = feed.table(table)
     rules = {} if config is None else config.publish.columns
-    left_out, hashed = (
-        frozenset(name.lower() for name, rule in rules.items() if getattr(rule, word))
-        for word in ("drop", "hash")
-    )
+    left_out = frozenset(name.lower() for name, rule in rules.items() if rule.drop)
+    hashed = frozenset(name.lower() for name, rule in rules.items() if rule.hash)
     return Hidden(left_out, hashed, secret(feed) if hashed else "")
 
 
