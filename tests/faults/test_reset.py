@@ -71,6 +71,7 @@ def ask(spark: SparkSession, feed: Feed, asked: AskedReset = ASKED) -> None:
     resetting.ask(lambda: spark, feed, asked)
 
 
+@pytest.mark.long
 def test_the_same_tables_in_one_release(
     lake: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_the_same_tables_in_one_release(
     assert content(feed) == before
 
 
+@pytest.mark.long
 def test_rows_that_the_source_has_no_more(
     lake: SparkSession, feed: Feed, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def is_back(feed: Feed, target: int) -> None:
     assert sorted(pointer) == list(range(1, release.id + 1))
 
 
+@pytest.mark.long
 def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built, log: Log) -> None:
     before, second = content(feed), content(feed, "release_2")
     roll_back(lambda: lake, feed, 2, ASKED)

@@ -131,6 +131,7 @@ def repairs_of(spark: SparkSession, people: list[str]) -> DataFrame:
     return spark.createDataFrame(people, "string").select(*(c.alias(n) for n, c in cells.items()))
 
 
+@pytest.mark.long
 def test_a_person_of_a_topic(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

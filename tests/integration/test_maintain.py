@@ -64,6 +64,7 @@ def tags(spark: SparkSession, table: str) -> set[str]:
     return {row["name"] for row in spark.table(f"{table}.refs").where("type = 'TAG'").collect()}
 
 
+@pytest.mark.long
 def test_a_maintained_lake(
     spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,7 @@ pytestmark = pytest.mark.integration
 CUSTOMERS, ORDERS, PARTS = "dbo.customers", "sales.orders", "dbo.parts"
 # Dialect, the table whose columns the feed's YAML declares, whether the table that joins was written before.
 FEEDS = [
-    pytest.param("debezium", ORDERS, True, id="debezium"),
+    pytest.param("debezium", ORDERS, True, id="debezium", marks=pytest.mark.long),
     pytest.param("ces", PARTS, False, id="ces", marks=pytest.mark.long),
     pytest.param("qlik_messages", None, True, id="qlik_messages", marks=pytest.mark.long),
 ]

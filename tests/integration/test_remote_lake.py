@@ -88,6 +88,7 @@ def workers_know_the_store_alone(lake: RestCatalog, name: str) -> None:
         assert not {"token", "uri", "credential", "auth.manager"} & io.properties.keys()
 
 
+@pytest.mark.long
 def test_two_windows(
     spark: SparkSession,
     lake: RestCatalog,

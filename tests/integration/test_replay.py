@@ -131,6 +131,7 @@ def test_messages_of_a_shape_that_was_refused(
     assert kept["source_position"]["source"] == f"wrong.shop.{TABLE}"
 
 
+@pytest.mark.long
 def test_rows_of_a_change_table(
     spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

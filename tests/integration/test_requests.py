@@ -108,6 +108,7 @@ def reported_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str
     }
 
 
+@pytest.mark.long
 def test_chosen_tables_are_read_again(
     lake: SparkSession, released: OneRelease, feed: Feed, source: Postgres, log: Log
 ) -> None:
@@ -135,6 +136,7 @@ def test_chosen_tables_are_read_again(
     assert control().leases.of_feed(feed.feed) is None, "no retry corrects that: the next run may begin"
 
 
+@pytest.mark.long
 def test_a_table_that_the_feed_got_later(
     spark: SparkSession, log: Log, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_rules_let_pass_for_a_reason(
     assert extract.run(spark, feed, other) is False
 
 
+@pytest.mark.long
 def test_a_branch_that_no_longer_follows_main(
     spark: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:

@@ -112,6 +112,7 @@ def test_commits_in_an_hour_that_the_servers_clock_shows_twice(
         assert row["window_id"].startswith(f"{start:%Y%m%dT%H%M}")
 
 
+@pytest.mark.long
 def test_a_zone_that_was_stated_wrongly_is_corrected_by_a_reset(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = AUTO) ->
     return {row.table: row for row in verify.run(spark, of, {feed.feed: feed}, what)}
 
 
+@pytest.mark.long
 def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
