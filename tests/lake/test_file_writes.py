@@ -165,6 +165,30 @@ def test_a_text_whose_upper_bound_would_be_half_a_pair_is_written_without_bounds
         ] == [text]
 
 
+@pytest.mark.parametrize(("kind", "letter"), [(pa.string(), "y"), (pa.binary(), b"y")])
+def test_a_long_value_is_found_in_a_file_of_several_row_groups(
+    kind: pa.DataType, letter: Any, tmp_path: Path
+) -> None:
+    """A row group has no bounds of a value of more than 4,096 bytes (apache/parquet-cpp#465), and those of
+    the others are not the file's (trinodb/trino#19052)."""
+    columns = pa.schema([("note", kind), ("id", pa.int64())])
+    store = InMemoryCatalog("long", warehouse=tmp_path.as_uri())
+    store.create_namespace("lake")
+    stored = store.create_table("lake.long", columns, properties={"write.parquet.row-group-limit": "2"})
+    letters = [letter * 2, letter * 3, letter * 5_000, letter, letter * 4, None]
+    (file,) = Writing.into(stored).files(pa.table([pa.array(letters, kind), [*range(6)]], schema=columns))
+    assert [*file.lower_bounds] == [*file.upper_bounds] == [2], "of ids, which are short"
+    (short,) = Writing.into(stored).files(pa.table([pa.array([letter * 4_096], kind), [0]], schema=columns))
+    assert [*short.upper_bounds] == [1, 2]
+    with stored.transaction() as transaction, transaction.update_snapshot().fast_append() as new:
+        new.append_data_file(file)
+    for place, value in enumerate(letters[:5]):
+        scan = Scan.of(stored, is_equal("note", value), columns)
+        assert [row["id"] for part in scan.parts for rows in scan.rows(part) for row in rows.to_pylist()] == [
+            place
+        ]
+
+
 def test_what_a_bucket_has_is_written_in_its_task(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In files that are not too large; none where there is no row. What else the kernel gives stays."""
     monkeypatch.setattr(file_writes, "_ROWS_OF_FILE", 4)

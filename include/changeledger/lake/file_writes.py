@@ -19,17 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import schema_to_pyarrow, write_file
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
 from pyiceberg.schema import Schema, sanitize_column_names
-from pyiceberg.table import Table, TableProperties, WriteTask
+from pyiceberg.table import Table, WriteTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
 from changeledger.kernels.arrow import by_name, table_of
 from changeledger.kernels.rows import as_batch
+from changeledger.lake import file_bounds
 from changeledger.lake.file_scans import alone, store_of
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.spark.sinks import Gathered, Intake, packed
@@ -92,20 +93,8 @@ class Writing:
         return [
             file
             for key, rows_of_key in self._partitions(by_key(table_of(by_name(rows), columns)))
-            for file in self._written(self._task(key, rows_of_key))
+            for file in file_bounds.written(self.io, self.metadata, self._task(key, rows_of_key))
         ]
-
-    def _written(self, task: WriteTask) -> list[DataFile]:
-        """For a bound, pyiceberg cuts a text and takes the next character for the last one: behind U+D7FF
-        that is half a surrogate pair, which no file can have (apache/iceberg-python#3880). Such a file has
-        no bounds.
-        """
-        try:
-            return list(write_file(self.io, self.metadata, iter([task])))
-        except UnicodeEncodeError:
-            unbounded = {**self.metadata.properties, TableProperties.DEFAULT_WRITE_METRICS_MODE: "counts"}
-            metadata = self.metadata.model_copy(update={"properties": unbounded})
-            return list(write_file(self.io, metadata, iter([task])))
 
     def _task(self, key: PartitionKey | None, rows: pa.Table) -> WriteTask:
         batches = rows.combine_chunks().to_batches()
