@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.expressions import AlwaysTrue, GreaterThan
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -77,6 +79,21 @@ def test_rows_are_those_of_spark(spark: SparkSession, table: str) -> None:
     assert [row["id"] for row in scanned] == list(range(10))
     assert scanned[1] == {"id": 1, "a`b.c": "text 1", "image": {"x": 1, "y": "y"}}
     assert scanned[2]["image"] is None
+
+
+def test_large_rows_weigh_as_much_as_many(tmp_path: Path) -> None:
+    """A bucket has 50,000 usual rows. So many of 50 KB have more than 2 GiB, which no Arrow array has."""
+    columns = pa.schema([("id", pa.int32()), ("document", pa.binary())])
+    store = InMemoryCatalog("large", warehouse=tmp_path.as_uri())
+    store.create_namespace("lake")
+    stored = store.create_table("lake.large", columns)
+    # Random bytes, which cannot be packed.
+    documents = [np.random.default_rng(at).bytes(50_000) for at in range(100)]
+    stored.append(pa.table([pa.array(range(100), pa.int32()), documents], schema=columns))
+    stored.append(pa.table([pa.array(range(20_000), pa.int32()), [b""] * 20_000], schema=columns))
+    assert sorted(Scan.of(stored, AlwaysTrue(), columns).weights) == [
+        pytest.approx(100 * 50_000 / 1024, rel=0.01), 20_000,
+    ]  # fmt: skip
 
 
 def test_a_struct_can_be_read_in_part(table: str) -> None:

@@ -25,6 +25,9 @@ from pyiceberg.types import StructType
 from changeledger.config.object_path import store_members
 from changeledger.lake.shared_metadata import schema_in
 
+# No usual row has more bytes in a file, which is packed. Of rows of 50 KB fewer fit into a worker, or one
+# array of Arrow's.
+_USUAL_BYTES = 1 << 10
 _DECIMAL = re.compile(r'"type":"decimal\(\d+, (\d+)\)"')
 
 
@@ -56,8 +59,9 @@ class Scan:
 
     @property
     def weights(self) -> list[int]:
-        """How many rows each file has."""
-        return [task.file.record_count for task in self.parts]
+        """How many rows each file has; where they are large, how many usual ones have as many bytes."""
+        files = (task.file for task in self.parts)
+        return [max(file.record_count, file.file_size_in_bytes // _USUAL_BYTES) for file in files]
 
     def without_parts(self) -> Scan:
         return replace(self, parts=())
