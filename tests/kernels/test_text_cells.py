@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -48,6 +50,16 @@ def test_a_column_is_read_as_its_texts_are(name: str, texts: list[str | None]) -
     assert (vectorised.unfit is not None) == (one_by_one.unfit is not None)
     if vectorised.unfit is not None and one_by_one.unfit is not None:
         assert vectorised.unfit.tolist() == one_by_one.unfit.tolist()
+
+
+@pytest.mark.parametrize("text", ["4", "-4", "3.5", "7", "1", "0.99999999999999999999999999999999999999"])
+def test_a_decimal_of_places_alone_has_no_whole_number(text: str) -> None:
+    """SQL Server's decimal(38,38) ends at 1. Arrow casts 4 to 0.597..., which is 4 in 128 bits too few."""
+    sql = SqlType.parse("decimal(38,38)")
+    column = text_cells.from_texts(sql, sql_text.reader(sql))(pa.array([text, "0.5"]))
+    fitting = Decimal(text) if text.startswith("0.") else None
+    assert column.values.to_pylist() == [fitting, Decimal("0.5")]
+    assert (column.unfit is None) is (fitting is not None)
 
 
 def test_a_datetime_as_ces_writes_it_is_read_in_columns() -> None:

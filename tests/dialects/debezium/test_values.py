@@ -9,6 +9,7 @@ from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.values import cell_of
 from changeledger.kernels.arrow import MESSAGE, empty
 from changeledger.model.contract import Column, Contract
 from tests.dialects.reading import with_values
@@ -284,3 +286,15 @@ def test_bytes_are_in_either_alphabet_or_in_hex(values: list[bytes]) -> None:
     assert (
         after("varbinary(max)", [value.hex() for value in values], {"binary.handling.mode": "hex"}) == values
     )
+
+
+def test_a_decimal_of_places_alone_has_no_whole_number() -> None:
+    """SQL Server's decimal(38,38) ends at 1. Arrow would make 0.597... of 4, whose unscaled number needs more
+    than 128 bits."""
+    source = DebeziumSource.model_validate({"topics": ["t"], "decimal.handling.mode": "string"})
+    cell = cell_of(Column(name="c", type="decimal(38,38)", ordinal=1), source)
+    for written in (b'"4"', b"4", b'"-3.5"'):
+        assert cell.read(written.decode().strip('"')) is None
+        column = cell.convert([msgspec.Raw(b'"0.5"'), msgspec.Raw(written)])
+        assert column.values.to_pylist() == [Decimal("0.5"), None]
+        assert column.unfit is not None

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.fields import DECIMAL, Field
-from changeledger.kernels import cells, sql_text
+from changeledger.kernels import cells, sql_text, text_cells
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.binary_text import from_padded_base64
 from changeledger.kernels.cells import Cells
@@ -99,8 +99,7 @@ def of_bytes(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
 def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
     """Columns of JSON tokens, numbers or texts; those in unusual forms are read one by one."""
     kind = arrow_type(sql.spark)
-    before = max(kind.precision - kind.scale, 1)
-    plain = rf"^-?\d{{1,{before}}}" + (rf"(\.\d{{1,{kind.scale}}})?$" if kind.scale else "$")
+    plain = text_cells.decimal_pattern(kind)
     of_text, of_number = reader(sql, how), number_reader(sql, how)
     one_by_one = cells.one_by_one(lambda token: _of_token(token, of_text, of_number), kind)
 
