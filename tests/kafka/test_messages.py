@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -209,6 +210,19 @@ def test_large_messages(kafka: KafkaBroker, topic: str) -> None:
     message_scan = scan(kafka, Range(topic, 0, 0, 16))
     batches = list(message_scan.rows(message_scan.parts[0]))
     assert [value for batch in batches for value in batch.column("value").to_pylist()] == large
+
+
+@pytest.mark.integration
+def test_times_beyond_the_calendar(kafka: KafkaBroker, topic: str) -> None:
+    """The producer says the time of a record. One that counts micro- or nanoseconds is years ahead, which a
+    topic may allow (`message.timestamp.after.max.ms`): the message is read, with the last time that there is.
+    """
+    create(kafka, topic, message_timestamp_after_max_ms=str(2**63 - 1))
+    last = 253_402_300_799_999
+    times = [last, last + 1, 1_786_119_900_000_000, 1_786_119_900_000_000_000, 2**63 - 1]
+    send(kafka, topic, [{"value": b"v", "timestamp": time} for time in times])
+    rows = read(kafka, Range(topic, 0, 0, len(times)))
+    assert [row["timestamp"] for row in rows] == [datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)] * 5
 
 
 @pytest.mark.integration

@@ -22,6 +22,7 @@ from changeledger.kafka.errors import Complaints
 from changeledger.kafka.records import consumer
 from changeledger.kafka.settings import ClientSettings
 from changeledger.kernels.arrow import HEADERS, INSTANT, MESSAGE, table_schema
+from changeledger.kernels.sql_text import MICROS
 from changeledger.model import change
 from changeledger.model.errors import ChangeledgerError, SourceDataLostError, SourceUnavailable
 
@@ -239,7 +240,9 @@ def _lost(what: str) -> SourceDataLostError:
 
 
 def _as_batch(records: Sequence[Message]) -> pa.RecordBatch:
-    times = pa.array([record.timestamp()[1] for record in records], pa.timestamp("ms", "UTC"))
+    # What a producer says may be beyond the calendar, as microseconds are in place of milliseconds.
+    millis = [min(record.timestamp()[1], MICROS[1] // 1000) for record in records]
+    times = pa.array(millis, pa.timestamp("ms", "UTC"))
     cells = [
         pa.array([record.topic() for record in records], pa.string()),
         pa.array([record.partition() for record in records], pa.int32()),
