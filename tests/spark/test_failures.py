@@ -12,6 +12,7 @@ from changeledger.model.errors import (
     ChangeledgerError,
     ConfigError,
     LeaseHeld,
+    RowsTooLarge,
     SourceDataLostError,
     SourceUnavailable,
     SparkUnavailable,
@@ -26,6 +27,12 @@ KNOWN = {
         '"kafka_messages.py", line 9, in batches\nchangeledger.model.errors.SourceDataLostError: messages '
         "were removed: t[0]\n  Remedy: run the window again\n\n\tat org.apache.spark.api.python.X",
         SourceDataLostError, "messages were removed: t[0]", "run the window again",
+    ),
+    "rows in a worker": (
+        f"{JOB}x\norg.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File "
+        '"rows.py", line 158, in as_batch\nchangeledger.model.errors.RowsTooLarge: 33 rows have a column of '
+        "more than 2 GiB\n  Remedy: run shorter windows\n\n\tat org.apache.spark.api.python.X",
+        RowsTooLarge, "33 rows have a column of more than 2 GiB", "run shorter windows",
     ),
     "grants": (
         f"{JOB}x\norg.postgresql.util.PSQLException: ERROR: permission denied for table orders__ct",
@@ -89,6 +96,26 @@ KNOWN = {
     "memory": (
         f"{JOB}x\njava.lang.OutOfMemoryError: Java heap space", SparkUnavailable,
         "Spark has run out of memory, or has lost an executor: Java heap space", "spark.driver.memory",
+    ),
+    # Of a worker that the kernel has ended, or Arrow in one (`ArrowMemoryError`).
+    "memory of a worker": (
+        f"{JOB}x\nCaused by: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\t"
+        "at org.apache.spark.api.python.X\nCaused by: java.io.EOFException",
+        SparkUnavailable, "Python worker exited unexpectedly (crashed)", "memory",
+    ),
+    "memory of Arrow": (
+        f"{JOB}x\npyarrow.lib.ArrowMemoryError: malloc of size 2147483648 failed",
+        SparkUnavailable, "malloc of size 2147483648 failed", "memory",
+    ),
+    "arrays of Arrow": (
+        f"{JOB}x\npyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays, consider casting "
+        "input from `string` to `large_string` first.",
+        RowsTooLarge, "offset overflow while concatenating arrays", "run shorter windows",
+    ),
+    "answers": (
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Total size of serialized results "
+        "of 4 tasks (1033.4 MiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)",
+        ConfigError, "Total size of serialized results of 4 tasks", "spark.driver.maxResultSize",
     ),
     "Connect": (
         '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\t'

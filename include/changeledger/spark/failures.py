@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from changeledger.config.settings import Settings
+from changeledger.model import errors
 from changeledger.model.errors import (
     ChangeledgerError,
     ConfigError,
-    SourceDataLostError,
+    RowsTooLarge,
     SourceUnavailable,
     SparkUnavailable,
     StoresDisagree,
@@ -28,7 +29,11 @@ _MOST = 300
 _CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b[:)]? ?")
 
 # Errors of ours that workers raise, at the end of Python's traceback.
-_OF_WORKERS = {kind.__name__: kind for kind in (ConfigError, SourceDataLostError, SourceUnavailable)}
+_OF_WORKERS = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, ChangeledgerError)
+}
 _OF_WORKER = re.compile(rf"changeledger\.model\.errors\.({'|'.join(_OF_WORKERS)}): (.*)\n  Remedy: (.*)")
 # Data exceptions of SQL: a division by zero, a text that is no number, several rows for one value.
 _OF_DATA = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 2[12]\w{3}")
@@ -142,11 +147,27 @@ _OF_OTHERS = (
         "check that it runs, and the connection{connection}; then clear the task",
     ),
     _cause(
-        r"OutOfMemoryError|GC overhead limit exceeded|ExecutorLostFailure|Container killed",
+        r"MemoryError|GC overhead limit exceeded|ExecutorLostFailure|Container killed|"
+        # A worker that the kernel has ended.
+        r"Python worker exited unexpectedly",
         SparkUnavailable,
         "Spark has run out of memory, or has lost an executor",
         "give it more memory in the Spark connection (spark.driver.memory, spark.executor.memory), or cut "
         "the window (docs/running.md, 'A long first load')",
+    ),
+    _cause(
+        # Arrow's offsets have 32 bits.
+        r"offset overflow while concatenating arrays|ArrowCapacityError",
+        RowsTooLarge,
+        "rows that one process puts together have a column of more than 2 GiB",
+        "run shorter windows: fewer changes of one key, or of one moment, then meet in one place",
+    ),
+    _cause(
+        r"bigger than spark\.driver\.maxResultSize",
+        ConfigError,
+        "messages or rows are too large for what Spark's driver takes at once",
+        "set spark.driver.maxResultSize in the Spark connection, and spark.driver.memory to more than that; "
+        "or cut the window (docs/running.md, 'A long first load')",
     ),
     _cause(
         r"StatusCode\.(?:UNAUTHENTICATED|PERMISSION_DENIED)",
