@@ -20,7 +20,11 @@ _NUMBER = msgspec.json.Decoder(int | float)
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_ESCAPES = re.compile(rb"\\\\|(" + _HIGH + _LOW + rb")|(" + _HIGH + rb"|" + _LOW + rb")|\\.", re.DOTALL)
+# Whole pairs and all else, and then one half. Nothing is tried twice.
+_LONE = re.compile(
+    rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|" + _HIGH + _LOW + rb")*+(?:" + _HIGH + rb"|" + _LOW + rb")",
+    re.DOTALL,
+)
 
 # A JSON value as it is written.
 Token = msgspec.Raw
@@ -110,8 +114,8 @@ def has_lone_surrogate(value: bytes) -> bool:
 
     JSON can escape one, and SQL Server hold it; UTF-8 cannot.
     """
-    # Few messages have one; each escape of JSON in JSON would be a step in Python.
-    if _SURROGATE.search(value) is None or not any(match[2] for match in _ESCAPES.finditer(value)):
+    # Few messages have an escape of one.
+    if _SURROGATE.search(value) is None or _LONE.match(value) is None:
         return False
     try:
         json.loads(value)
