@@ -236,6 +236,18 @@ def test_names_in_the_lake() -> None:
     )
 
 
+def test_the_longest_names_are_names_of_folders() -> None:
+    """A `sysname` has 128 characters (Microsoft's page "Database identifiers"); the name of a folder has 255
+    bytes, and so has that of a table in a catalog on SQL (pyiceberg's `iceberg_tables`)."""
+    schema, table = "s" * 128, "t" * 127
+    names = distinct_names("shop", [f"{schema}.{table}{letter}" for letter in "ab"])
+    short = [name.rpartition(".")[2] for group in names.values() for name in (group.raw, *group)]
+    assert len({*short}) == len(short) == 8
+    assert max(map(len, short)) <= 255
+    assert len(snapshot_table("d" * 128, f"{schema}.{table}").rpartition(".")[2]) <= 255
+    assert TableNames.of("shop", f"dbo.{table}").current == f"lake.shop.dbo_{table}"
+
+
 @pytest.mark.parametrize("tables", [["dbo.a b", "dbo.a-b"], ["dbo.a", "dbo.a_history"]])
 def test_two_tables_of_one_lake_name_are_refused(tables: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"two source tables would both be lake\.shop\.dbo_a"):

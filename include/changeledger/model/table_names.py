@@ -30,6 +30,8 @@ DRIFT = f"lake.{NAMESPACE}.drift"
 REPAIRS = f"lake.{NAMESPACE}.repairs"
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _PLAIN = re.compile(r"[a-z0-9]+\.[a-z0-9]+")
+# Of a table's folder and of its name in a catalog; what is put before a name, or behind it, comes to it.
+_LONGEST = 255 - len("raw_") - len("_history")
 
 
 class TableNames(NamedTuple):
@@ -41,8 +43,14 @@ class TableNames(NamedTuple):
 
     @classmethod
     def of(cls, namespace: str, table: str) -> TableNames:
-        """`dbo.Order Lines` in feed `shop_cdc` is `lake.shop_cdc.dbo_order_lines` and its siblings."""
+        """`dbo.Order Lines` in feed `shop_cdc` is `lake.shop_cdc.dbo_order_lines` and its siblings.
+
+        Schema and table may have 128 characters each: a name that is too long ends in a hash.
+        """
         base = _UNSAFE.sub("_", table.lower())
+        if len(base) > _LONGEST:
+            digest = sha256(table.lower().encode()).hexdigest()[:16]
+            base = f"{base[: _LONGEST - len(digest) - 1]}_{digest}"
         return cls(*(f"lake.{namespace}.{base}{suffix}" for suffix in ("", "_history", "_changes")))
 
     @property
