@@ -125,7 +125,12 @@ def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
 
 
 def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
-    """Where the feed states a type in which values would be other ones than metadata's; None: nowhere."""
+    """Where the feed states a type in which values would be other ones than metadata's, or a key of which a
+    column is lacking: the rest of it would identify the wrong rows. None: nowhere."""
+    names = {name.lower() for name in writer_schema.names}
+    if lacking := [name for name in config.key if name.lower() not in names]:
+        columns = shown(writer_schema.names)
+        return f"`key:` has {shown(lacking)}, and the table has no such column, but {columns}: correct `key:`"
     stated_columns = {c.name.lower(): c for c in config.stated}
     for column in writer_schema.columns:
         other = stated_columns.get(column.name.lower())

@@ -111,12 +111,8 @@ class WriterSchemas:
         table = self._table(label)
         config = None if table is None else self._feed.table(table)
         if config is None or table is None:
-            elsewhere = self._elsewhere(label, table)
-            return (
-                NoSchema(UNKNOWN, _waits_for(label))
-                if elsewhere is None
-                else NoSchema(NOT_IN_FEED, elsewhere)
-            )
+            elsewhere, unknown = self._elsewhere(label, table), NoSchema(UNKNOWN, _waits_for(label))
+            return unknown if elsewhere is None else NoSchema(NOT_IN_FEED, elsewhere)
         known = None if label.schema_id is not None else self._by_name(label, table, config)
         if known is not None:
             return known
@@ -134,6 +130,8 @@ class WriterSchemas:
         if of_table:
             return self._stated(versions.versions(of_table))
         contract = metadata.stated(config) or self._contracts.get(config.table.lower())
+        if contract is not None and (why := metadata.contradiction(contract, config)) is not None:
+            return NoSchema(CONTRADICTS, why)
         return None if contract is None else versions.only(contract.read_as(meant_name))
 
     def _of_id(self, schema_id: str) -> Versions:
