@@ -29,6 +29,11 @@ class Contracts(Part):
         bodies = {row.table: row.body for row in self._rows(query.order_by(ContractRow.version))}
         return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
+    def tables(self, feed: str) -> frozenset[str]:
+        """All tables that the feed has ever published, as it has listed them."""
+        query = select(ContractRow.table).where(ContractRow.feed == feed).distinct()
+        return frozenset(row.table for row in self._rows(query))
+
     def writer_schemas(self, feed: str) -> dict[str, Contract]:
         """The writer schemas of the feed, by id."""
         query = (

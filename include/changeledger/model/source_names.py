@@ -83,7 +83,7 @@ def not_meant(name: str, table: str, meant_name: str | None) -> str:
         )
     return (
         f"{shown([name])} is not {shown([meant_name])}, which the feed reads as {table}: the names differ in "
-        f"case only. {_ANOTHER}. If {shown([meant_name])} was renamed, write its new name in the feed"
+        f"case only. {_ANOTHER}. If {shown([meant_name])} was renamed, read it by a new feed"
     )
 
 

@@ -27,6 +27,7 @@ from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.first_row import first_row
+from changeledger.stages.common.publishing import require_names
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Method
@@ -45,6 +46,7 @@ def run(
     settings = Settings()
     control = control_store(settings)
     reference, others = database.compared(feeds)
+    require_names(control, reference, *others)
     for_small_data(spark)
     names = ", ".join(feed.feed for feed in others)
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)

@@ -27,6 +27,7 @@ from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.first_row import first_row
+from changeledger.stages.common.publishing import require_names
 from changeledger.stages.common.stored import Readable, Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
@@ -70,8 +71,7 @@ def run(
     Raises PublishedDrifts if one does not match its source, after the findings are saved, and
     ConfigError where there is no such feed.
     """
-    settings = Settings()
-    control = control_store(settings)
+    control = control_store(settings := Settings())
     source, everyone = database.verified(feeds)
     chosen = [feed for feed in everyone if only in {"", feed.feed}]
     if not chosen:
@@ -80,6 +80,7 @@ def run(
             f"the database {name!r} has no feed {only!r}" if names else f"the database {name!r} has no feed",
             f"name one of {names}" if names else f"write `database: {name}` in the file of a feed",
         )
+    require_names(control, *chosen)
     for_small_data(spark)
     with Workers(lambda: spark) as workers, ProofWriter.opened(spark, workers, control) as writer:
         rows = [row for feed in chosen for row in resnapshot_check.prove(spark, control, writer, feed)]

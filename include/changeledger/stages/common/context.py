@@ -34,7 +34,7 @@ from changeledger.model.errors import ConfigError, StageOrderError
 from changeledger.model.table_names import FeedTables, TableNames
 from changeledger.model.window import Window
 from changeledger.spark.rows import Workers
-from changeledger.stages.common.publishing import require_as_published
+from changeledger.stages.common.publishing import require_as_published, require_names
 
 log = logging.getLogger("changeledger")
 
@@ -115,6 +115,7 @@ class StageContext:
         if _is_done(control, feed, window):
             control.leases.release(feed.feed, window.holder)
             return None
+        require_names(control, feed)
         asked = feed.only(window.request.tables) if window.request.partial else feed
         return cls(
             session,

@@ -6,11 +6,13 @@ from typing import Final
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
 from changeledger.dialects.tables.interface import Hidden
 from changeledger.kernels.publishing import key_id
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
+from changeledger.model.table_names import TableNames
 
 # Of a secret that nobody finds by trying.
 _SHORTEST: Final = 16
@@ -44,6 +46,32 @@ def require_as_published(feed: Feed, contract: Contract) -> None:
         "put it back; or give the feed a new name (`feed:`), which publishes from the beginning under that "
         "name, and drop the tables of the old one",
     )
+
+
+def require_names(control: ControlStore, *feeds: Feed) -> None:
+    """Raises ConfigError where a table that is new to its feed would be written into the tables of one that
+    the feed has published: their names in the lake are one, though those in the source differ."""
+    for feed in feeds:
+        _require_names(control, feed)
+
+
+def _require_names(control: ControlStore, feed: Feed) -> None:
+    published = control.contracts.tables(feed.feed)
+    owners = {
+        name: table
+        for table in published
+        for names in [TableNames.of(feed.namespace, table)]
+        for name in (names.raw, *names)
+    }
+    for table, names in feed.names.items():
+        taken = [name for name in (*names, names.raw) if name in owners]
+        if taken and table not in published:
+            owner = owners[taken[0]]
+            raise ConfigError(
+                f"{feed.feed}: {table} would be written into {taken[0]}, which has the rows of {owner}",
+                f"write it as {owner} in `tables:` if it is that table; if it is another one, or was "
+                "renamed, give it a feed of its own, with another `feed:` name",
+            )
 
 
 def secret(feed: Feed) -> str:

@@ -1,0 +1,63 @@
+"""A table is not written into the lake's tables of another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError
+from changeledger.stages.common.publishing import require_names
+from tests.released import release
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> ControlStore:
+    control = ControlStore(f"sqlite:///{tmp_path}/control.db")
+    columns = (Column(name="id", type="int", ordinal=1, key_position=1),)
+    release(control, "named", [Contract(table="dbo.Order Lines", columns=columns)])
+    return control
+
+
+def feed(*tables: str) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "named", "dialect": "ces", "database": "shop", "connection": "none",
+            "source": {"topics": ["t"]}, "tables": [{"table": table} for table in tables],
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        # Another case: its contract, rules of `publish:` and position are looked up by the other name.
+        ("dbo.order lines", "dbo_order_lines"),
+        # Another table, whose name in the lake is the same.
+        ("dbo.Order_Lines", "dbo_order_lines"),
+        ("dbo.order_lines_history", "dbo_order_lines_history"),
+    ],
+)
+def test_a_name_that_another_table_has_in_the_lake(control: ControlStore, table: str, place: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"lake\.named\.{place}, which has the rows of dbo\.Order Lines"
+    ) as raised:
+        require_names(control, feed("dbo.customers", table))
+    assert "write it as dbo.Order Lines" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    "tables", [("dbo.Order Lines",), ("dbo.customers",), ("dbo.Order Lines", "dbo.lines")]
+)
+def test_names_of_their_own(control: ControlStore, tables: tuple[str, ...]) -> None:
+    require_names(control, feed(*tables))
+
+
+def test_a_table_that_was_published_by_both_names_goes_on(control: ControlStore) -> None:
+    """An earlier version has not refused it."""
+    columns = (Column(name="id", type="int", ordinal=1, key_position=1),)
+    release(control, "other", [Contract(table=name, columns=columns) for name in ("dbo.A", "dbo.a")])
+    require_names(control, Feed.model_validate({**feed("dbo.a").model_dump(), "feed": "other"}))
