@@ -372,8 +372,9 @@ def test_a_qlik_table_is_known_again_by_the_case_of_its_name() -> None:
     before = ChangeTables(wanted, memory).landmarks(position)
     memory.session.executescript("UPDATE information_schema.columns SET table_name = 'Orders__ct'")
     after = ChangeTables(wanted, memory).landmarks(position)
+    # An earlier version has stored the beginning, without the schema, which `target_schema` may change.
     assert (before["dbo.Orders"], after["dbo.Orders"]) == tuple(
-        f"{seq('100000', 1)} ({name})" for name in ("orders__ct", "Orders__ct")
+        f"{seq('100000', 1)} ({name}) of dbo" for name in ("orders__ct", "Orders__ct")
     )
 
 

@@ -114,7 +114,8 @@ class QlikTablesSource(Strict):
     header_prefix: str = "header__"
     """The prefix of the header columns, as in the task's settings."""
     empty_is_null: bool = False
-    """`true` if the target has no empty text and stores NULL as `''`."""
+    """`true` if the target has no empty text and stores NULL as `''`. It cannot change while rows are
+    published."""
     partition_rows: int = Field(default=200_000, ge=1)
     """Rows that one Spark task reads; a window with more rows is read in parallel."""
 

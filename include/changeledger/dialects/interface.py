@@ -119,6 +119,13 @@ class TableReader(Protocol):
         ...
 
 
+class DecisiveSetting(NamedTuple):
+    """A setting by which rows are read: its name in the feed's YAML, and its value."""
+
+    name: str
+    value_in: Callable[[Feed], str]
+
+
 @dataclass(frozen=True)
 class TableDialect:
     """A dialect in change tables, read over JDBC."""
@@ -141,8 +148,8 @@ class TableDialect:
     masks_count_header: bool = False
     # Does the source itself say which columns are computed?
     knows_computed: bool = False
-    # Are commit times local ones, which the feed's `time_zone` makes instants?
-    has_local_times: bool = False
+    # A setting of the feed that other published rows would have followed from.
+    decisive: DecisiveSetting | None = None
 
     @property
     def name(self) -> str:

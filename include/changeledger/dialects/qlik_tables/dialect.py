@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
+from changeledger.dialects.interface import DecisiveSetting, SourceDatabase, TableDialect, TableReader
 from changeledger.dialects.qlik_tables import header
 from changeledger.dialects.qlik_tables.decode import decode
 from changeledger.dialects.tables.interface import TableKernel
@@ -35,4 +35,5 @@ QLIK_TABLES = TableDialect(
     header_names,
     has_rows_without_position=True,
     masks_count_header=True,
+    decisive=DecisiveSetting("empty_is_null", lambda feed: str(header.source_of(feed).empty_is_null).lower()),
 )

@@ -96,9 +96,15 @@ class ChangeTables:
                 )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """The change table of each position: another one can have a name that differs in case only."""
-        names = {of_table.table: self._stored[of_table.instance].rows.name for of_table in self.tables}
-        return {table: f"{at} ({names[table]})" for table, at in positions.items() if table in names}
+        """The change table of each position: another one can have a name that differs in case only, or be in
+        another schema."""
+        read = {of_table.table: self._stored[of_table.instance].rows for of_table in self.tables}
+        # An earlier version has stored the beginning of it, without the schema.
+        return {
+            table: f"{at} ({read[table].name}) of {read[table].schema}"
+            for table, at in positions.items()
+            if table in read
+        }
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""

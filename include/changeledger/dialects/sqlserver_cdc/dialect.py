@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
+from changeledger.dialects.interface import DecisiveSetting, SourceDatabase, TableDialect, TableReader
 from changeledger.dialects.sqlserver_cdc import header
 from changeledger.dialects.sqlserver_cdc.clock import FallBack, comes_twice, fall_back, repeated_hours
 from changeledger.dialects.sqlserver_cdc.decode import decode
@@ -96,5 +96,6 @@ SQLSERVER_CDC = TableDialect(
     header_names,
     with_folds,
     knows_computed=True,
-    has_local_times=True,
+    # Commit times are local ones, which the zone makes instants.
+    decisive=DecisiveSetting("time_zone", lambda feed: feed.time_zone),
 )

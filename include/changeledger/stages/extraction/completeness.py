@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, SourceMark, furthest
-from changeledger.dialects.interface import TablePositions, TableReader
+from changeledger.dialects.interface import DecisiveSetting, TablePositions, TableReader
 from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.lake import catalog, scans
@@ -108,18 +108,20 @@ def require_places(ctx: StageContext, released: TablePositions) -> None:
         )
 
 
-def require_zone(control: ControlStore, feed: Feed, released: TablePositions) -> None:
-    """Raises ConfigError if what is released was read by another `time_zone`."""
-    marks = control.sources.marks(feed.feed)
-    zones = {marks[table].fingerprint for table in released if table in marks} - {None, feed.time_zone}
-    if zones:
-        was = ", ".join(sorted(map(str, zones)))
+def require_setting(
+    control: ControlStore, feed: Feed, setting: DecisiveSetting, released: TablePositions
+) -> None:
+    """Raises ConfigError if what is released was read by another value of the setting."""
+    marks, value = control.sources.marks(feed.feed), setting.value_in(feed)
+    others = {marks[table].fingerprint for table in released if table in marks} - {None, value}
+    if others:
+        was = ", ".join(sorted(map(str, others)))
         raise ConfigError(
-            f"{feed.feed}: published commit times were read by `time_zone: {was}`, and the next are to be "
-            f"read by `{feed.time_zone}`: histories would be of two zones",
-            f"put it back; or, if published times are wrong, `changeledger reset {feed.feed} --reason ...` "
-            "loads all of them again by the new zone. If the server itself has moved to another zone, give "
-            "the feed a new name",
+            f"{feed.feed}: published rows were read by `{setting.name}: {was}`, and the next are to be read "
+            f"by `{value}`: tables would have rows of both",
+            f"put it back; or, if published rows are wrong, `changeledger reset {feed.feed} --reason ...` "
+            "loads all of them again by the new setting. If the source itself is another one from now on, "
+            "give the feed a new name",
         )
 
 

@@ -42,9 +42,8 @@ def extract_tables(ctx: StageContext) -> None:
 def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -> None:
     feed, reader = ctx.feed, dialect.reader(ctx.feed, database)
     released = ctx.released
-    zone = feed.time_zone if dialect.has_local_times else None
-    if zone is not None:
-        completeness.require_zone(ctx.control, feed, released)
+    if dialect.decisive is not None:
+        completeness.require_setting(ctx.control, feed, dialect.decisive, released)
     _require_released(ctx, reader, released)
     completeness.require_places(ctx, released)
     resetting.require_rows(ctx, reader)
@@ -56,10 +55,9 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     _require_released(ctx, reader, released)
     ctx.control.sources.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
-    # What is published is of the zone before until a reset is: its release forgets the marks.
-    before = ctx.control.sources.marks(feed.feed) if ctx.starts_over else {}
+    read_by = None if dialect.decisive is None else dialect.decisive.value_in(feed)
     marks = {
-        table: SourceMark(text, 0, before[table].fingerprint if table in before else zone)
+        table: SourceMark(text, 0, read_by)
         for table, text in reader.landmarks(reached).items()
         if table in ctx.names
     }
