@@ -80,21 +80,24 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     """Of 5 the one of the run that has it in quarantine: its topic was made again. 6 was replayed in vain.
 
     8 was replayed after a release: a rollback puts it into quarantine again. 9 was, and nobody can go back.
+    10 waits, for longer than raw records are kept: it comes into quarantine once it has waited too long.
     """
     feed = feed_of("trimmed_raw", contract_of(ORDERS))
     catalog.create_namespace(feed.feed)
     new_tables.create(feed.lake.raw, table_schema(change.RAW_MESSAGE_COLUMNS), change.RAW_PARTITIONS)
     new_tables.create(feed.lake.quarantine, table_schema(change.QUARANTINE_COLUMNS))
+    new_tables.create(feed.lake.pending, table_schema(change.PENDING_COLUMNS))
     place = "named_struct('source', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) AS source_position"
     for table, columns, records in (
         (
             feed.lake.raw,
             change.RAW_MESSAGE_COLUMNS,
-            [("a", 5), ("b", 5), ("a", 6), ("b", 6), *(("a", n) for n in (7, 8, 9))],
+            [("a", 5), ("b", 5), ("a", 6), ("b", 6), *(("a", n) for n in (7, 8, 9, 10))],
         ),
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("a", 9)]),
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("a", 8)]),
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("b", 5), ("a replay", 6)]),
+        (feed.lake.pending, change.PENDING_COLUMNS, [("b", 10)]),
     ):
         given = spark.createDataFrame(records, "window_id string, `offset` bigint")
         given = given.selectExpr("*", "'t' AS topic", "0 AS `partition`", place)
@@ -108,4 +111,4 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     upkeep.delete_where(spark, feed.lake.quarantine, "source_position.`offset` = 8")
     trim_raw(spark, feed, ["a", "b"])
     rows = {(row["window_id"], row["offset"]) for row in spark.table(feed.lake.raw).collect()}
-    assert rows == {("a", 5), ("b", 5), ("a", 6), ("a", 8)}
+    assert rows == {("a", 5), ("b", 5), ("a", 6), ("a", 8), ("a", 10)}

@@ -22,32 +22,39 @@ def standing_runs(control: ControlStore, feed: str) -> set[str]:
 
 
 def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
-    """Remove the raw rows of these windows, except those in quarantine: they may be read again. So may those
-    that have left it since a release that a rollback can go back to.
+    """Remove the raw rows of these windows, except those that may be read again: in quarantine, or waiting,
+    from where they may get there. So may those that have left either since a release that a rollback can go
+    back to.
 
     Returns how many runs have lost rows.
     """
     tables = catalog.existing([feed.lake.raw, *(names.raw for names in feed.names.values())])
     if not windows or not tables:
         return 0
-    quarantine = feed.lake.quarantine
-    snapshots = refs.with_all_rows(quarantine) if catalog.exists(quarantine) else []
-    quarantines = [iceberg.read(spark, quarantine, snapshot=snapshot) for snapshot in snapshots]
-    columns = "source_position", "window_id"
-    bad = iceberg.union([rows.select(*columns) for rows in quarantines]).distinct() if quarantines else None
-    changed = 0
+    needed, changed = _needed(spark, feed), 0
     for raw in tables:
         runs = upkeep.runs_of(spark, raw)
         old = [window for window in windows if window in runs]
-        kept_rows = _in_quarantine(spark, raw, old, bad) if bad is not None and old else {}
+        kept_rows = _kept(spark, raw, old, needed) if needed is not None and old else {}
         changed += upkeep.retain_only(spark, raw, old, kept_rows)
     return changed
 
 
-def _in_quarantine(
-    spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
-) -> dict[str, DataFrame]:
-    """The raw rows that are among the `bad`, by run.
+def _needed(spark: SparkSession, feed: Feed) -> DataFrame | None:
+    """Position and run of records that may be read again. A message that waits does not say its run."""
+    tables = catalog.existing([feed.lake.quarantine, feed.lake.pending])
+    records = []
+    for table, snapshot in ((name, at) for name in tables for at in refs.with_all_rows(name)):
+        rows = iceberg.read(spark, table, snapshot=snapshot)
+        if table == feed.lake.pending:
+            rows = rows.withColumn("source_position", message_record())
+            rows = rows.withColumn("window_id", F.lit(None).cast("string"))
+        records.append(rows.select("source_position", "window_id"))
+    return iceberg.union(records).distinct() if records else None
+
+
+def _kept(spark: SparkSession, raw: str, runs: Sequence[str], needed: DataFrame) -> dict[str, DataFrame]:
+    """The raw rows that are among the `needed`, by run.
 
     Those of the run that has them in quarantine, and those that were read first: by a replay a record is in
     quarantine of another run, and at an offset of a topic that was made again two runs have two records.
@@ -56,9 +63,9 @@ def _in_quarantine(
     names = rows.columns
     if "source_position" not in names:
         rows = rows.withColumn("source_position", message_record())
-    bad_rows = rows.join(F.broadcast(bad.select("source_position")), "source_position", "left_semi")
-    first = bad_rows.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
-    kept = F.broadcast(first.unionByName(bad))
-    bad_rows = bad_rows.join(kept, ["source_position", "window_id"], "left_semi").select(*names)
-    with_bad = [row["window_id"] for row in bad_rows.select("window_id").distinct().collect()]
-    return {run: bad_rows.where(F.col("window_id") == run) for run in with_bad}
+    rows = rows.join(F.broadcast(needed.select("source_position")), "source_position", "left_semi")
+    first = rows.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
+    kept = F.broadcast(first.unionByName(needed))
+    rows = rows.join(kept, ["source_position", "window_id"], "left_semi").select(*names)
+    with_some = [row["window_id"] for row in rows.select("window_id").distinct().collect()]
+    return {run: rows.where(F.col("window_id") == run) for run in with_some}
