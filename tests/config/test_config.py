@@ -291,6 +291,26 @@ def test_a_wrong_setting_is_named_and_not_shown(
     assert "s3cr3t" not in shown
 
 
+@pytest.mark.parametrize("name", ["REDACT_VALUE", "HASHKEY", "Feed", "CONTROL-URL"])
+def test_a_misspelt_variable_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says would count for nothing: values in logs, rows that nobody reads."""
+    monkeypatch.setenv(f"CHANGELEDGER_{name}", "s3cr3t")
+    with pytest.raises(
+        ConfigError, match=f"CHANGELEDGER_{name} is no setting, did you mean CHANGELEDGER_"
+    ) as raised:
+        Settings()
+    assert "s3cr3t" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["IMAGE", "VERSION", "UP_ENV", "CATALOG_SERVICE_HOST", "CONTROL_PORT_80_TCP"]
+)
+def test_variables_of_others_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes' page "Service", environment variables: {SVCNAME}_SERVICE_HOST, {SVCNAME}_PORT."""
+    monkeypatch.setenv(f"CHANGELEDGER_{name}", "x")
+    Settings()
+
+
 def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Compose writes `${CHANGELEDGER_CATALOG:-}`."""
     for member in ("HOME", "CATALOG", "REDACT_VALUES"):

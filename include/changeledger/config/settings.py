@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +13,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from changeledger.config.object_path import S3, ObjectPath, PagePath
 from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
 
 _PREFIX = "CHANGELEDGER_"
+_ALIKE = 0.8
+_OF_A_SERVICE = re.compile(r"_SERVICE_HOST$|_PORT(_|$)")
 # The checkout, where the package is part of one.
 PROJECT = Path(__file__).resolve().parents[3]
 _IS_CHECKOUT = (PROJECT / "include" / "changeledger").is_dir()
@@ -48,6 +53,20 @@ def _refused(setting: str, why: str) -> ConfigError:
     )
 
 
+def _refuse_misspelt(known: Iterable[str]) -> None:
+    """Raises ConfigError for a variable that is all but one of the settings: what it says would not count.
+
+    Others are somebody else's, such as those of a Kubernetes service that is called `changeledger`.
+    """
+    for name, value in os.environ.items():
+        setting = name.removeprefix(_PREFIX).lower()
+        if not (value and name.startswith(_PREFIX)) or setting in known or _OF_A_SERVICE.search(name):
+            continue
+        if near := meant(setting, known, _ALIKE):
+            right = f"{_PREFIX}{near.upper()}"
+            raise ConfigError(f"{name} is no setting, did you mean {right}?", f"set {right}, or unset {name}")
+
+
 class Settings(BaseSettings):
     """The installation. Every setting is an environment variable `CHANGELEDGER_<SETTING>`; an empty one is
     unset."""
@@ -56,6 +75,7 @@ class Settings(BaseSettings):
 
     def __init__(self, **given: Any) -> None:
         """Raises ConfigError that names the variable and does not show its value, which may be a secret."""
+        _refuse_misspelt(type(self).model_fields)
         try:
             super().__init__(**given)
         except SettingsError:

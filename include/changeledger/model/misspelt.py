@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def meant(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is nearest; None if none is near. Neither case nor hyphens count."""
+def meant(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that is nearest; None if none is near. Neither case nor hyphens count.
+
+    `likeness`: how near it has to be, up to 1.
+    """
     plain = {_plain(candidate): candidate for candidate in known}
-    matches = get_close_matches(_plain(name), plain, n=1)
+    matches = get_close_matches(_plain(name), plain, n=1, cutoff=likeness)
     return plain[matches[0]] if matches else None
 
 
