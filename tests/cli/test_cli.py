@@ -85,6 +85,26 @@ def test_a_folder_without_feeds_is_none_of_feeds_that_stand_well(
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("compare", "shop", "--full", "--accept", "known"), "--full compares, and --accept does not"),
+        (("tables", "shop_cdc", "--reason", "known"), "--reason belongs to --decline"),
+        (
+            ("reset", "shop_cdc", "--withdraw", "--accept-gap", "--reason", "known"),
+            "--accept-gap is for a reset, and --withdraw takes one back",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    """One of them would count for nothing."""
+    ended = called(capsys, *arguments)
+    assert ended.returncode != 0
+    assert said in ended.stderr
+
+
 def test_accepting_needs_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     ended = called(capsys, "compare", "shop", "--accept", " ")
     assert ended.returncode == 1

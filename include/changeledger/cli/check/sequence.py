@@ -40,8 +40,7 @@ def checks(name: str) -> Iterator[Check]:
 
 def _feed(name: str) -> Checks[Feed]:
     feed = named_feed(Settings().feeds, name)
-    # Raises where two tables would share one name in the lake.
-    tables = counted(len(feed.names), "table")
+    tables = counted(len(feed.tables), "table")
     yield Check("feed", OK, f"{feed.feed} reads {tables} of {feed.database} by the dialect {feed.dialect}")
     return feed
 

@@ -64,6 +64,8 @@ def compare(
     What disagrees is compared again in each run, which fails, until the feeds agree or somebody accepts it.
     """
     if accept is not None:
+        if full:
+            raise ConfigError("--full compares, and --accept does not", "leave one of them out")
         _accept(name, accept, feed, table)
         return
     if feed or table:

@@ -36,7 +36,8 @@ def _asked(feed: str, table: str | None, reason: str | None, run: str | None) ->
 
     named = named_feed(Settings().feeds, feed)
     require_lake(Settings())
-    return named, Chosen(table, reason, run)
+    config = named.table(table or "")
+    return named, Chosen(table if config is None else config.table, reason, run)
 
 
 @app.command("list")

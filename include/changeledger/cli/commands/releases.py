@@ -121,6 +121,8 @@ def reset(  # noqa: PLR0913, PLR0917 - the options of a command
     feed = named_feed(Settings().feeds, feed_name)
     if not reason.strip():
         raise ConfigError("--reason is empty: `changeledger releases` shows it", "say why")
+    if withdraw and accept_gap:
+        raise ConfigError("--accept-gap is for a reset, and --withdraw takes one back", "leave one out")
     # Seconds to import: `--help` answers at once.
     from changeledger.control import AskedReset  # noqa: PLC0415
     from changeledger.stages.maintenance import resetting  # noqa: PLC0415

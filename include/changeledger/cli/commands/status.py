@@ -63,6 +63,8 @@ def tables(
     as_json: arguments.AsJson = False,
 ) -> None:
     """List the tables of a feed: which are read, which lack earlier changes, which were removed."""
+    if reason and not decline:
+        raise ConfigError("--reason belongs to --decline", "say --decline TABLE, or leave it out")
     from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: `--help` answers at once
 
     feed = named_feed(Settings().feeds, feed_name)
@@ -71,7 +73,7 @@ def tables(
     if decline:
         config = feed.table(decline)
         name = decline if config is None else config.table
-        if not reason:
+        if not reason.strip():
             raise ConfigError("--decline needs a --reason: `changeledger tables` shows it", "say why")
         if not control.feed_tables.decline(feed.feed, name, reason, getpass.getuser()):
             raise ConfigError(
