@@ -151,7 +151,7 @@ def test_a_file_of_another_suffix_is_named(tmp_path: Path) -> None:
     feed = written(tmp_path)
     file = tmp_path / "expectations" / "shop" / "orders.yaml"
     file.rename(file.with_suffix(".yml"))
-    with pytest.raises(ConfigError, match=r"orders\.yml is not read: files of expectations end in \.yaml"):
+    with pytest.raises(ConfigError, match=r"orders\.yml is not read: files end in \.yaml"):
         load_feed(feed)
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import yaml
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from changeledger.config.durations import Duration
 from changeledger.config.feed import Feed
-from changeledger.config.files import read_yaml
-from changeledger.config.notify import Notify
+from changeledger.config.files import misnamed, read_yaml
+from changeledger.config.notify import OF_DATABASES, Notify, telling
 from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.config.sources import SqlServerCdcSource
 from changeledger.model.base_model import Strict
+from changeledger.model.column_names import alike
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
@@ -31,13 +33,26 @@ REUSE: Final = "reuse"
 SNAPSHOTS: Final[tuple[Snapshot, ...]] = (AUTO, FRESH, REUSE)
 
 
+# How many changes of a verdict.
+_Limit = Annotated[int, Field(ge=0)]
+
+
 class Tolerance(Strict):
     """How many changes of a verdict one comparison of a table may have, before it warns, or fails."""
 
-    fail_above: Mapping[Counted, int] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
-    """A comparison of one table fails with more changes of a verdict than this."""
-    warn_above: Mapping[Counted, int] = {"representation": 0}
-    """It warns with more than this."""
+    fail_above: Mapping[Counted, _Limit] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
+    """A comparison of one table fails with more changes of a verdict than this. A verdict that is not named
+    keeps its default."""
+    warn_above: Mapping[Counted, _Limit] = {"representation": 0}
+    """It warns with more than this; likewise."""
+
+    @field_validator("fail_above", "warn_above")
+    @classmethod
+    def _others_keep_their_default(
+        cls, limits: Mapping[Counted, int], info: ValidationInfo
+    ) -> Mapping[Counted, int]:
+        default: Mapping[Counted, int] = cls.model_fields[info.field_name or ""].default
+        return {**default, **limits}
 
 
 class Verify(Strict):
@@ -51,16 +66,29 @@ class Verify(Strict):
     cdc_schema: str | None = None
     """The schema with `lsn_time_mapping` at that connection. None: no CDC there."""
     schemas: Mapping[str, str] = {}
-    """Schemas that have another name there than in the feeds: `{dbo: replica_dbo}`."""
-    lag: timedelta = Field(default=timedelta(0), ge=timedelta(0))
+    """Schemas that have another name there than in the feeds: `{dbo: replica_dbo}`. Case does not count."""
+    lag: Duration = Field(default=timedelta(0), ge=timedelta(0))
     """How far the copy may lag behind the source."""
-    grace_period: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0))
+    grace_period: Duration = Field(default=timedelta(minutes=15), ge=timedelta(0))
     """A difference counts once the feed's released windows end this long after the reading; longer than the
     slowest capture tool takes."""
-    snapshot_ttl: timedelta = Field(default=timedelta(hours=12), gt=timedelta(0))
+    snapshot_ttl: Duration = Field(default=timedelta(hours=12), gt=timedelta(0))
     """Rows that were read are dropped when they are not proved by then."""
     partition_rows: int = Field(default=1_000_000, ge=1)
     """Rows that one Spark task reads; a table with more rows is read in parallel."""
+
+    @field_validator("schemas")
+    @classmethod
+    def _by_names_in_lower_case(cls, schemas: Mapping[str, str]) -> Mapping[str, str]:
+        if twice := alike([*schemas]):
+            raise ValueError(f"names a schema twice: {', '.join(twice)}")
+        return {name.lower(): place for name, place in schemas.items()}
+
+    @model_validator(mode="after")
+    def _schema_is_of_its_connection(self) -> Verify:
+        if self.cdc_schema is not None and self.connection is None:
+            raise ValueError("`cdc_schema` is one at `connection`: name that, too, or leave both out")
+        return self
 
 
 class Database(Strict):
@@ -81,6 +109,18 @@ class Database(Strict):
     recovers."""
     owner: str = "data-engineering"
     """The owner of the DAGs."""
+
+    @field_validator("feeds")
+    @classmethod
+    def _are_named_once(cls, feeds: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := sorted({name for name in feeds if feeds.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)} stands twice")
+        return feeds
+
+    @field_validator("notify")
+    @classmethod
+    def _can_be_told(cls, notify: tuple[Notify, ...]) -> tuple[Notify, ...]:
+        return telling(notify, OF_DATABASES)
 
     @property
     def comparison(self) -> str:
@@ -131,8 +171,9 @@ class Database(Strict):
         return self.verify.model_copy(update={"connection": cdc_source[0], "cdc_schema": cdc_source[1]})
 
     def is_compared(self, feeds: Mapping[str, Feed]) -> bool:
-        """Do several feeds capture it?"""
-        return len(self._chosen(feeds)[1]) > 1
+        """Is there a feed beside the reference?"""
+        reference, chosen = self._chosen(feeds)
+        return any(feed is not reference for feed in chosen)
 
     def is_verified(self, feeds: Mapping[str, Feed]) -> bool:
         """Is that wanted, and has it a feed?"""
@@ -141,6 +182,30 @@ class Database(Strict):
     def require_feeds(self, feeds: Mapping[str, Feed]) -> None:
         """Raises ConfigError if it names a feed that does not exist, or whose file cannot be read."""
         self._chosen(feeds)
+
+    def unread(self, feeds: Mapping[str, Feed]) -> ConfigError | None:
+        """What the files say that nothing is, or nothing follows from: `feeds` are all that there are."""
+        of_database = [feed for feed in feeds.values() if feed.database == self.database]
+        names = sorted({feed.database for feed in feeds.values()})
+        if names and not of_database:
+            near = meant(self.database, names)
+            guess = f", did you mean {near!r}?" if near else ""
+            said = f"no feed is of the database {self.database!r}{guess}"
+            return ConfigError(said, f"name one that feeds have as `database:`: {', '.join(names)}")
+        primary = [feed.feed for feed in of_database if feed.primary]
+        if len(primary) > 1 and self.reference is None:
+            said = f"{' and '.join(primary)} are both the primary feed of {self.database}"
+            return ConfigError(
+                said, "leave `primary: true` to one, or name the `reference:` in the database's YAML"
+            )
+        known = {config.table.partition(".")[0].lower() for feed in of_database for config in feed.tables}
+        others = sorted(self.verify.schemas.keys() - known) if self.verify else []
+        if of_database and others:
+            said = (
+                f"{self.database}: `verify: schemas:` names {', '.join(others)}, of which no feed has a table"
+            )
+            return ConfigError(said, f"name schemas as the feeds do: {', '.join(sorted(known))}")
+        return None
 
     def _chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
         """The reference, and all feeds that are read. Raises ConfigError."""
@@ -161,11 +226,15 @@ def readable_databases(
 ) -> tuple[dict[str, Database], dict[str, ConfigError]]:
     """The databases of the feeds, by name, and what is wrong of those that are left out; `folder` holds their
     YAML files. A broken file stops no other database."""
-    databases, errors = {}, {}
+    databases: dict[str, Database] = {}
+    errors = {_named_in(path): error for path, error in misnamed(folder)}
     for path in sorted(folder.glob("*.yaml")):
         try:
             database = read_yaml(path, Database, "the file", "docs/settings.md")
             database.require_feeds(feeds)
+            if database.database in databases:
+                said = f"two files of {folder} are of the database {database.database!r}"
+                raise ConfigError(said, f"remove one, see {path}")
             databases[database.database] = database
         except ConfigError as error:
             errors[_named_in(path)] = error

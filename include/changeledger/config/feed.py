@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
-from changeledger.config.notify import Notify
+from changeledger.config.durations import Duration
+from changeledger.config.notify import OF_FEEDS, Notify, telling
 from changeledger.config.sources import SOURCE_MODELS
 from changeledger.config.tables import TableConfig
 from changeledger.model.base_model import Strict
@@ -22,6 +23,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 # A feed's name is its DAG's and its namespace's in the lake, where others of this program stand, too.
 _RESERVED = ("changeledger", "maintain", "default", "information_schema")
 _RESERVED_BEGINNINGS = ("compare_", "verify_")
+_ANY_DAY = datetime(2020, 1, 1)
 # In change tables the names of schema and table stand apart; topics join them by a dot.
 _READS_DOTTED_NAMES = ("sqlserver_cdc", "qlik_tables")
 
@@ -57,7 +59,7 @@ class Feed(Strict):
     """The reference when several feeds capture one database."""
     time_zone: str = "UTC"
     """The IANA time zone of times that `sqlserver_cdc` writes without a zone (`cdc.lsn_time_mapping`); other
-    dialects write UTC."""
+    dialects write UTC. It cannot change while rows are published."""
     mask_order: ByteOrder | Literal["auto"] = "auto"
     """The byte order of change masks: which end holds the first columns. `auto`: found for each table from
     its records."""
@@ -66,7 +68,7 @@ class Feed(Strict):
     Below it each quarantined record is a warning."""
     image_chain: Literal["report", "stop"] = "report"
     """`report` breaks of [the image chain](when-a-run-stops.md#the-image-chain), or `stop` the run."""
-    pending_timeout: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
+    pending_timeout: Duration = Field(default=timedelta(days=7), gt=timedelta(0))
     """A record that waits longer for the rest of a split message or for its metadata is quarantined."""
     spark_connection: str = "changeledger_spark"
     """Spark's Airflow connection."""
@@ -74,18 +76,18 @@ class Feed(Strict):
     """Cron, in UTC. A run covers the interval that has just ended."""
     owner: str = "data-engineering"
     """The owner of the DAG."""
-    retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    retention: Duration = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long releases can be read by tag."""
-    raw_retention: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
-    """How long raw records are kept as received; those in quarantine stay longer."""
-    docs_retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    raw_retention: Duration = Field(default=timedelta(days=90), gt=timedelta(0))
+    """How long raw records are kept as received; those in quarantine, and those that wait, stay longer."""
+    docs_retention: Duration = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long Data Docs, verdicts, and branches that were not released are kept."""
-    deadline: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
+    deadline: Duration = Field(default=timedelta(hours=3), gt=timedelta(0))
     """A run that ends later than this after it was due is reported, and so are records that wait longer at
     the source ([a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
     notify: tuple[Notify, ...] = ()
     """Who is told when the feed fails, is late, quarantines records or recovers, see below."""
-    execution_timeout: timedelta = Field(default=timedelta(hours=2), gt=timedelta(0))
+    execution_timeout: Duration = Field(default=timedelta(hours=2), gt=timedelta(0))
     """A task that runs longer is stopped and retried from its stage's beginning ([a long first
     load](running.md#a-long-first-load))."""
 
@@ -118,11 +120,32 @@ class Feed(Strict):
     def _is_a_zone(cls, value: str, info: ValidationInfo) -> str:
         try:
             ZoneInfo(value)
-        except (KeyError, ValueError) as error:
+        # A folder of zones, such as `Europe`, is an OSError.
+        except (KeyError, ValueError, OSError) as error:
             raise ValueError(f"{value!r} is not an IANA time zone") from error
         dialect = info.data.get("dialect")
         if value != "UTC" and dialect in SOURCE_MODELS and dialect != "sqlserver_cdc":
             raise ValueError(f"no {dialect} has times without a zone that are not UTC: leave it out")
+        return value
+
+    @field_validator("notify")
+    @classmethod
+    def _can_be_told(cls, notify: tuple[Notify, ...]) -> tuple[Notify, ...]:
+        return telling(notify, OF_FEEDS)
+
+    @field_validator("schedule")
+    @classmethod
+    def _is_a_cron_expression(cls, value: str) -> str:
+        # Spark's workers read no YAML, and have no such package.
+        from croniter import CroniterError, croniter  # noqa: PLC0415
+
+        try:
+            # One that never comes, such as on 31 February, is found out here alone.
+            croniter(value, _ANY_DAY).get_next()
+        except CroniterError as error:
+            raise ValueError(
+                f"{value!r} is no cron expression: {error}; write for example '0 * * * *'"
+            ) from None
         return value
 
     @field_validator("source", mode="before")
@@ -156,6 +179,14 @@ class Feed(Strict):
             )
         return self
 
+    @model_validator(mode="after")
+    def _names_in_the_lake_differ(self) -> Feed:
+        try:
+            self.names  # noqa: B018 - raises
+        except ConfigError as error:
+            raise ValueError(f"{error.message}: {error.remedy}") from None
+        return self
+
     def __hash__(self) -> int:
         """By its name: expectations and arguments of notifiers are mappings, which have no hash."""
         return hash(self.feed)
@@ -172,7 +203,7 @@ class Feed(Strict):
 
     @property
     def names(self) -> Mapping[str, TableNames]:
-        """The tables in the lake of each source table. Raises ConfigError if two would share one."""
+        """The tables in the lake of each source table."""
         return distinct_names(self.namespace, (t.table for t in self.tables))
 
     def only(self, tables: Sequence[str]) -> Feed:

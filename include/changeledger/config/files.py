@@ -65,6 +65,13 @@ def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Mod
         raise ConfigError(f"{what} {path} is not valid: {invalid_settings(error)}", remedy) from error
 
 
+def misnamed(folder: Path) -> Iterator[tuple[Path, ConfigError]]:
+    """Files that nobody reads because of their names' end, each with what is wrong."""
+    for path in sorted(folder.glob("*.yml")):
+        right = path.with_suffix(".yaml").name
+        yield path, ConfigError(f"{path} is not read: files end in .yaml", f"rename it to {right}")
+
+
 def invalid_settings(error: ValidationError) -> str:
     """The settings of a file that are wrong, each with what is wrong."""
     errors = error.errors()
@@ -81,9 +88,8 @@ def load_feed(path: Path) -> Feed:
     """
     feed = read_yaml(path, Feed, "the feed file", "docs/settings.md")
     folder = _expectations(path.parent) / feed.feed
-    for other in sorted(folder.glob("*.yml")):
-        said = f"{other} is not read: files of expectations end in .yaml"
-        raise ConfigError(said, f"rename it to {other.with_suffix('.yaml').name}")
+    for _, error in misnamed(folder):
+        raise error
     for more in sorted(folder.glob("*.yaml")):
         feed = _with_expectations(feed, more)
     return feed
@@ -130,7 +136,7 @@ def load_feeds(folder: Path) -> dict[str, Feed]:
 def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
     """As `load_feeds`, with what is wrong of the files that are left out: a broken feed stops no other."""
     feeds: dict[str, Feed] = {}
-    errors = []
+    errors = [error for _, error in misnamed(folder)]
     for path in sorted(folder.glob("*.yaml")):
         try:
             feed = load_feed(path)

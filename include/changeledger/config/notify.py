@@ -10,6 +10,9 @@ from changeledger.model.base_model import Strict
 
 Event = Literal["failed", "late", "quarantined", "disagreeing", "drifting", "recovered"]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
+# What there can be to tell of a feed, and of a database.
+OF_FEEDS: Final[frozenset[Event]] = frozenset({"failed", "late", "quarantined", "recovered"})
+OF_DATABASES: Final[frozenset[Event]] = frozenset({"failed", "disagreeing", "drifting", "recovered"})
 
 
 class Notify(Strict):
@@ -25,3 +28,15 @@ class Notify(Strict):
     """What it tells."""
     quarantined_above: int = Field(default=0, ge=0)
     """`quarantined` is told of a run with more quarantined records than this."""
+
+
+def telling(notify: tuple[Notify, ...], events: frozenset[Event]) -> tuple[Notify, ...]:
+    """The same notifiers. Raises ValueError for one that would never tell any of the `events`.
+
+    A list of events for feeds and databases alike may stand at both.
+    """
+    for notifier in notify:
+        if events.isdisjoint(notifier.on):
+            said, there_are = ", ".join(notifier.on), ", ".join(sorted(events))
+            raise ValueError(f"{notifier.notifier} would never tell {said}: here `on:` can be {there_are}")
+    return notify

@@ -10,7 +10,9 @@ from pydantic import field_validator, model_validator
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike
+from changeledger.model.errors import ContractError
 from changeledger.model.publishing import PublishRule
+from changeledger.model.sql_type import SqlType
 
 # Of a table: two parts, nothing that ends a line. The first dot ends the schema.
 _TABLE = re.compile(r"[^.\x00-\x1f\x7f]+\.[^\x00-\x1f\x7f]+")
@@ -30,6 +32,16 @@ class ColumnConfig(Strict):
     """Whether the column can be NULL."""
     computed: bool = False
     """Whether SQL Server computes it; no capture has its values."""
+
+    @field_validator("type")
+    @classmethod
+    def _is_a_type(cls, kind: str) -> str:
+        try:
+            if kind:
+                SqlType.parse(kind)
+        except ContractError as error:
+            raise ValueError(f"{error.message}: {error.remedy}") from None
+        return kind
 
     @model_validator(mode="after")
     def _says_something(self) -> ColumnConfig:
@@ -98,3 +110,34 @@ class TableConfig(Strict):
         if twice := sorted({name for name in rules if rules.count(name) > 1}):
             raise ValueError(f"two expectations are called {', '.join(twice)}: give them a `name`")
         return self
+
+    @model_validator(mode="after")
+    def _publishes_what_it_states(self) -> TableConfig:
+        """What contradicts `publish:`, as far as the file itself shows it."""
+        rules = {name.lower(): rule for name, rule in self.publish.columns.items()}
+        for name in self.key:
+            if name.lower() in rules and rules[name.lower()].drop:
+                raise ValueError(f"`publish:` leaves out {name}, which is of the key: hash it instead")
+        for column in self.stated:
+            try:
+                if column.name.lower() in rules:
+                    rules[column.name.lower()].type_of(column.type)
+            except ContractError as error:
+                raise ValueError(f"`publish:` of {column.name}: {error.message}") from None
+        for expectation in self.expectations:
+            _require_published(expectation, rules)
+        return self
+
+
+def _require_published(expectation: ExpectationConfig, rules: Mapping[str, PublishRule]) -> None:
+    """Raises ValueError where it names a column that is not published, or under another name.
+
+    `rules`: by column, in lower case.
+    """
+    new_names = {rule.rename.lower() for rule in rules.values()}
+    for name in expectation.columns if expectation.on != "changes" else ():
+        rule = rules.get(name.lower())
+        if rule is None or name.lower() in new_names or not (rule.drop or rule.rename):
+            continue
+        how = f"publishes as {rule.rename}" if rule.rename else "leaves out"
+        raise ValueError(f"the expectation {expectation.rule} is about {name}, which `publish:` {how}")

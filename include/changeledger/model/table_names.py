@@ -109,4 +109,10 @@ def _distinct(namespace: str, tables: tuple[str, ...]) -> Mapping[str, TableName
         raise ConfigError(
             f"two source tables would both be {twice[0]}", "put one of them into a feed of its own"
         )
+    own = sorted(counts.keys() & set(FeedTables.of(namespace)))
+    if own:
+        raise ConfigError(
+            f"a source table would be {own[0]}, which is the feed's own",
+            "leave that table out: it cannot be published",
+        )
     return names

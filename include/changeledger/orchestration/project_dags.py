@@ -62,8 +62,10 @@ def refuse_wrong_settings() -> None:
         )
     feeds, of_feeds = readable_feeds(settings.feeds)
     databases, of_databases = readable_databases(settings.databases, feeds)
+    # A feed whose file is broken may be what a database's file is about.
+    unread = [] if of_feeds else [database.unread(feeds) for database in databases.values()]
     of_notifiers = [*with_notifiers(feeds)[1], *with_notifiers(databases)[1]]
-    if errors := [*of_feeds, *of_databases.values(), *of_notifiers]:
+    if errors := [*of_feeds, *of_databases.values(), *filter(None, unread), *of_notifiers]:
         raise ConfigError("; ".join(e.message for e in errors), "; ".join(e.remedy for e in errors))
 
 

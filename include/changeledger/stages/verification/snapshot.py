@@ -83,7 +83,7 @@ class _SnapshotReader(NamedTuple):
     def table(self, contract: Contract) -> tuple[str, dict[str, Any]]:
         log.info("%s: reading it from the source", contract.table)
         schema, _, name = contract.table.partition(".")
-        place = (self.source.schemas.get(schema, schema), name)
+        place = (self.source.schemas.get(schema.lower(), schema), name)
         source_columns = self.database.columns(header(sql.source_table(*place)))
         contract = _present(contract, source_columns)
         if self.database.is_sql_server:

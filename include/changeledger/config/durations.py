@@ -1,0 +1,28 @@
+"""Durations, as people write them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator
+
+# A thousand years: what is longer leads out of the calendar.
+_LONGEST: Final = timedelta(days=365_000)
+
+
+def _in_iso_8601(value: Any) -> Any:
+    """Nothing else is a duration: `30` would be half a minute to one and 30 days to another, and YAML reads
+    `12:00` as a number."""
+    if isinstance(value, timedelta) or (isinstance(value, str) and value.startswith("P")):
+        return value
+    raise ValueError("write it in ISO 8601, such as PT15M for 15 minutes or P30D for 30 days")
+
+
+def _in_the_calendar(value: timedelta) -> timedelta:
+    if value > _LONGEST:
+        raise ValueError("is longer than a thousand years")
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_in_iso_8601), AfterValidator(_in_the_calendar)]
