@@ -29,7 +29,7 @@ def test_paused_feeds_do_not_keep_the_source_from_being_read(
         name: cdc_feed(name, postgres, monkeypatch, tables=tables).model_copy(update={"database": "standing"})
         for name in ("goes_on", "paused", "never_ran")
     }
-    database = Database.model_validate({"database": "standing", "verify": {"grace_period": 0}})
+    database = Database.model_validate({"database": "standing", "verify": {"grace_period": timedelta(0)}})
 
     def last() -> dict[str, ProofRow]:
         verify_and_report(spark, database, feeds)
