@@ -85,7 +85,7 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     from changeledger.config.settings import Settings  # noqa: PLC0415
     from changeledger.control import BuiltSnapshots, ControlStore  # noqa: PLC0415
     from changeledger.kernels.arrow import table_schema  # noqa: PLC0415
-    from changeledger.lake import catalog, iceberg, new_tables  # noqa: PLC0415
+    from changeledger.lake import catalog, iceberg, new_tables, refs  # noqa: PLC0415
     from changeledger.model import change  # noqa: PLC0415
     from changeledger.model.contract import Column, Contract  # noqa: PLC0415
     from changeledger.model.table_names import TableNames  # noqa: PLC0415
@@ -97,12 +97,6 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     ]
     contract = Contract(table=TABLE, columns=tuple(columns))
     control, at = ControlStore(Settings().control_url), datetime(2026, 1, 1, tzinfo=UTC)
-    window, built = Window(start=at, end=at + timedelta(days=1)), BuiltSnapshots("bench", {})
-    control.windows.open(feed.feed, window, None, {})
-    control.windows.begin_stage(feed.feed, window, "normalize")
-    control.windows.finish_stage(feed.feed, window, "normalize", built, [contract])
-    control.audits.save(feed.feed, window, [], built)
-    control.releases.commit(feed.feed, window, {}, {}, {})
     catalog.create_namespace(feed.namespace)
     cells, kinds = _cells(feed, max(changes // 5, 1)), change.ledger_columns(contract)
     rows = spark.range(changes).withColumnRenamed("id", "i")
@@ -110,6 +104,13 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     name = TableNames.of(feed.namespace, TABLE).changes
     new_tables.create(name, table_schema(kinds))
     iceberg.append(rows, name)
+    window, tables = Window(start=at, end=at + timedelta(days=1)), refs.heads([name], refs.MAIN)
+    built = BuiltSnapshots("bench", tables)
+    control.windows.open(feed.feed, window, None, {})
+    control.windows.begin_stage(feed.feed, window, "normalize")
+    control.windows.finish_stage(feed.feed, window, "normalize", built, [contract])
+    control.audits.save(feed.feed, window, [], built)
+    control.releases.complete(feed.feed, control.releases.commit(feed.feed, window, tables, {}, {}))
 
 
 def _cells(feed, keys: int) -> dict[str, str]:  # type: ignore[no-untyped-def]

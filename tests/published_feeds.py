@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.lake import catalog
+from changeledger.lake import catalog, refs
 from changeledger.model.table_names import TableNames
+from changeledger.model.window import Window
 from sourcelab.log import Log
-from sourcelab.tables import CUSTOMERS, ORDERS
+from sourcelab.tables import CUSTOMERS, ORDERS, Table
 from tests.ledger_rows import PLAIN, Manner, contract_of, rows
 from tests.reconcile.tables import ledger
-from tests.released import release
+from tests.released import DAY, release
 
 TABLES = (CUSTOMERS, ORDERS)
 
@@ -28,12 +31,29 @@ def feed_of(name: str, database: str) -> Feed:
 
 
 def publish(feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
-    control = ControlStore(Settings().control_url)
     catalog.create_namespace(feed.namespace)
-    release(control, feed.feed, [contract_of(table) for table in TABLES])
-    for table in TABLES:
-        changes = ledger(rows(log, table, manner, feed.feed), contract_of(table))
-        _replace(TableNames.of(feed.namespace, table.full_name).changes, changes)
+    for table, name in zip(TABLES, _ledgers(feed), strict=True):
+        _replace(name, ledger(rows(log, table, manner, feed.feed), contract_of(table)))
+    release_mains(feed)
+
+
+def move_main(feed: Feed, log: Log, table: Table) -> None:
+    """As a release does that has not moved the other tables yet."""
+    name = TableNames.of(feed.namespace, table.full_name).changes
+    _replace(name, ledger(rows(log, table, PLAIN, feed.feed), contract_of(table)))
+
+
+def release_mains(feed: Feed) -> None:
+    """A release of the ledgers as main has them."""
+    control = ControlStore(Settings().control_url)
+    days = timedelta(days=len(control.releases.of_feed(feed.feed)))
+    window = Window(start=DAY.start + days, end=DAY.end + days)
+    contracts, snapshots = map(contract_of, TABLES), refs.heads(_ledgers(feed), refs.MAIN)
+    control.releases.complete(feed.feed, release(control, feed.feed, contracts, window, snapshots))
+
+
+def _ledgers(feed: Feed) -> list[str]:
+    return [TableNames.of(feed.namespace, table.full_name).changes for table in TABLES]
 
 
 def _replace(table: str, rows: pa.Table) -> None:

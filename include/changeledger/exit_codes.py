@@ -10,7 +10,7 @@ FAULT = 1
 FINAL = 2
 # EX_TEMPFAIL of sysexits.h.
 RETRY = 75
-# Another run holds the feed: wait for it, which is no failure.
+# Another process works on the feed, or for the database: wait for it, which is no failure.
 HELD = 76
 # All is well, and nothing is left for the stages that follow.
 NOTHING = 77

@@ -110,16 +110,25 @@ def main_of_database(
         if is_needed is not None and not is_needed(database, feeds, asked):
             log.info("%s: nothing to do", database.database)
             return 0
-        from changeledger.control.failures import failure_kept  # noqa: PLC0415 - as in `_run`
-        from changeledger.pages.html import failure_noted  # noqa: PLC0415
-        from changeledger.stages.common.context import control_store  # noqa: PLC0415
-
-        kept = failure_kept(lambda: control_store(settings).failures, page(database, settings).parent.name)
-        with failure_noted(page(database, settings)), kept, _spark(name) as session:
+        with _noted(settings, page(database, settings)), _spark(name) as session:
             run(session(), database, feeds, asked)
         return 0
 
     _end(work, argv)
+
+
+@contextmanager
+def _noted(settings: Settings, page: PagePath) -> Iterator[None]:
+    """Page and control store say how the work failed. Raises LeaseHeld while another process does it."""
+    from changeledger.control.failures import failure_kept  # noqa: PLC0415 - as in `_run`
+    from changeledger.pages.html import failure_noted  # noqa: PLC0415
+    from changeledger.stages.common.context import control_store  # noqa: PLC0415
+
+    name = page.parent.name
+    # To wait costs no start of Spark.
+    control_store(settings).leases.require_free(name)
+    with failure_noted(page), failure_kept(lambda: control_store(settings).failures, name):
+        yield
 
 
 class _Session:

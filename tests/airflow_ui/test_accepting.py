@@ -56,6 +56,17 @@ def test_nothing_is_accepted_without_permission_or_from_elsewhere(shop: Installa
     assert shop.control.comparisons.disagreements("shop") != []
 
 
+def test_nothing_is_accepted_while_the_feeds_are_compared(shop: Installation) -> None:
+    """The comparison would store the disagreement again."""
+    shop.control.leases.acquire("compare_shop", "compare_shop (process 7 on worker)", 60)
+    form = {"reference": "shop_cdc", "table": "dbo.customers", "reason": "why"}
+    answer = shop.client.post(FORM, data=form, headers=SAME_ORIGIN)
+    assert answer.status_code == 409
+    assert "compare_shop (process 7 on worker) works on the comparison of &#39;shop&#39;" in answer.text
+    assert "wait for that run to end" in answer.text
+    assert shop.control.comparisons.disagreements("shop") != []
+
+
 def test_no_other_table_is_accepted_than_the_one_that_is_named(shop: Installation) -> None:
     form = {"reference": "shop_cdc", "table": "dbo.orders", "reason": "why"}
     assert shop.client.post(FORM, data=form, headers=SAME_ORIGIN).status_code == 409

@@ -67,12 +67,11 @@ def start(jobs: Jobs, folder: Path, fault: Fault | None = None) -> Job:
 # A stage whose lease lasts a second, and whose control store stops answering: renewing it hangs.
 _HANGS = """
 import sqlite3, time
-from changeledger.control import ControlStore, lease, lease_heartbeat
+from changeledger.control import ControlStore, lease_heartbeat
 from changeledger.config.settings import Settings
-lease.LEASE_SECONDS, lease._RENEW_SECONDS = 1.0, 0.1
 control = ControlStore(Settings().control_url)
 control.leases.acquire("shop", "me", 1.0)
-with lease_heartbeat(control.leases, "shop", "me"):
+with lease_heartbeat(control.leases, "shop", "me", 1.0):
     other = sqlite3.connect(Settings().home / "control.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     time.sleep(20)

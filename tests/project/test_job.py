@@ -169,7 +169,7 @@ class TestLease:
     def test_it_is_renewed_while_a_stage_works(
         self, control: ControlStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lease, "_RENEW_SECONDS", 0.01)
+        monkeypatch.setattr(lease, "_RENEWALS", 360_000)
         control.leases.acquire(FEED, "me", 60)
         begun = control.leases.of_feed(FEED)
         assert begun is not None
@@ -195,7 +195,7 @@ class TestLease:
                 raise error
             renewed.set()
 
-        monkeypatch.setattr(lease, "_RENEW_SECONDS", 0.01)
+        monkeypatch.setattr(lease, "_RENEWALS", 360_000)
         control.leases.acquire(FEED, "me", 60)
         with lease_heartbeat(control.leases, FEED, "me"):
             monkeypatch.setattr(control.leases, "renew", renew)
@@ -361,3 +361,18 @@ def test_a_database_whose_job_fails_has_a_page_that_says_so(
     page = (Settings().data_docs / "compare_shop" / "index.html").read_text("utf-8")
     assert "The last run failed at " in page
     assert "the Spark server does not answer" in page
+
+
+def test_a_database_whose_job_another_process_does_waits_without_spark(
+    feeds: Path, control: ControlStore
+) -> None:
+    """Airflow asks every 20 seconds: it is no try, no failure, and costs no start of Spark."""
+    other = ControlStore(Settings().control_url, process="another")
+    other.leases.acquire("compare_shop", "another comparison", 60)
+    with pytest.raises(SystemExit) as ended:
+        job.main_of_database(
+            run, job.Choice("again", {"false": False}), Database.report, ["--database", "shop"]
+        )
+    assert ended.value.code == exit_codes.HELD
+    assert not (Settings().data_docs / "compare_shop" / "index.html").exists()
+    assert control.failures.of_feed("compare_shop") is None

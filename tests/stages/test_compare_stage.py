@@ -17,7 +17,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.model import change
-from changeledger.model.errors import ConfigError, FeedsDisagree
+from changeledger.model.errors import ConfigError, FeedsDisagree, LeaseHeld
 from changeledger.model.table_names import FINDINGS, TableNames
 from changeledger.reports.comparison import compare_and_report
 from changeledger.spark import dealing, tasks
@@ -27,7 +27,7 @@ from sourcelab.log import Log, Transaction, simulate
 from sourcelab.tables import CUSTOMERS
 from tests.injected import effects
 from tests.ledger_rows import PLAIN, Manner
-from tests.published_feeds import TABLES, feed_of, publish
+from tests.published_feeds import TABLES, feed_of, move_main, publish, release_mains
 
 
 def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
@@ -133,6 +133,37 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
     assert spark.table(FINDINGS).where("database = 'stays'").isEmpty()
 
 
+def test_a_release_that_moves_its_tables_is_not_half_compared(spark: SparkSession) -> None:
+    """The feed's customers are moved, its orders are not yet: what these lack is no difference. By hand: what
+    both have released ends with the transactions of the first release, the last of which is the fence."""
+    log = simulate(19, 40)
+    first = replace(log, transactions=log.transactions[:20])
+    feeds = {name: feed_of(name, "moving") for name in ("moved", "moves")}
+    publish(feeds["moved"], log)
+    publish(feeds["moves"], first)
+    move_main(feeds["moves"], log, CUSTOMERS)
+    rows = compare.run(spark, Database(database="moving"), feeds)
+    assert {(row.table, row.outcome) for row in rows} == {(table.full_name, "agree") for table in TABLES}
+    fence = [t for t in first.transactions if touches(t)][-1]
+    assert {row.to_lsn for row in rows} == {fence.commit_lsn.hex().upper()}
+    release_mains(feeds["moves"])
+
+
+def test_one_comparison_at_a_time(spark: SparkSession) -> None:
+    """Two would write over each other's results; and what an erasure erases is not read meanwhile."""
+    log = simulate(12, 10)
+    feeds = {name: feed_of(name, "alone") for name in ("first", "second")}
+    for feed in feeds.values():
+        publish(feed, log)
+    other = ControlStore(Settings().control_url, process="another")
+    other.leases.acquire("compare_alone", "another comparison", 60)
+    with pytest.raises(LeaseHeld, match="another comparison works on the comparison of 'alone'"):
+        compare.run(spark, Database(database="alone"), feeds)
+    other.leases.release("compare_alone", "another comparison")
+    assert compare.run(spark, Database(database="alone"), feeds) != []
+    assert other.leases.of_feed("compare_alone") is None
+
+
 def test_repairs_are_not_compared(spark: SparkSession) -> None:
     """They are of no tool's telling; and that they have no LSN does not leave the others without one."""
     log = simulate(13, 30)
@@ -149,6 +180,7 @@ def test_repairs_are_not_compared(spark: SparkSession) -> None:
         }
     )
     repairs.writeTo(changes).append()
+    release_mains(feeds["repaired"])
     assert spark.table(changes).where("commit_lsn IS NULL").count() == 3
     rows = compare.run(spark, Database(database="corrected"), feeds)
     assert {(row.table, row.outcome, row.to_lsn) for row in rows} == {

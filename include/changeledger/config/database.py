@@ -19,6 +19,7 @@ from changeledger.config.settings import Settings
 from changeledger.config.sources import SqlServerCdcSource
 from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike
+from changeledger.model.database_work import comparison_of, verification_of
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
@@ -125,12 +126,12 @@ class Database(Strict):
     @property
     def comparison(self) -> str:
         """The name of its DAG, and of the folder of the report among the Data Docs, which Airflow serves."""
-        return f"compare_{self.database}"
+        return comparison_of(self.database)
 
     @property
     def verification(self) -> str:
         """The same of the proofs."""
-        return f"verify_{self.database}"
+        return verification_of(self.database)
 
     def report(self, settings: Settings) -> PagePath:
         """The page of the comparisons."""

@@ -16,13 +16,13 @@ from changeledger.config.sources import SOURCE_MODELS
 from changeledger.config.tables import TableConfig
 from changeledger.model.base_model import Strict
 from changeledger.model.contract import ByteOrder
+from changeledger.model.database_work import BEGINNINGS
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import FeedTables, TableNames, distinct_names
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 # A feed's name is its DAG's and its namespace's in the lake, where others of this program stand, too.
 _RESERVED = ("changeledger", "maintain", "default", "information_schema")
-_RESERVED_BEGINNINGS = ("compare_", "verify_")
 _ANY_DAY = datetime(2020, 1, 1)
 # In change tables the names of schema and table stand apart; topics join them by a dot.
 _READS_DOTTED_NAMES = ("sqlserver_cdc", "qlik_tables")
@@ -101,10 +101,10 @@ class Feed(Strict):
     @field_validator("feed")
     @classmethod
     def _is_free(cls, value: str) -> str:
-        if value in _RESERVED or value.startswith(_RESERVED_BEGINNINGS):
+        if value in _RESERVED or value.startswith(BEGINNINGS):
             raise ValueError(
                 f"{value!r} may be a DAG or a namespace of this program's own; choose another name: none of "
-                f"{', '.join(_RESERVED)}, and none that begins with {' or '.join(_RESERVED_BEGINNINGS)}"
+                f"{', '.join(_RESERVED)}, and none that begins with {' or '.join(BEGINNINGS)}"
             )
         return value
 

@@ -17,7 +17,7 @@ class JobParser(argparse.ArgumentParser):
         exit_codes.FINAL: "stopped, or wrong arguments: the last lines say why and what to do; "
         "another try stops in the same way",
         exit_codes.RETRY: "a source does not answer: try again",
-        exit_codes.HELD: "another run holds the feed: try again later",
+        exit_codes.HELD: "another process has the lease: try again later",
         exit_codes.NOTHING: "done, and nothing is left for the stages that follow",
         exit_codes.NEEDS_SPARK: "with --no-spark: the source has something new, which Spark reads",
     }

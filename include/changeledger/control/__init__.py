@@ -6,7 +6,7 @@ part for each thing that is asked of it (`windows`, `sources`, `releases`, ...),
 
 from changeledger.control.audits import AuditResult
 from changeledger.control.database import upgrade
-from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
+from changeledger.control.lease import DATABASE_SECONDS, LEASE_SECONDS, lease_heartbeat, lease_held
 from changeledger.control.releases import IN_ORDER, built_on_another
 from changeledger.control.resets import AskedReset
 from changeledger.control.rollbacks import Asked
@@ -22,8 +22,9 @@ from changeledger.control.tables.windows import BuiltSnapshots, StageRow, Window
 from changeledger.control.windows import furthest
 
 __all__ = [
-    "IN_ORDER", "LEASE_SECONDS", "Asked", "AskedReset", "AuditResult", "AuditRow", "BuiltSnapshots",
-    "ComparisonRow", "ControlStore", "ErasureRow", "LeaseRow", "MaskEvidenceRow", "Position", "ProofRow",
-    "ReleaseHead", "ReleaseRow", "ResetRow", "SnapshotRow", "SourceMark", "StageRow", "WindowRow",
-    "built_on_another", "furthest", "lease_heartbeat", "standing", "taken_back", "upgrade",
+    "DATABASE_SECONDS", "IN_ORDER", "LEASE_SECONDS", "Asked", "AskedReset", "AuditResult", "AuditRow",
+    "BuiltSnapshots", "ComparisonRow", "ControlStore", "ErasureRow", "LeaseRow", "MaskEvidenceRow",
+    "Position", "ProofRow", "ReleaseHead", "ReleaseRow", "ResetRow", "SnapshotRow", "SourceMark", "StageRow",
+    "WindowRow", "built_on_another", "furthest", "lease_heartbeat", "lease_held", "standing", "taken_back",
+    "upgrade",
 ]  # fmt: skip

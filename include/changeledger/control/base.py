@@ -16,13 +16,17 @@ from sqlalchemy.orm import Session
 
 from changeledger.control.database import engine_for, reachable, upgrade
 from changeledger.control.tables.base import ControlTable, LeaseRow
+from changeledger.model.database_work import COMPARISONS, PROOFS
 from changeledger.model.errors import LeaseLost
+from changeledger.model.table_names import NAMESPACE
 
 # Migrations are checked once per process and database.
 _upgraded = cache(upgrade)
 _PROCESS = uuid4().hex
 # Databases take so many parameters in a statement.
 _AT_ONCE = 500
+# What else than a feed has a lease, by the beginning of its name.
+_OF_DATABASES = {COMPARISONS: "the comparison of", PROOFS: "the proofs of"}
 Of = TypeVar("Of")
 
 
@@ -86,11 +90,22 @@ class Part:
 
 
 def lost(feed: str, held: LeaseRow | None) -> LeaseLost:
-    taker = held.holder if held is not None else "another run"
+    # It may have ended, too.
+    taker = (held and held.holder) or "another run"
     return LeaseLost(
-        f"this run has lost its lease on the feed {feed!r} to {taker}; nothing that it does counts any more",
+        f"this run has lost its lease on {worked_on(feed)} to {taker}; nothing that it does counts any more",
         "nothing: the run that has the lease continues; if it is this run's own retry, its log says how",
     )
+
+
+def worked_on(name: str) -> str:
+    """What a lease of that name is of."""
+    if name == NAMESPACE:
+        return "what was found of rows of all feeds"
+    for beginning, words in _OF_DATABASES.items():
+        if name.startswith(beginning):
+            return f"{words} {name.removeprefix(beginning)!r}"
+    return f"the feed {name!r}"
 
 
 def database_now(session: Session) -> datetime:

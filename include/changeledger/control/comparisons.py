@@ -9,8 +9,10 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, and_, case, cast, delete, extract, func, or_, select
 
 from changeledger.control.base import Part
+from changeledger.control.lease import require_free
 from changeledger.control.newest import standing_comparisons
 from changeledger.control.tables.results import ACCEPTED, DIFFER, ComparisonRow
+from changeledger.model.database_work import comparison_of
 
 _DAY_SECONDS = 86_400
 
@@ -70,9 +72,9 @@ class TableSums(NamedTuple):
 
 class Comparisons(Part):
     def save(self, row: ComparisonRow) -> None:
-        """Stores it in place of those that it covers."""
+        """Stores it in place of those that it covers. Raises LeaseLost if another process compares."""
         covered = self.covered(row)
-        with self._transaction() as session:
+        with self._writing(comparison_of(row.database)) as session:
             session.execute(delete(ComparisonRow).where(ComparisonRow.id.in_(covered)))
             session.merge(row)
 
@@ -93,9 +95,13 @@ class Comparisons(Part):
         self, database: str, reason: str, by: str, feed: str = "", table: str = "", reference: str = ""
     ) -> int:
         """Accepts the open disagreements of a database, or of one feed, table or reference of it; returns how
-        many."""
+        many.
+
+        Raises LeaseHeld while the database is compared: that run would store what disagrees again.
+        """
         accepted = 0
         with self._transaction() as session:
+            require_free(session, comparison_of(database))
             query = select(ComparisonRow).where(ComparisonRow.database == database)
             for row in session.scalars(query.where(ComparisonRow.outcome == DIFFER)):
                 is_of_pair = feed in ("", row.feed) and reference in ("", row.reference)

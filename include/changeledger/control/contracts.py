@@ -21,11 +21,15 @@ class Contracts(Part):
         """The contract of a table (`schema.table`) as the newest release has it."""
         return self.of_feed(feed, [table]).get(table)
 
-    def of_feed(self, feed: str, tables: Iterable[str] | None = None) -> dict[str, Contract]:
-        """The contract of every table of the feed, or of these, as the newest release has it."""
+    def of_feed(
+        self, feed: str, tables: Iterable[str] | None = None, release: int | None = None
+    ) -> dict[str, Contract]:
+        """The contract of every table of the feed, or of these, as the newest release or this one has it."""
         query = select(ContractRow.table, ContractRow.body).where(ContractRow.feed == feed)
         if tables is not None:
             query = query.where(ContractRow.table.in_(list(tables)))
+        if release is not None:
+            query = query.where(ContractRow.release <= release)
         bodies = {row.table: row.body for row in self._rows(query.order_by(ContractRow.version))}
         return {table: Contract.model_validate(body) for table, body in bodies.items()}
 

@@ -10,7 +10,7 @@ from sqlalchemy import delete
 
 from changeledger.control.base import Part, insert_if_absent, now
 from changeledger.control.tables.feeds import FailureRow, NoticeRow
-from changeledger.model.errors import ChangeledgerError
+from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 from changeledger.model.window import Window
 from changeledger.pages.redaction import error_text
 
@@ -62,9 +62,12 @@ class Notices(Part):
 
 @contextmanager
 def failure_kept(store: Callable[[], Failures], name: str) -> Iterator[None]:
-    """Saves how the work on a database failed, until it ends well. What it reports is no failure."""
+    """Saves how the work on a database failed, until it ends well. What it reports is no failure, nor that
+    another process does it."""
     try:
         yield
+    except (LeaseHeld, LeaseLost):
+        raise
     except Exception as error:
         is_reported = isinstance(error, ChangeledgerError) and error.reported
         # The work's own error is the one to see.

@@ -1,5 +1,8 @@
 """Leases: one run works on a feed, and one that has lost its lease writes nothing more.
 
+The comparison and the proofs of a database have leases, too, by the names of their DAGs, which no feed can
+have: two at once would write over each other's results, and one beside an erasure would keep erased rows.
+
 A lease has a token that grows whenever another process takes it. A store that took a lease checks the token
 in the transaction of each of its writes, so a run that slept past its lease, or was left behind by a lost
 supervisor, cannot write beside the run that goes on.
@@ -16,9 +19,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from sqlalchemy import and_, case, or_, update
+from sqlalchemy.orm import Session
 
 from changeledger import exit_codes
-from changeledger.control.base import Part, Transactions, database_now, insert_into
+from changeledger.control.base import Part, Transactions, database_now, insert_into, worked_on
 from changeledger.control.tables.base import LeaseRow
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 from changeledger.pages.redaction import error_text
@@ -29,7 +33,11 @@ log = logging.getLogger("changeledger")
 LEASE_SECONDS = 3600.0
 # How long it stays with a run that failed, for another try. Airflow's first retry comes after a minute.
 _RETRY_SECONDS = 300.0
-_RENEW_SECONDS = 600.0
+# How long the comparison or the proofs of a database stay with a process that gives no sign: it has no next
+# stage, and whoever asks for them again is another process.
+DATABASE_SECONDS = 600.0
+# So often a lease is renewed in its time.
+_RENEWALS = 6
 # The holder of a lease that was released.
 _NOBODY = ""
 
@@ -38,6 +46,8 @@ class Leases(Part):
     def __init__(self, transactions: Transactions) -> None:
         super().__init__(transactions)
         self._process, self._tokens = transactions.process, transactions.tokens
+        # When it took them, by this process' clock and no later than by the database's.
+        self.taken_at: dict[str, float] = {}
 
     def acquire(self, feed: str, holder: str, seconds: float) -> int:
         """Be the only one that works on `feed` for `seconds`, or longer by asking again; returns the token.
@@ -45,6 +55,7 @@ class Leases(Part):
         The holder's next process takes the lease at once, and what is left of the process before is fenced
         off. Raises LeaseHeld when another holder's lease has not expired yet.
         """
+        asked = time.monotonic()
         with self._transaction() as session:
             now = database_now(session)
             insert = insert_into(session, LeaseRow).values(
@@ -69,13 +80,10 @@ class Leases(Part):
             ).returning(LeaseRow.token)
             row = session.execute(taken).first()
             if row is not None:
-                self._tokens[feed] = row.token
+                self._tokens[feed], self.taken_at[feed] = row.token, asked
                 return int(row.token)
             held = session.get_one(LeaseRow, feed)
-        raise LeaseHeld(
-            f"{held.holder} works on the feed {feed!r} until {held.expires_at:%Y-%m-%d %H:%M:%S} UTC",
-            "wait for that run to end; if it died, its lease ends by itself at that time",
-        )
+        raise _is_held(held)
 
     def renew(self, feed: str, seconds: float) -> None:
         """Raises LeaseLost if another process has taken it meanwhile."""
@@ -90,6 +98,11 @@ class Leases(Part):
         with self._transaction() as session:
             held = session.get(LeaseRow, feed)
             return held if held is not None and held.expires_at > database_now(session) else None
+
+    def require_free(self, name: str) -> None:
+        """Raises LeaseHeld while somebody has the lease."""
+        with self._transaction() as session:
+            require_free(session, name)
 
     def release(self, feed: str, holder: str) -> None:
         """Let the next one in. Nothing happens where `holder` does not hold the lease any more."""
@@ -108,20 +121,48 @@ class Leases(Part):
             session.execute(update(LeaseRow).where(*mine).values(expires_at=until, **values))
 
 
+def require_free(session: Session, name: str) -> None:
+    """Raises LeaseHeld while somebody has the lease; who takes it next waits until the transaction ends."""
+    held = session.get(LeaseRow, name, with_for_update=True)
+    if held is not None and held.expires_at > database_now(session):
+        raise _is_held(held)
+
+
+def _is_held(lease: LeaseRow) -> LeaseHeld:
+    return LeaseHeld(
+        f"{lease.holder} works on {worked_on(lease.feed)} until {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC",
+        "wait for that run to end; if it died, its lease ends by itself at that time",
+    )
+
+
 @contextmanager
-def lease_heartbeat(leases: Leases, feed: str, holder: str) -> Iterator[None]:
+def lease_held(leases: Leases, name: str, holder: str, seconds: float = LEASE_SECONDS) -> Iterator[None]:
+    """Work that is done when the block ends: then, well or not, others may have the lease at once.
+
+    Raises LeaseHeld when another holder has it, and LeaseLost as `lease_heartbeat` does.
+    """
+    leases.acquire(name, holder, seconds)
+    try:
+        with lease_heartbeat(leases, name, holder, seconds):
+            yield
+    finally:
+        leases.release(name, holder)
+
+
+@contextmanager
+def lease_heartbeat(leases: Leases, feed: str, holder: str, seconds: float = LEASE_SECONDS) -> Iterator[None]:
     """Renews the lease of a feed that `leases` has taken, and ends the process when it is lost.
 
     The lease stays with the holder afterwards, for the next stage. After an error that no try can fix the
     feed's other runs may begin at once; after another one, once the next try had its time. Where the lease is
     lost the error is LeaseLost, whatever the work ran into: it met what the other run has done.
     """
-    heartbeat = _Heartbeat(leases, feed)
+    heartbeat = _Heartbeat(leases, feed, seconds)
     heartbeat.begin()
     try:
         yield
     except Exception as error:
-        lost = None if isinstance(error, LeaseLost) else _loss(leases, feed)
+        lost = None if isinstance(error, LeaseLost) else _loss(leases, feed, seconds)
         if lost is not None:
             log.warning("%s", error_text(error))
             raise lost from error
@@ -137,9 +178,9 @@ def lease_heartbeat(leases: Leases, feed: str, holder: str) -> Iterator[None]:
         heartbeat.over.set()
 
 
-def _loss(leases: Leases, feed: str) -> LeaseLost | None:
+def _loss(leases: Leases, feed: str, seconds: float) -> LeaseLost | None:
     try:
-        leases.renew(feed, LEASE_SECONDS)
+        leases.renew(feed, seconds)
     except LeaseLost as lost:
         return lost
     except Exception as error:  # noqa: BLE001 - nobody knows then, and the work's own error says more
@@ -151,35 +192,35 @@ class _Heartbeat:
     """Two threads: one renews the lease; the other one ends the process when its time is over, also while
     the first one waits for a database that does not answer."""
 
-    def __init__(self, leases: Leases, feed: str) -> None:
+    def __init__(self, leases: Leases, feed: str, seconds: float) -> None:
         self.over = threading.Event()
-        self._leases, self._feed = leases, feed
+        self._leases, self._feed, self._seconds = leases, feed, seconds
         # By this process' clock, and never later than the lease ends by the database's.
-        self._until = time.monotonic() + LEASE_SECONDS
+        self._until = leases.taken_at[feed] + seconds
 
     def begin(self) -> None:
         for work in (self._renew, self._watch):
             threading.Thread(target=work, daemon=True).start()
 
     def _renew(self) -> None:
-        while not self.over.wait(_RENEW_SECONDS):
+        while not self.over.wait(self._seconds / _RENEWALS):
             asked = time.monotonic()
             try:
-                self._leases.renew(self._feed, LEASE_SECONDS)
+                self._leases.renew(self._feed, self._seconds)
             except LeaseLost as error:
                 self._end(error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next try may succeed
                 log.warning("the lease is not renewed: %s: %s", type(error).__name__, error)
             else:
-                self._until = asked + LEASE_SECONDS
+                self._until = asked + self._seconds
 
     def _watch(self) -> None:
         while not self.over.wait(max(0.0, self._until - time.monotonic())):
             if time.monotonic() >= self._until:
                 self._end(
                     LeaseLost(
-                        f"this run's lease on the feed {self._feed!r} has run out: it was not renewed for "
-                        f"{LEASE_SECONDS:.0f} s",
+                        f"this run's lease on {worked_on(self._feed)} has run out: it was not renewed for "
+                        f"{self._seconds:.0f} s",
                         "check that the control store answers and can be written; the next try goes on",
                     )
                 )

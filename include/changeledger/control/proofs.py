@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from changeledger.control.base import Part
 from changeledger.control.newest import newest_proofs
 from changeledger.control.tables.results import ProofRow, SnapshotRow
+from changeledger.model.database_work import verification_of
 
 
 class Proven(NamedTuple):
@@ -27,8 +28,8 @@ class Proven(NamedTuple):
 
 class Proofs(Part):
     def save(self, row: ProofRow | SnapshotRow) -> None:
-        """Store it in place of an earlier one of the same id."""
-        with self._transaction() as session:
+        """Store it in place of an earlier one of the same id. Raises LeaseLost as `Comparisons.save` does."""
+        with self._writing(verification_of(row.database)) as session:
             session.merge(row)
 
     def last_snapshot(self, database: str) -> SnapshotRow | None:

@@ -84,7 +84,7 @@ class Upkeep(Part):
 
         `rows`: of the `current` ones and the `history` of the table, how many are left.
         """
-        with self._transaction() as session:
+        with self._writing(release.feed) as session:
             moved = session.get_one(ReleaseRow, (release.feed, release.id))
             by_table = moved.counts.get("tables", {})
             left = {name: rows[name] for name in ("current", "history") if name in rows}

@@ -196,7 +196,7 @@ class JobOperator(SparkSubmitOperator):
             self.log.info("%s", "\n".join(text for _, text in self._lines.kept()))
             again = datetime.now(UTC) + _WAIT
             self.log.info(
-                "Another run holds the feed; see above. Retries automatically at %s, as no try", again
+                "Another process has the lease; see above. Retries automatically at %s, as no try", again
             )
             return AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
         if returncode == exit_codes.NOTHING:

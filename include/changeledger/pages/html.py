@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from changeledger.config.folders import private
 from changeledger.config.object_path import ObjectPath, PagePath
 from changeledger.config.settings import Settings
-from changeledger.model.errors import ChangeledgerError
+from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 from changeledger.pages.escaping import escaped
 from changeledger.pages.redaction import error_text, redacted
 
@@ -64,9 +64,14 @@ def environment(folder: Path, filters: Mapping[str, Callable[..., Any]]) -> Envi
 
 @contextmanager
 def failure_noted(page: PagePath) -> Iterator[None]:
-    """Where the work fails that should write the page, the page says so; what it had stays."""
+    """Where the work fails that should write the page, the page says so; what it had stays.
+
+    That another process does the work is no failure.
+    """
     try:
         yield
+    except (LeaseHeld, LeaseLost):
+        raise
     except Exception as error:
         if not (isinstance(error, ChangeledgerError) and error.reported):
             note_failure(page, error_text(error))

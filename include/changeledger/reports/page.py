@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config.object_path import PagePath
 from changeledger.kernels import display
+from changeledger.model.errors import LeaseHeld, LeaseLost
 from changeledger.pages import html
 from changeledger.pages.redaction import error_text
 
@@ -36,9 +37,14 @@ def samples(
 
 @contextmanager
 def written(write: Callable[[], None]) -> Iterator[None]:
-    """Writes the report when the work has ended, well or not. It is the work's error that is raised."""
+    """Writes the report when the work has ended, well or not. It is the work's error that is raised.
+
+    Not where another process does the work, and writes the report.
+    """
     try:
         yield
+    except (LeaseHeld, LeaseLost):
+        raise
     except Exception:
         try:
             write()

@@ -7,8 +7,9 @@ disagreement of theirs begins: it is open until they agree there, or somebody ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -18,9 +19,9 @@ from changeledger.compare.verdicts import FAULTS
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import ComparisonRow
-from changeledger.lake import catalog
+from changeledger.control import ComparisonRow, ControlStore
 from changeledger.lake.parallel import parallel_map
+from changeledger.model.contract import Contract
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
@@ -41,7 +42,7 @@ def run(
     """Compare all feeds with the reference. `full`: from the beginning, instead of from the last time.
 
     Raises FeedsDisagree while more changes than are tolerated have a verdict, of this run or of one before;
-    the findings are saved before.
+    the findings are saved before. Raises LeaseHeld while the database is compared, or a row of it erased.
     """
     settings = Settings()
     control = control_store(settings)
@@ -51,13 +52,15 @@ def run(
     names = ", ".join(feed.feed for feed in others)
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
     rows: list[ComparisonRow] = []
-    with Workers(lambda: spark) as workers, FindingsWriter.opened(workers, control) as writer:
-        feed_ledgers = _ledgers(spark, workers, [reference, *others])
+    with Workers(lambda: spark) as workers, FindingsWriter.opened(workers, control, database) as writer:
+        compared = [reference, *others]
+        published = parallel_map(lambda feed: _published(spark, workers, control, feed), compared)
         reference_range, *ranges = workers.each(
-            lambda feed: feed_range(feed, feed_ledgers[feed.feed]), [reference, *others]
+            lambda of_feed: feed_range(of_feed.feed, of_feed.ledgers), published
         )
+        contracts = {of_feed.feed.feed: of_feed.contracts for of_feed in published}
         for other in ranges:
-            rows += _compared(Pair(control, database, reference_range, other, full), writer)
+            rows += _compared(Pair(control, database, reference_range, other, full, contracts), writer)
     pairs = {(reference.feed, other.feed) for other in others}
     differing = [
         row
@@ -75,19 +78,33 @@ def run(
     return rows
 
 
-def _ledgers(spark: SparkSession, workers: Workers, feeds: Sequence[Feed]) -> dict[str, dict[str, Stored]]:
-    """What the tools have captured, so without repairs: by feed and table, in lower case, the ledgers that
-    are there."""
+class _Published(NamedTuple):
+    """What a feed has published: ledgers by table in lower case, and contracts."""
 
-    def of_feed(feed: Feed) -> dict[str, Stored]:
-        tables = set(catalog.tables(feed.namespace))
-        return {
-            table.lower(): replace(Stored.of(spark, workers, names.changes), only=(no_repairs, "flags"))
-            for table, names in feed.names.items()
-            if names.changes in tables
-        }
+    feed: Feed
+    ledgers: dict[str, Stored]
+    contracts: dict[str, Contract]
 
-    return dict(zip((f.feed for f in feeds), parallel_map(of_feed, feeds), strict=True))
+
+def _published(spark: SparkSession, workers: Workers, control: ControlStore, feed: Feed) -> _Published:
+    """What the feed's tool has captured, so without repairs, up to its last release.
+
+    Not main of each table: while a release moves one after the other, a table would lack what another one
+    says that the feed has.
+    """
+    release = control.releases.latest_completed(feed.feed)
+    if release is None:
+        return _Published(feed, {}, {})
+    ledgers = {
+        table.lower(): replace(
+            Stored.of(spark, workers, names.changes),
+            snapshot=release.tables[names.changes],
+            only=(no_repairs, "flags"),
+        )
+        for table, names in feed.names.items()
+        if names.changes in release.tables
+    }
+    return _Published(feed, ledgers, control.contracts.of_feed(feed.feed, release=release.id))
 
 
 def _faults(row: ComparisonRow) -> str:

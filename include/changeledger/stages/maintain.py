@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
+from changeledger.control import ControlStore, WindowRow, lease_held
 from changeledger.lake import catalog, refs, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
@@ -37,14 +37,10 @@ def run(spark: SparkSession, feed: Feed, holder: str) -> None:
     """Raises LeaseHeld while a run of the feed is running."""
     settings = Settings()
     control = control_store(settings)
-    control.leases.acquire(feed.feed, holder, LEASE_SECONDS)
-    try:
-        with lease_heartbeat(control.leases, feed.feed, holder):
-            complete_releases(lambda: spark, control, feed.feed)
-            _maintain(spark, feed, control)
-            _forget(spark, feed, control, settings)
-    finally:
-        control.leases.release(feed.feed, holder)
+    with lease_held(control.leases, feed.feed, holder):
+        complete_releases(lambda: spark, control, feed.feed)
+        _maintain(spark, feed, control)
+        _forget(spark, feed, control, settings)
 
 
 def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:

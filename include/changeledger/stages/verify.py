@@ -68,8 +68,8 @@ def run(
 ) -> list[ProofRow]:
     """Prove every table of the database's feeds, or of the feed `only`. `what`: one of `SNAPSHOTS`.
 
-    Raises PublishedDrifts if one does not match its source, after the findings are saved, and
-    ConfigError where there is no such feed.
+    Raises PublishedDrifts if one does not match its source, after the findings are saved, ConfigError where
+    there is no such feed, and LeaseHeld while the database is verified, or a row of it erased.
     """
     control = control_store(settings := Settings())
     source, everyone = database.verified(feeds)
@@ -82,7 +82,7 @@ def run(
         )
     require_names(control, *chosen)
     for_small_data(spark)
-    with Workers(lambda: spark) as workers, ProofWriter.opened(spark, workers, control) as writer:
+    with Workers(lambda: spark) as workers, ProofWriter.opened(spark, workers, control, database) as writer:
         rows = [row for feed in chosen for row in resnapshot_check.prove(spark, control, writer, feed)]
         if source is not None:
             reading = _DatabaseProof(spark, control, database.database, source)
@@ -129,7 +129,7 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
         if release is None or not release.completed:
             log.info("%s: no release to verify", feed.feed)
             continue
-        contracts = control.contracts.of_feed(feed.feed)
+        contracts = control.contracts.of_feed(feed.feed, release=release.id)
         for table in (t.table for t in feed.tables):
             names = TableNames.of(feed.namespace, table)
             if table in contracts and {names.current, names.history} <= release.tables.keys():

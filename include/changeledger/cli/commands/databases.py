@@ -43,6 +43,7 @@ def _work(
     database = named_database(settings, feeds, name)
     require_lake(settings)
     page = page_of(database, settings)
+    ControlStore(settings.control_url).leases.require_free(page.parent.name)
     kept = failure_kept(lambda: ControlStore(settings.control_url).failures, page.parent.name)
     with failure_noted(page), kept, opened(command, progress=True) as spark:
         yield spark, database, feeds, page

@@ -31,6 +31,8 @@ class Pair:
     other: FeedRange
     # From the beginning, whatever was compared before.
     full: bool
+    # As in the source, by feed and table.
+    contracts: Mapping[str, Mapping[str, Contract]]
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,8 @@ class TablePair:
         contracts = []
         for feed_range in (self.pair.reference, self.pair.other):
             feed, config = feed_range.feed, feed_range.feed.table(self.table)
-            known = self.pair.control.contracts
-            contract = None if config is None else known.of_table(feed.feed, config.table)
-            assert contract is not None, "its ledger is published"
-            contracts.append(contract)
+            assert config is not None, "its ledger is published"
+            contracts.append(self.pair.contracts[feed.feed][config.table])
         return contracts
 
     def _matching(self, contracts: Sequence[Contract]) -> Matching:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,7 +21,7 @@ from changeledger.audit.remedies import REMEDIES
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, SnapshotRow, lease_heartbeat
+from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, SnapshotRow, lease_held
 from changeledger.dialects.tables import keys
 from changeledger.kernels import display, publishing
 from changeledger.lake import catalog, iceberg, refs, scans, summaries, upkeep
@@ -29,7 +30,14 @@ from changeledger.lake.publishing import complete_releases
 from changeledger.lake.refs import release_tag
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
-from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames, snapshot_table
+from changeledger.model.table_names import (
+    DRIFT,
+    FINDINGS,
+    NAMESPACE,
+    REPAIRS,
+    TableNames,
+    snapshot_table,
+)
 from changeledger.model.window import branch_of
 from changeledger.model.wording import counted
 from changeledger.pages import folders
@@ -39,7 +47,6 @@ from changeledger.stages.maintenance.erased_records import ErasedRecords
 from changeledger.stages.maintenance.one_key import OneKey
 from changeledger.stages.maintenance.raw_rows import standing_runs, trim_raw
 
-_HOLDER = "changeledger erase"
 # Of a feed's tables beside its ledgers: those that have a `source_position` and lead to no other record.
 _BY_RECORD = ("quarantine", "replay_requests", "image_chain_breaks", "applied_repairs")
 # Of all feeds, with keys as JSON.
@@ -93,15 +100,27 @@ class Erasing:
         return sorted(row["key"] for row in iceberg.union(moved).distinct().collect())
 
     def erase(self, by: str) -> dict[str, int]:
-        """Returns the rows that were erased, by table. Raises LeaseHeld while a run of the feed works."""
-        feed = self.feed.feed
-        self.control.leases.acquire(feed, _HOLDER, LEASE_SECONDS)
-        try:
-            with lease_heartbeat(self.control.leases, feed, _HOLDER):
-                complete_releases(lambda: self.spark, self.control, feed)
-                return self._erase(by)
-        finally:
-            self.control.leases.release(feed, _HOLDER)
+        """Returns the rows that were erased, by table.
+
+        Raises LeaseHeld while a run of the feed works, while its database is compared or verified, which
+        would write what it has read of the row before, and while another key is erased: all write the tables
+        of what was found. Given again after it was killed, it goes on at once: its name is that of the key.
+        """
+        database, holder = self._database, f"changeledger erase ({self._key_hash[:8]})"
+        with ExitStack() as held:
+            for name in (self.feed.feed, database.comparison, database.verification, NAMESPACE):
+                held.enter_context(lease_held(self.control.leases, name, holder))
+            complete_releases(lambda: self.spark, self.control, self.feed.feed)
+            return self._erase(by)
+
+    @property
+    def _database(self) -> Database:
+        return Database(database=self.feed.database)
+
+    @property
+    def _key_hash(self) -> str:
+        named = json.dumps([self.key.contract.table, sorted(self.key.values.items())])
+        return hashlib.sha256(named.encode()).hexdigest()
 
     def _erase(self, by: str) -> dict[str, int]:
         feed, contract = self.feed.feed, self.key.contract
@@ -126,12 +145,10 @@ class Erasing:
         self._move_release(list(conditions))
         self._purge(list(conditions))
         self._remove_pages()
-        database = Database(database=self.feed.database)
+        database, at = self._database, datetime.now(UTC)
         self.control.upkeep.forget_shown_rows(feed, database.comparison, database.verification)
-        named = json.dumps([contract.table, sorted(self.key.values.items())])
-        hashed, at = hashlib.sha256(named.encode()).hexdigest(), datetime.now(UTC)
         self.control.upkeep.save_erasure(
-            ErasureRow(feed=feed, table=contract.table, key_hash=hashed, by=by, counts=counts, at=at)
+            ErasureRow(feed=feed, table=contract.table, key_hash=self._key_hash, by=by, counts=counts, at=at)
         )
         return counts
 
@@ -203,6 +220,8 @@ class Erasing:
         newest = self.control.releases.latest(self.feed.feed)
         if newest is None:
             return
+        # Past a pause it may be this erasure, given again, that has moved it: this one ends here.
+        self.control.leases.renew(self.feed.feed, LEASE_SECONDS)
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
         parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)

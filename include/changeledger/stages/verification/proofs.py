@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.control import ControlStore, ProofRow
+from changeledger.config.database import Database
+from changeledger.control import DATABASE_SECONDS, ControlStore, ProofRow
 from changeledger.control.outcomes import WAITING
 from changeledger.kernels.rows import Rows
 from changeledger.lake import iceberg, new_tables
 from changeledger.model.table_names import DRIFT, REPAIRS
 from changeledger.model.wording import counted
 from changeledger.spark.rows import Workers, as_spark
+from changeledger.stages.common import database_lease
 from changeledger.stages.common.context import log
 from changeledger.verify import drift, verdicts
 
@@ -35,6 +37,8 @@ class ProofWriter:
 
     workers: Workers
     control: ControlStore
+    # The lease of who writes.
+    lease: str
     _rows: list[ProofRow] = field(default_factory=list)
     _waiting: dict[str, list[pa.Table]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
     _replaced: dict[str, list[str]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
@@ -42,17 +46,21 @@ class ProofWriter:
 
     @classmethod
     @contextmanager
-    def opened(cls, spark: SparkSession, workers: Workers, control: ControlStore) -> Iterator[ProofWriter]:
-        """What proofs have found is saved even if a later one fails."""
+    def opened(
+        cls, spark: SparkSession, workers: Workers, control: ControlStore, database: Database
+    ) -> Iterator[ProofWriter]:
+        """What proofs have found is saved even if a later one fails. Raises as `FindingsWriter.opened`."""
         of_tables = (DRIFT, drift.DRIFTS, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIRS, drift.REPAIR_COLUMNS)
-        for name, schema, columns in of_tables:
-            new_tables.create(name, schema, {"proof_id": "identity"})
-            iceberg.widen(spark, name, columns)
-        writer = cls(workers, control)
-        try:
-            yield writer
-        finally:
-            writer._write()
+        lease = database.verification
+        with database_lease.held(control, lease):
+            for name, schema, columns in of_tables:
+                new_tables.create(name, schema, {"proof_id": "identity"})
+                iceberg.widen(spark, name, columns)
+            writer = cls(workers, control, lease)
+            try:
+                yield writer
+            finally:
+                writer._write()
 
     @staticmethod
     def named(row: ProofRow) -> dict[str, str]:
@@ -73,16 +81,20 @@ class ProofWriter:
             few = None if many else rows.collected()
             with self._writing:
                 if few is None:
-                    iceberg.replace_partition(as_spark(rows).frame, table, "proof_id", row.id)
+                    self._replace(as_spark(rows).frame, table, [row.id])
                 else:
                     self._waiting[table].append(few)
                     self._replaced[table].append(row.id)
+
+    def _replace(self, rows: DataFrame, table: str, proofs: Sequence[str]) -> None:
+        self.control.leases.renew(self.lease, DATABASE_SECONDS)
+        iceberg.replace_partition(rows, table, "proof_id", *proofs)
 
     def _write(self) -> None:
         for table, rows in self._waiting.items():
             if rows:
                 frame = self.workers.given(pa.concat_tables(rows)).frame
-                iceberg.replace_partition(frame, table, "proof_id", *self._replaced[table])
+                self._replace(frame, table, self._replaced[table])
         for row in self._rows:
             self.control.proofs.save(row)
             wrong = verdicts.summary(row.counts) or "nothing wrong"

@@ -33,7 +33,7 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
         table: [release.window_id for release in releases if _snapshot_rows(release, table)]
         for table in (t.table for t in feed.tables)
     }
-    contracts = control.contracts.of_feed(feed.feed)
+    contracts = control.contracts.of_feed(feed.feed, release=releases[-1].id) if releases else {}
     redelivered = [
         _Redelivered(feed, contracts[table].published, releases[-1], brought)
         for table, brought in runs.items()
