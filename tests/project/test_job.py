@@ -113,6 +113,20 @@ def test_while_another_run_is_at_work(control: ControlStore, caplog: pytest.LogC
     assert "manual__2" in caplog.text
 
 
+def test_a_window_that_is_done_keeps_no_other_run_waiting(control: ControlStore) -> None:
+    """Its run was killed, or lost the control store, behind all that it had to do but letting go."""
+    control.windows.open(FEED, HOUR, {}, {"dbo.parts": "0A"})
+    control.windows.close_empty(FEED, HOUR, {"dbo.parts": "0A"})
+    dead = ControlStore(Settings().control_url, process="the try that died")
+    dead.leases.acquire(FEED, HOUR.holder, 3600)
+    assert ended() == exit_codes.NOTHING
+    assert control.leases.of_feed(FEED) is None
+    # Another run's lease stays.
+    dead.leases.acquire(FEED, "another run", 3600)
+    assert ended() == exit_codes.NOTHING
+    assert control.leases.of_feed(FEED) is not None
+
+
 def test_a_window_that_is_done(control: ControlStore) -> None:
     control.windows.open(FEED, HOUR, {}, {"dbo.parts": "0A"})
     control.windows.close_empty(FEED, HOUR, {"dbo.parts": "0A"})

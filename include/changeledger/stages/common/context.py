@@ -61,6 +61,8 @@ def take_lease(feed: Feed, window: Window) -> HeldLease | None:
     """
     control = control_store(Settings())
     if _is_done(control, feed, window) and not control.releases.incomplete(feed.feed):
+        # Of a try that ended before it could: others would wait for it as for one that works.
+        control.leases.release(feed.feed, window.holder)
         return None
     return HeldLease(control, control.leases.acquire(feed.feed, window.holder, LEASE_SECONDS))
 
