@@ -74,9 +74,10 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
 
     settings = Settings()
     control = ControlStore(settings.control_url)
-    rows = pa.Table.from_pylist(list(records(feed, chosen, *_REPLAY.names)), _REPLAY)
     _await_lease(control, feed, say)
     try:
+        # Now: the run that was waited for may have read some of them again.
+        rows = pa.Table.from_pylist(list(records(feed, chosen, *_REPLAY.names)), _REPLAY)
         return ask(spark, feed, Workers(lambda: spark).given(rows).frame)
     finally:
         control.leases.release(feed.feed, _HOLDER)
