@@ -67,7 +67,9 @@ def postgres(new_database: Callable[[], Postgres]) -> Postgres:
 
 def database(**verified: Any) -> Database:
     """Of a name that no other test has: nobody has read it before."""
-    return Database.model_validate({"database": "warehouse", "verify": {"grace_period": timedelta(0), **verified}})
+    return Database.model_validate(
+        {"database": "warehouse", "verify": {"grace_period": timedelta(0), **verified}}
+    )
 
 
 def reported(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
