@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
 from airflow.exceptions import DagNotFound, ParamValidationError
 
 from changeledger.airflow_ui import actions
-from changeledger.model.errors import ConfigError
+from changeledger.model.errors import ConfigError, StageOrderError
 
 REFUSED = "Invalid input for param tables: 'dbo.new' is not one of ['dbo.t']\n\nFailed validating ..."
 
@@ -33,3 +34,15 @@ def test_a_dag_that_airflow_has_not_read_yet(
         actions.trigger("shop", {"mode": "replay"}, "ann")
     assert raised.value.message.endswith(says)
     assert "settings_errors.py" in raised.value.remedy
+
+
+def test_a_rollback_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a catalog that hangs: the person learns that it was broken off, and how it goes on; no error 500."""
+
+    def hangs(command: list[str], *, timeout: float, **_: Any) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hangs)
+    with pytest.raises(StageOrderError, match="not ended within 600 s") as raised:
+        actions.roll_back("shop", 3, "wrong rows", "ann", True)
+    assert "changeledger rollback shop 3" in raised.value.remedy

@@ -58,9 +58,16 @@ def roll_back(feed: str, release: int, reason: str, by: str, reads_again: bool) 
     command = [sys.executable, "-m", "changeledger.cli", "rollback", *options, "--", feed, str(release)]
     package = str(Path(changeledger.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(  # noqa: S603 - this program's own command
-        command, env=environment, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS
-    )
+    try:
+        done = subprocess.run(  # noqa: S603 - this program's own command
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise StageOrderError(
+            f"the rollback has not ended within {_PATIENCE_SECONDS} s, and was broken off",
+            f"ask for it again, best by `changeledger rollback {feed} {release} --reason ...`: it goes on "
+            "where it was. The feed's runs wait until then, or for an hour",
+        ) from None
     if done.returncode:
         said, _, remedy = done.stderr.strip().partition("\n  Remedy: ")
         raise StageOrderError(said or "the command has failed", remedy or "read the API server's log")
