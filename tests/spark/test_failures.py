@@ -122,6 +122,16 @@ KNOWN = {
         'details = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:15002"',
         SparkUnavailable, "Spark does not answer: ", "Spark connection",
     ),
+    "a message of Connect": (
+        "<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.RESOURCE_EXHAUSTED\n\t"
+        'details = "CLIENT: Sent message larger than max (230688398 vs. 134217728)"',
+        RowsTooLarge, "Sent message larger than max (230688398 vs. 134217728)", "run shorter windows",
+    ),
+    "a plan of Connect": (
+        "(org.apache.spark.SparkSQLException) [CONNECT_INVALID_PLAN.PLAN_SIZE_LARGER_THAN_MAX] The Spark "
+        "Connect plan is invalid. The plan size is larger than max (unknown vs. 536870912)",
+        RowsTooLarge, "The plan size is larger than max", "run shorter windows",
+    ),
     "a token": (
         '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAUTHENTICATED\n\t'
         'details = "wrong token"',

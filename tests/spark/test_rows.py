@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, bucketed, count, together
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
+from changeledger.lake import leaving
 from changeledger.spark import dealing
 from changeledger.spark import rows as carried
 from changeledger.spark.readings import Given, in_tasks
@@ -52,6 +54,29 @@ def test_kernels_and_origins(spark: SparkSession) -> None:
         assert [count(rows) for rows in (both, given, workers.nothing(SCHEMA))] == [12, 20, 0]
         assert len(given.collected(7)) == 7
         assert carried.as_spark(both).frame.count() == 12
+
+
+def test_given_rows_travel_once() -> None:
+    """A Spark Connect server takes 128 MB in one message: 200,000 keys are not sent five times."""
+    rows = table(200_000)
+    given = Given(rows.combine_chunks())
+    assert [part.num_rows for part in given.parts] == given.weights == [50_000] * 4
+    sizes = [len(pickle.dumps(sent)) for sent in (*given.parts, given.without_parts())]
+    assert sum(sizes) < 1.01 * rows.nbytes
+    assert pa.Table.from_batches([pickle.loads(pickle.dumps(part)) for part in given.parts]) == rows
+    assert given.without_parts().schema == SCHEMA
+
+
+def test_what_several_kernels_have_travels_once() -> None:
+    """As the keys of a window, which the kernels of all files have that are written again."""
+    keys = pa.table({"id": pa.array(range(200_000))})
+    kernels = [leaving.Stays(keys, known(keys.rename_columns(["hash"])), None)] * 8
+    pickles = carried._each_pickled((number, kernel) for number, kernel in enumerate(kernels))
+    assert sum(map(len, (*pickles.each, *pickles.shared))) < 2.1 * keys.nbytes
+    for number in range(8):
+        came, kernel = pickle.loads(pickle.dumps(pickles)).value(number)
+        assert (came, kernel.keys, kernel.ends) == (number, keys, None)
+        assert (kernel.hashes == kernels[0].hashes).all()
 
 
 @pytest.mark.parametrize("size", [5, 50_000])

@@ -170,6 +170,13 @@ _OF_OTHERS = (
         "or cut the window (docs/running.md, 'A long first load')",
     ),
     _cause(
+        r"PLAN_SIZE_LARGER_THAN_MAX|(?:Sent|Received) message larger than max|"
+        r"gRPC message exceeds maximum size",
+        RowsTooLarge,
+        "the keys that a window touches are more than Spark's Connect server takes in one message",
+        "run shorter windows; or run this one without a server (another Spark connection of the feed)",
+    ),
+    _cause(
         r"StatusCode\.(?:UNAUTHENTICATED|PERMISSION_DENIED)",
         ConfigError,
         "the proxy before Spark's server refuses the token",

@@ -79,17 +79,26 @@ class Given:
 
     @property
     def parts(self) -> list[pa.RecordBatch]:
-        return [batch for batch in self.table.to_batches(BUCKET) if batch.num_rows]
+        return [_by_itself(batch) for batch in self._batches]
 
     @property
     def weights(self) -> list[int]:
-        return [part.num_rows for part in self.parts]
+        return [batch.num_rows for batch in self._batches]
+
+    @property
+    def _batches(self) -> list[pa.RecordBatch]:
+        return [batch for batch in self.table.to_batches(BUCKET) if batch.num_rows]
 
     def without_parts(self) -> Given:
-        return Given(self.table.slice(0, 0))
+        return Given(self.schema.empty_table())
 
     def rows(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield part
+
+
+def _by_itself(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Its rows in memory of their own: what is cut from a table is pickled with all of that table."""
+    return pa.ipc.read_record_batch(batch.serialize(), batch.schema)
 
 
 def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +23,14 @@ from pyspark.sql.types import StructType
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
 from changeledger.spark import sinks, tasks
 from changeledger.spark.dealing import Dealing, Sizes
+from changeledger.spark.pickles import Pickles
 from changeledger.spark.readings import Given, KernelOutput, OfSpark, Origin, Read, in_tasks
 from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
 from changeledger.spark.tasks import InParts
 
+# In bytes: smaller tables and arrays travel with each value that has them.
+_LARGE: Final = 64 << 10
 # So many rows of mere numbers weigh as much as one of the usual width.
 _NARROW: Final = 10
 Item = TypeVar("Item")
@@ -254,8 +259,30 @@ class Workers:
         return dataframes
 
 
-def _each_pickled(values: Iterable[object]) -> tuple[bytes, ...]:
-    return tuple(cloudpickle.dumps(value) for value in values)  # type: ignore[no-untyped-call]
+def _each_pickled(values: Iterable[object]) -> Pickles:
+    shared: dict[int, tuple[int, Any]] = {}
+    each = tuple(_pickled(value, shared) for value in values)
+    of_several = (cloudpickle.dumps(table) for _, table in shared.values())  # type: ignore[no-untyped-call]
+    return Pickles(each, tuple(of_several))
+
+
+def _pickled(value: object, shared: dict[int, tuple[int, Any]]) -> bytes:
+    pickled = BytesIO()
+    _Pickler(pickled, shared).dump(value)  # type: ignore[no-untyped-call]
+    return pickled.getvalue()
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Of all of a value but its large tables and arrays: these become `shared` ones, by their identities."""
+
+    def __init__(self, file: BytesIO, shared: dict[int, tuple[int, Any]]) -> None:
+        super().__init__(file)  # type: ignore[no-untyped-call]
+        self._shared = shared
+
+    def persistent_id(self, value: Any) -> int | None:
+        if isinstance(value, pa.Table | np.ndarray) and value.nbytes >= _LARGE:
+            return self._shared.setdefault(id(value), (len(self._shared), value))[0]
+        return None
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -5,7 +5,6 @@ It imports no Spark, and nothing that the driver alone needs: each worker pays f
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from changeledger.kernels.arrow import as_schema
 from changeledger.kernels.rows import BatchKernel, BucketKernel
+from changeledger.spark.pickles import Pickles
 from changeledger.spark.sinks import PART, ROWS, Batches, Sink, packed, unpacked
 from changeledger.spark.worker_start import begin_task
 
@@ -92,10 +92,7 @@ class Reading(NamedTuple):
 
 
 def read_parts(
-    tasks: Sequence[bytes],
-    sources: Sequence[bytes],
-    trees: Sequence[bytes],
-    numbers: Iterable[pa.RecordBatch],
+    tasks: Pickles, sources: Pickles, trees: Pickles, numbers: Iterable[pa.RecordBatch]
 ) -> Batches:
     """The parts that each task reads, by the number of the task.
 
@@ -105,26 +102,21 @@ def read_parts(
     begin_task()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            yield from _read(_unpickled(tasks[number]), sources, trees)
+            yield from _read(tasks.value(number), sources, trees)
 
 
-def _read(readings: Sequence[Reading], sources: Sequence[bytes], trees: Sequence[bytes]) -> Batches:
+def _read(readings: Sequence[Reading], sources: Pickles, trees: Pickles) -> Batches:
     flows: dict[int, _Flow] = {}
     opened: dict[int, InParts] = {}
     for reading in readings:
         if reading.number not in flows:
-            flows[reading.number] = _Flow(_unpickled(trees[reading.number]))
-            opened[reading.number] = _unpickled(sources[reading.number])
+            flows[reading.number] = _Flow(trees.value(reading.number))
+            opened[reading.number] = sources.value(reading.number)
         flow = flows[reading.number]
         if not flow.is_full:
             yield from _through(flow, opened[reading.number].rows(reading.part))
     for flow in flows.values():
         yield from flow.rest()
-
-
-def _unpickled(pickled: bytes) -> Any:
-    # Spark's own way from the driver to its workers, one step later.
-    return pickle.loads(pickled)  # noqa: S301
 
 
 def _through(flow: _Flow, batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -165,7 +157,7 @@ class Bucketing(NamedTuple):
     outputs: Mapping[str, pa.Schema]
 
 
-def in_buckets(kernels: Sequence[bytes], batches: Iterable[pa.RecordBatch]) -> Batches:
+def in_buckets(kernels: Pickles, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The kernels over the buckets of a partition; a part is called by its kernel's number and its name.
 
     `kernels`: a `Bucketing` each, of which every task unpickles its own ones, as `read_parts` does.
@@ -177,7 +169,7 @@ def in_buckets(kernels: Sequence[bytes], batches: Iterable[pa.RecordBatch]) -> B
             number, _, name = part.partition("/")
             waiting.setdefault(int(number), {}).setdefault(name, []).append(rows.as_buffer())
     for number in sorted(waiting):
-        yield from _of_kernel(_unpickled(kernels[number]), number, waiting.pop(number))
+        yield from _of_kernel(kernels.value(number), number, waiting.pop(number))
 
 
 def _of_kernel(of: Bucketing, number: int, parts: Mapping[str, Sequence[pa.Buffer]]) -> Batches:
