@@ -12,6 +12,7 @@ from changeledger.control.base import Part, insert_if_absent, now
 from changeledger.control.tables.feeds import FailureRow, NoticeRow
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 from changeledger.model.window import Window
+from changeledger.pages.escaping import escaped
 from changeledger.pages.redaction import error_text
 
 
@@ -25,8 +26,10 @@ class Failures(Part):
         self._save(name, "", name.partition("_")[0], error)
 
     def _save(self, name: str, window_id: str, stage: str, error: str) -> None:
+        # It may quote a value of a row, and PostgreSQL has no NUL in its texts.
+        shown = escaped(error)
         with self._transaction() as session:
-            session.merge(FailureRow(feed=name, window_id=window_id, stage=stage, error=error, at=now()))
+            session.merge(FailureRow(feed=name, window_id=window_id, stage=stage, error=shown, at=now()))
 
     def of_feed(self, feed: str) -> FailureRow | None:
         return self._get(FailureRow, feed)
