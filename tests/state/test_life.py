@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from changeledger.control import ControlStore
+from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.publishing import PublishRule
 from changeledger.model.window import Window
 from changeledger.state.beside import beside
+from changeledger.state.cells import image_cells
 from changeledger.state.life import life, placed
 from changeledger.state.search import search
 from tests.state.tables import CUSTOMERS, HOSTILE, life_of_one, publish, row
@@ -282,3 +285,12 @@ def test_a_hash_does_not_disagree_with_what_another_feed_publishes_plain(control
         ("id", False),
         ("name", False),
     ]
+
+
+def test_a_real_is_shown_by_its_fewest_digits() -> None:
+    """As SQL Server prints it. A float keeps all of its digits: it may be what was a real once."""
+    kinds = (("r", "real"), ("f", "float"))
+    columns = tuple(Column(name=name, type=kind, ordinal=at) for at, (name, kind) in enumerate(kinds, 1))
+    image = dict.fromkeys(("r", "f"), float(np.float32(0.1)))
+    cells = image_cells(image, None, Contract(table="dbo.t", columns=columns))
+    assert [cell.text for cell in cells.values()] == ["0.1", "0.10000000149011612"]

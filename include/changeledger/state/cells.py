@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from changeledger.kernels import display
+from changeledger.kernels import cast_text, display
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.equality import form_of
 from changeledger.model.contract import Column, Contract
@@ -37,16 +37,20 @@ class Cell(NamedTuple):
 NO_CELL: Final = Cell(ABSENT)
 
 
-def image_cells(image: Mapping[str, Any] | None, unknown: Any) -> dict[str, Cell]:
+def image_cells(image: Mapping[str, Any] | None, unknown: Any, contract: Contract) -> dict[str, Cell]:
     """The cells of an image of the ledger by column; none without one. `unknown`: (column, state) pairs."""
     states = dict(unknown or ())
-    return {name: _cell(value, states.get(name)) for name, value in (image or {}).items()}
+    of_32_bits = {column.name for column in contract.columns if column.spark_type == "float"}
+    return {
+        name: _cell(value, states.get(name), cast_text.float32 if name in of_32_bits else display.text_of)
+        for name, value in (image or {}).items()
+    }
 
 
-def _cell(value: Any, state: str | None) -> Cell:
+def _cell(value: Any, state: str | None, text_of: Callable[[Any], str]) -> Cell:
     if state is not None:
         return Cell(state)
-    return Cell(NULL) if value is None else Cell(VALUE, display.text_of(value), value)
+    return Cell(NULL) if value is None else Cell(VALUE, text_of(value), value)
 
 
 def key_texts(key: Mapping[str, Any] | None) -> dict[str, str]:

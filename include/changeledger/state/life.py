@@ -178,7 +178,7 @@ def _change(place: Place, row: Mapping[str, Any], *, leaves: bool = False) -> Ro
     return RowChange(
         row["change_id"],
         row["operation"],
-        tuple(_cells(place.contract.names, row)),
+        tuple(_cells(place.contract, row)),
         row["changed"],
         row["mask"],
         Position(_hex(row["commit_lsn"]), _hex(row["change_lsn"]), _hex(row["sort_key"]) or "",
@@ -195,11 +195,11 @@ def _change(place: Place, row: Mapping[str, Any], *, leaves: bool = False) -> Ro
     )  # fmt: skip
 
 
-def _cells(names: Iterable[str], row: Mapping[str, Any]) -> Iterable[ChangedCell]:
-    before = image_cells(row["before"], row["before_unknown_columns"])
-    after = image_cells(row["after"], row["after_unknown_columns"])
+def _cells(contract: Contract, row: Mapping[str, Any]) -> Iterable[ChangedCell]:
+    before = image_cells(row["before"], row["before_unknown_columns"], contract)
+    after = image_cells(row["after"], row["after_unknown_columns"], contract)
     named = None if row["changed"] is None else {name.lower() for name in row["changed"]}
-    for name in names:
+    for name in contract.names:
         is_named = None if named is None else name.lower() in named
         yield ChangedCell(name, before.get(name, NO_CELL), after.get(name, NO_CELL), is_named)
 
