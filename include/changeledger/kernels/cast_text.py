@@ -78,4 +78,8 @@ def _java(number: float, digits: str) -> str:
         plain = f"{exact.normalize():f}"
         return sign + (plain if "." in plain else f"{plain}.0")
     first, *rest = exact.normalize().as_tuple().digits
+    if not rest:
+        # Java wants two: of a number with few bits the second is none that tells it apart, 4.9E-324.
+        exact = Decimal(f"{abs(number):.1e}")
+        first, *rest = exact.normalize().as_tuple().digits
     return f"{sign}{first}.{''.join(map(str, rest)) or '0'}E{exact.adjusted()}"

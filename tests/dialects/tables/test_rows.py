@@ -117,7 +117,9 @@ def test_values_as_spark_casts_them_to_text() -> None:
     ("number", "text"),
     [(0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (0.1, "0.1"), (0.001, "0.001"), (0.0001, "1.0E-4"),
      (1e7, "1.0E7"), (9999999.0, "9999999.0"), (12345678.9, "1.23456789E7"), (-1.5e300, "-1.5E300"),
-     (float("inf"), "Infinity"), (float("nan"), "NaN")],
+     (float("inf"), "Infinity"), (float("nan"), "NaN"),
+     # Java's Double.MIN_VALUE, and twice as much: its text has two digits at least.
+     (5e-324, "4.9E-324"), (-1e-323, "-9.9E-324"), (2e23, "2.0E23")],
 )  # fmt: skip
 def test_a_double_is_written_as_java_writes_it(number: float, text: str) -> None:
     assert double(number) == text
@@ -127,6 +129,8 @@ def test_a_double_is_written_as_java_writes_it(number: float, text: str) -> None
 
 def test_a_float_has_the_digits_of_a_float() -> None:
     assert float32(pa.scalar(0.1, pa.float32()).as_py()) == "0.1"
+    # Java's Float.MIN_VALUE.
+    assert float32(pa.scalar(1.4e-45, pa.float32()).as_py()) == "1.4E-45"
     assert as_text(pa.array([0.1, 100.0], pa.float32())).to_pylist() == ["0.1", "100.0"]
 
 
