@@ -23,6 +23,7 @@ from changeledger.cli.project.files import FEEDS, files, write
 from changeledger.config.tables import TableConfig
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
+from changeledger.orchestration.project_dags import refuse_wrong_settings
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.messages import Message, produce
@@ -241,3 +242,21 @@ def test_a_file_that_is_wrong_and_a_connection_that_nobody_has(
     feed = edit(project, "ces", "schedule:", "shedule:")
     (wrong,) = checked(feed)["feed"]
     assert (wrong.result, "did you mean `schedule`" in wrong.text) == (FAILED, True)
+
+
+def test_what_a_file_leaves_to_the_first_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret that hashes need, and an expectation that is called as a rule of the audit."""
+    monkeypatch.delenv("CHANGELEDGER_HASH_KEY", raising=False)
+    hashed = "  - table: dbo.customers\n    publish: {columns: {name: hash}}\n"
+    feed = edit(project, "sqlserver_cdc", "  - table: dbo.customers\n", hashed)
+    (check,) = checked(feed)["publish"]
+    assert (check.result, "CHANGELEDGER_HASH_KEY is not set" in check.text) == (FAILED, True)
+    monkeypatch.setenv("CHANGELEDGER_HASH_KEY", "sixteen or more of them")
+    (check,) = checked(feed)["publish"]
+    assert check.result == OK
+    named = hashed + "    expectations: [{name: order_strict, sql: SELECT * FROM current}]\n"
+    edit(project, "sqlserver_cdc", hashed, named)
+    (check,) = checked(feed)["publish"]
+    assert (check.result, "order_strict is a rule of the audit" in check.text) == (FAILED, True)
+    with pytest.raises(ConfigError, match="order_strict is a rule of the audit itself"):
+        refuse_wrong_settings()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from changeledger.config.tables import TableConfig
+from changeledger.model.errors import ConfigError
+
 # By severity.
 TOLERATING: Final[Mapping[str, str]] = {
     "critical": "It is critical, so it cannot be tolerated.",
@@ -118,3 +121,13 @@ REMEDIES: Final[Mapping[str, str]] = {
 def remedy(rule: str) -> str:
     """Of a rule of changeledger's own, or of an expectation that a user has added."""
     return REMEDIES.get(rule, _OWN_EXPECTATION)
+
+
+def require_own_names(table: TableConfig) -> None:
+    """Raises ConfigError for a user's expectation that has the name of a rule: its remedy would be shown."""
+    for expectation in table.expectations:
+        if expectation.rule in REMEDIES:
+            raise ConfigError(
+                f"{table.table}: {expectation.rule} is a rule of the audit itself",
+                "give the expectation another `name`",
+            )

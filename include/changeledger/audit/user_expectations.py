@@ -23,11 +23,10 @@ from changeledger.audit.outcomes import (
     spark_batch,
     with_samples,
 )
-from changeledger.audit.remedies import REMEDIES
+from changeledger.audit.remedies import require_own_names
 from changeledger.audit.rules import SAMPLES, Rule
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.config.tables import TableConfig
-from changeledger.model.errors import ConfigError
 from changeledger.model.wording import shortened
 from changeledger.pages.redaction import redacted_message
 
@@ -69,12 +68,7 @@ def suite_name(table: str, of: str) -> str:
 
 def rules(table: TableConfig, asked: set[str]) -> list[Rule]:
     """Of one table, those of its expectations that are asked in this run, by name. Raises ConfigError."""
-    for expectation in table.expectations:
-        if expectation.rule in REMEDIES:
-            raise ConfigError(
-                f"{table.table}: {expectation.rule} is a rule of the audit itself",
-                "give the expectation another `name`",
-            )
+    require_own_names(table)
     return [
         Rule(
             expectation.rule,

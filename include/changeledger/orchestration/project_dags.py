@@ -6,8 +6,9 @@ a DAG file of its own, shows it among Airflow's import errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from changeledger.audit.remedies import require_own_names
 from changeledger.config.database import Database, readable_databases
 from changeledger.config.feed import Feed
 from changeledger.config.files import readable_feeds
@@ -64,9 +65,20 @@ def refuse_wrong_settings() -> None:
     databases, of_databases = readable_databases(settings.databases, feeds)
     # A feed whose file is broken may be what a database's file is about.
     unread = [] if of_feeds else [database.unread(feeds) for database in databases.values()]
+    of_rules = [*_names_of_rules(feeds.values())]
     of_notifiers = [*with_notifiers(feeds)[1], *with_notifiers(databases)[1]]
-    if errors := [*of_feeds, *of_databases.values(), *filter(None, unread), *of_notifiers]:
+    if errors := [*of_feeds, *of_databases.values(), *filter(None, unread), *of_rules, *of_notifiers]:
         raise ConfigError("; ".join(e.message for e in errors), "; ".join(e.remedy for e in errors))
+
+
+def _names_of_rules(feeds: Iterable[Feed]) -> Iterator[ConfigError]:
+    """Expectations with the name of a rule of the audit, which would stop the feed's first run."""
+    for feed in feeds:
+        for table in feed.tables:
+            try:
+                require_own_names(table)
+            except ConfigError as error:
+                yield ConfigError(f"{feed.feed}: {error.message}", error.remedy)
 
 
 def _feeds() -> dict[str, Feed]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 
+from changeledger.audit.remedies import require_own_names
 from changeledger.cli.check.outcome import OK, Check, Checks, caught
 from changeledger.config.connection import Connection, connection_variable
 from changeledger.config.feed import Feed
@@ -29,6 +30,7 @@ def checks(name: str) -> Iterator[Check]:
     feed = yield from caught("feed", _feed(name))
     if feed is None:
         return
+    yield from caught("publish", _publishing(feed))
     yield from caught("spark", _spark(feed))
     source = yield from caught("connection", _connection(feed))
     if source is None:
@@ -43,6 +45,21 @@ def _feed(name: str) -> Checks[Feed]:
     tables = counted(len(feed.tables), "table")
     yield Check("feed", OK, f"{feed.feed} reads {tables} of {feed.database} by the dialect {feed.dialect}")
     return feed
+
+
+def _publishing(feed: Feed) -> Checks[None]:
+    """What the feed's own file leaves to its first run: names of rules, and the secret of hashes."""
+    for table in feed.tables:
+        require_own_names(table)
+    hashed = [
+        table.table for table in feed.tables if any(rule.hash for rule in table.publish.columns.values())
+    ]
+    if hashed:
+        # SQLAlchemy takes long to import.
+        from changeledger.stages.common.publishing import secret  # noqa: PLC0415
+
+        secret(feed)
+        yield Check("publish", OK, f"CHANGELEDGER_HASH_KEY is there, for columns of {', '.join(hashed)}")
 
 
 def _spark(feed: Feed) -> Checks[None]:
