@@ -10,6 +10,12 @@ import pytest
 from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
 from changeledger.config.feed import Feed
+from changeledger.dialects import kernel as kernels
+from changeledger.dialects.debezium.dialect import DEBEZIUM
+from changeledger.kernels.in_memory import InMemory
+from changeledger.model.contract import Column, Contract
+from changeledger.stages.normalization import reading
+from changeledger.stages.normalization.mask_reading import resolved_alone
 from tests.dialects.test_tables_alike import SENT
 
 TABLE = "dbo.orders"
@@ -47,3 +53,41 @@ def test_half_a_key_identifies_no_row(dialect: str, columns: list[dict[str, str]
     assert len(half) == len(whole)
     assert {what for what, *_ in half} == {"quarantined"}
     assert {reason for _, reason, _ in half} <= {"no_key", "schema_contradicts", "incompatible_shape"}
+
+
+KNOWN = Contract(
+    table=TABLE,
+    columns=(
+        Column(name="id", type="int", ordinal=1, key_position=1),
+        Column(name="of", type="nvarchar(50)", ordinal=2),
+    ),
+)
+
+
+def silent(key: list[str], contracts: dict[str, Contract]) -> list[tuple[Any, ...]]:
+    """Messages without a schema block, of a feed that states no columns; another feed knows `KNOWN`."""
+    sent = SENT["debezium"](TABLE)
+    value = json.dumps(sent.values[0]["payload"]).encode()
+    raw = InMemory.of(reader._batch([Message(sent.topic, 0, 0, None, None, value, [])]))
+    feed = Feed.model_validate(
+        {
+            "feed": "f", "dialect": "debezium", "database": "shop", "connection": "none",
+            "source": {"topics": ["*"]}, "tables": [{"table": TABLE, "key": key}],
+        }
+    )  # fmt: skip
+    earlier = kernels.EarlierWindows(contracts, {}, {})
+    records = reading.discovered(DEBEZIUM.kernel, raw, feed, earlier, "w").records
+    knowledge = reading.TableKnowledge(contracts, resolved_alone, borrowed=lambda _: KNOWN)
+    rows = [row for of in reading.inputs(records, knowledge) for row in of.decoded.collected().to_pylist()]
+    return [(row["disposition"], row["reason"], row.get("key")) for row in rows]
+
+
+@pytest.mark.parametrize("contracts", [{}, {TABLE: KNOWN}], ids=["borrowed", "published"])
+def test_the_key_of_messages_that_say_nothing_is_the_stated_one(contracts: dict[str, Contract]) -> None:
+    """The other feed's key may be none of this one's; of a published table it is what rows are merged by."""
+    for key in ([], ["ID"]):
+        assert silent(key, contracts) == [("change", None, {"id": 1})]
+    both = {"id": 1, "of": TABLE}
+    other = ("quarantined", "incompatible_shape", None) if contracts else ("change", None, both)
+    assert silent(["id", "of"], contracts) == [other]
+    assert silent(["id", "off"], contracts) == [("quarantined", "incompatible_shape", None)]

@@ -31,6 +31,7 @@ from changeledger.mask_order.decision import Evidence
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
+from changeledger.stages.normalization.agreeing import agreed, of_silent_records, stated_computed
 
 MaskRules = Callable[[Contract], mask_evidence.MaskRules]
 # Records of a window that are sampled: a proof needs ten, a source that turned shows within hundreds.
@@ -256,16 +257,16 @@ def inputs(records: Sequence[Records], known: TableKnowledge, each: Each = map) 
 
 def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> Iterator[Input]:
     contract = known.contracts.get(table)
-    computed = known.computed(table) | _stated_computed(parts[0].feed, table)
+    computed = known.computed(table) | stated_computed(parts[0].feed, table)
     fitting: list[tuple[Records, Contract | None]] = []
     refused_rows: list[Rows] = []
     # Columns that some messages do not say are those that others say.
     for part in sorted(parts, key=lambda part: part.writer_schema is None):
         try:
-            if contract is None and part.writer_schema is None:
-                contract = known.borrowed(table)
+            if part.writer_schema is None:
+                contract = of_silent_records(part.feed, table, contract, known.borrowed)
             writer_schema = part.writer_schema and part.writer_schema.with_computed(computed)
-            contract = _agreed(table, contract, writer_schema).with_computed(computed)
+            contract = agreed(table, contract, writer_schema).with_computed(computed)
             contract = contract.read_as(part.source_table, part.source_database)
             fitting.append((part, writer_schema))
         except ContractError as error:
@@ -278,23 +279,3 @@ def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> I
         yield Input(table, contract, together(decoded))
     if refused_rows:
         yield Input(table, None, together(refused_rows))
-
-
-def _stated_computed(feed: Feed, table: str) -> frozenset[str]:
-    config = feed.table(table)
-    return frozenset(c.name.lower() for c in config.columns if c.computed) if config else frozenset()
-
-
-def _agreed(table: str, known: Contract | None, writer_schema: Contract | None) -> Contract:
-    """The table's contract with what a writer says of its columns."""
-    if writer_schema is None and known is None:
-        raise ContractError(
-            f"the messages of {table} do not name its columns: they have no schema block that can be read",
-            f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
-            "another feed of the same `database:` first, whose columns are then taken",
-        )
-    if known is not None and writer_schema is not None:
-        return known.evolved_to(writer_schema)
-    agreed = known or writer_schema
-    assert agreed is not None, "one of both is there"
-    return agreed

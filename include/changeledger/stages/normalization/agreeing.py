@@ -1,0 +1,64 @@
+"""The contract of a table: what it has so far, with what a writer says of its columns and the feed states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from changeledger.config.feed import Feed
+from changeledger.model.column_names import shown
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ContractError
+
+
+def stated_computed(feed: Feed, table: str) -> frozenset[str]:
+    """The columns, in lower case, that the feed says to be computed."""
+    config = feed.table(table)
+    return frozenset(c.name.lower() for c in config.columns if c.computed) if config else frozenset()
+
+
+def agreed(table: str, known: Contract | None, writer_schema: Contract | None) -> Contract:
+    """The table's contract with what a writer says of its columns."""
+    if writer_schema is None and known is None:
+        raise ContractError(
+            f"the messages of {table} do not name its columns: they have no schema block that can be read",
+            f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
+            "another feed of the same `database:` first, whose columns are then taken",
+        )
+    if known is not None and writer_schema is not None:
+        return known.evolved_to(writer_schema)
+    either = known or writer_schema
+    assert either is not None, "one of both is there"
+    return either
+
+
+def of_silent_records(
+    feed: Feed, table: str, known: Contract | None, borrowed: Callable[[str], Contract | None]
+) -> Contract | None:
+    """The contract of records that do not name their columns: the table's, or else another feed's with the
+    key that this feed states.
+
+    Raises ContractError where the key that it states is not the one of its table's contract.
+    """
+    config, contract = feed.table(table), borrowed(table) if known is None else known
+    key = () if config is None else config.key
+    if contract is None or not key or _lower(key) == _lower([column.name for column in contract.key]):
+        return contract
+    keyed = _keyed(contract, key)
+    return keyed if known is None else known.evolved_to(keyed)
+
+
+def _keyed(contract: Contract, key: Sequence[str]) -> Contract:
+    known = set(_lower(contract.names))
+    if lacking := [name for name in key if name.lower() not in known]:
+        raise ContractError(
+            f"`key:` of {contract.table} has {shown(lacking)}, and the table has no such column, but "
+            f"{shown(contract.names)}",
+            "correct `key:` in the feed's YAML",
+        )
+    places = {name: at for at, name in enumerate(_lower(key), 1)}
+    columns = (c.model_copy(update={"key_position": places.get(c.name.lower(), 0)}) for c in contract.columns)
+    return contract.model_copy(update={"columns": tuple(columns)})
+
+
+def _lower(names: Sequence[str]) -> list[str]:
+    return [name.lower() for name in names]
