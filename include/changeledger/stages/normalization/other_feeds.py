@@ -9,6 +9,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.files import readable_feeds
 from changeledger.dialects.registry import DIALECTS
 from changeledger.model.contract import Contract
+from changeledger.model.errors import ConfigError
 from changeledger.stages.common.context import StageContext, log
 
 
@@ -30,10 +31,16 @@ class OtherFeeds:
     def computed(self, table: str) -> frozenset[str]:
         """The columns, in lower case, that another feed's source or file says to be computed.
 
-        A feed whose own source says it asks no other. What a feed finds out here it does not pass on.
+        A feed whose own source says it asks no other. What a feed finds out here it does not pass on. Where a
+        file cannot be read nobody knows what it says: columns that were computed so far stay so.
         """
+        if self.ctx.dialect.knows_computed:
+            return frozenset()
         columns: set[str] = set()
-        for other in [] if self.ctx.dialect.knows_computed else self._feeds:
+        if self._errors:
+            own = self.ctx.control.contracts.of_table(self.ctx.feed.feed, table)
+            columns |= set() if own is None else own.computed
+        for other in self._feeds:
             config = other.table(table)
             columns |= {c.name.lower() for c in config.columns if c.computed} if config else set()
             contract = self.ctx.control.contracts.of_table(other.feed, table)
@@ -43,6 +50,17 @@ class OtherFeeds:
 
     @cached_property
     def _feeds(self) -> list[Feed]:
-        feeds = readable_feeds(self.ctx.settings.feeds)[0].values()
         feed = self.ctx.feed
+        feeds = self._files[0].values()
         return [other for other in feeds if other.database == feed.database and other.feed != feed.feed]
+
+    @property
+    def _errors(self) -> list[ConfigError]:
+        return self._files[1]
+
+    @cached_property
+    def _files(self) -> tuple[dict[str, Feed], list[ConfigError]]:
+        feeds, errors = readable_feeds(self.ctx.settings.feeds)
+        for error in errors:
+            log.warning("%s: what it knows of tables does not count: %s", self.ctx.feed.feed, error.message)
+        return feeds, errors
