@@ -114,3 +114,12 @@ def test_settings_that_make_no_client(wrong: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"makes no client of Kafka: .+") as refused:
         Kafka("shop", Connection(conn_type="kafka", extra={**HOST, **wrong}))
     assert "secret text" not in str(refused.value)
+
+
+@pytest.mark.parametrize("field", ["host", "port", "login", "password"])
+def test_fields_that_nobody_reads_are_refused(field: str) -> None:
+    """Airflow's form has them for every connection: a login there would log nobody in."""
+    stated = Connection.model_validate({"conn_type": "kafka", "extra": HOST, field: "9093"})
+    with pytest.raises(ConfigError, match=f"nothing reads {field} of the connection 'shop'") as raised:
+        Kafka("shop", stated)
+    assert "9093" not in str(raised.value)

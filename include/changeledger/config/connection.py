@@ -23,8 +23,8 @@ class Connection(BaseModel):
     conn_type: str
     """Source: `mssql`, `postgres`, `sqlite` or `kafka`. Spark: `spark` or `spark_connect`."""
     host: str | None = None
-    """The host. Spark: the master or the `sc://` address; `sqlite`: the file; `kafka`: none, its hosts are in
-    `extra`."""
+    """The host. Spark: the master or the `sc://` address; `sqlite`: the file; `kafka`: empty, as port, login
+    and password, for `extra` has all of it."""
     port: int | None = None
     """The port, if it is not the default."""
     schema_: str | None = Field(default=None, alias="schema")

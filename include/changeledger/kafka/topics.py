@@ -61,6 +61,21 @@ class Retention(NamedTuple):
         )
 
 
+def _refuse_fields(conn_id: str, connection: Connection) -> None:
+    """Raises ConfigError for brokers or a login in the connection's own fields, which nothing reads."""
+    fields = {
+        "host": connection.host,
+        "port": connection.port,
+        "login": connection.login,
+        "password": connection.password,
+    }
+    if unread := [name for name, value in fields.items() if value]:
+        raise ConfigError(
+            f"nothing reads {', '.join(unread)} of the connection {conn_id!r}",
+            "leave them empty: bootstrap.servers, sasl.username and sasl.password in its extra count",
+        )
+
+
 class Kafka:
     """One cluster. The connection's extra holds librdkafka settings, `bootstrap.servers` among them.
 
@@ -68,6 +83,7 @@ class Kafka:
     """
 
     def __init__(self, conn_id: str, connection: Connection) -> None:
+        _refuse_fields(conn_id, connection)
         client_settings = {str(k): v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
         self._settings = ClientSettings.of(conn_id, client_settings)
         self._complaints = Complaints()
