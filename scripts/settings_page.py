@@ -45,7 +45,8 @@ A file in `databases/` beside `feeds/`, if the defaults do not fit ([compare.md]
 [verify.md](verify.md))."""
 _ENVIRONMENT = """\
 For every process: Airflow's services, jobs and commands. With `SPARK_REMOTE` (`sc://host:port`) a command
-uses a Spark Connect server instead of its own Spark; tasks take it from Spark's connection."""
+uses a Spark Connect server instead of its own Spark; tasks take it from Spark's connection. A variable whose
+name is almost one of these is refused."""
 _CONNECTION = """\
 Admin > Connections in Airflow, `airflow connections import`, a secrets backend, or the variable
 `AIRFLOW_CONN_<ID>` with this as JSON. Examples for every source and every Spark:

@@ -193,8 +193,8 @@ def test_what_a_database_says_in_vain(
 
 
 def test_a_reference_beside_the_chosen_feeds_is_compared(tmp_path: Path) -> None:
-    one = load_feed(feed_in(tmp_path, MESSAGES))
-    feeds = {name: one.model_copy(update={"feed": name}) for name in ("a", "b")}
+    loaded = load_feed(feed_in(tmp_path, MESSAGES))
+    feeds = {name: loaded.model_copy(update={"feed": name}) for name in ("a", "b")}
     database = Database(database="shop", reference="a", feeds=("b",))
     reference, others = database.compared(feeds)
     assert (reference.feed, [feed.feed for feed in others]) == ("a", ["b"])
@@ -203,8 +203,8 @@ def test_a_reference_beside_the_chosen_feeds_is_compared(tmp_path: Path) -> None
 
 
 def test_two_primary_feeds_need_a_reference(tmp_path: Path) -> None:
-    one = load_feed(feed_in(tmp_path, FEED + "primary: true\n"))
-    feeds = {name: one.model_copy(update={"feed": name}) for name in ("a", "b")}
+    loaded = load_feed(feed_in(tmp_path, FEED + "primary: true\n"))
+    feeds = {name: loaded.model_copy(update={"feed": name}) for name in ("a", "b")}
     error = Database(database="shop").unread(feeds)
     assert error is not None
     assert "a and b are both the primary feed of shop" in error.message
