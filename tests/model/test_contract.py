@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from changeledger.model.contract import Column, Contract
@@ -246,6 +248,15 @@ def test_the_longest_names_are_names_of_folders() -> None:
     assert max(map(len, short)) <= 255
     assert len(snapshot_table("d" * 128, f"{schema}.{table}").rpartition(".")[2]) <= 255
     assert TableNames.of("shop", f"dbo.{table}").current == f"lake.shop.dbo_{table}"
+
+
+def test_names_of_other_letters_stay_apart() -> None:
+    """Letters of any script may be in an identifier (Microsoft's page "Database identifiers")."""
+    tables = ["dbo.注文", "dbo.顧客", "dbo.größe", "dbo.grüße", "dbo.gr_e", "dbo.😀", "dbo.😁"]
+    currents = [names.current for names in distinct_names("shop", tables).values()]
+    assert len({*currents}) == len(tables)
+    assert all(re.fullmatch(r"lake\.shop\.dbo(_gr_e)?(_[0-9a-f]{16})?", name) for name in currents)
+    assert TableNames.of("shop", "dbo.GRÖSSE") == TableNames.of("shop", "dbo.grösse")
 
 
 @pytest.mark.parametrize("tables", [["dbo.a b", "dbo.a-b"], ["dbo.a", "dbo.a_history"]])

@@ -45,12 +45,13 @@ class TableNames(NamedTuple):
     def of(cls, namespace: str, table: str) -> TableNames:
         """`dbo.Order Lines` in feed `shop_cdc` is `lake.shop_cdc.dbo_order_lines` and its siblings.
 
-        Schema and table may have 128 characters each: a name that is too long ends in a hash.
+        A name in other letters than English ones ends in a hash, without which `dbo.注文` and `dbo.顧客` were
+        one table, and so does one that is too long: schema and table may have 128 characters each.
         """
         base = _UNSAFE.sub("_", table.lower())
-        if len(base) > _LONGEST:
+        if len(base) > _LONGEST or not table.isascii():
             digest = sha256(table.lower().encode()).hexdigest()[:16]
-            base = f"{base[: _LONGEST - len(digest) - 1]}_{digest}"
+            base = f"{base[: _LONGEST - len(digest) - 1].rstrip('_')}_{digest}"
         return cls(*(f"lake.{namespace}.{base}{suffix}" for suffix in ("", "_history", "_changes")))
 
     @property
