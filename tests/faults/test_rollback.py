@@ -283,14 +283,14 @@ KILLED: dict[str, tuple[Any, str]] = {
 # end is seen where mains differ, and where all is done but what is left over.
 GOES_ON = [
     ("the new tables are empty", "the next run"),
-    ("the new tables are empty", "rollback"),
-    ("one tag", "the next run"),
-    ("the pointer", "rollback"),
+    pytest.param("the new tables are empty", "rollback", marks=pytest.mark.long),
+    pytest.param("one tag", "the next run", marks=pytest.mark.long),
+    pytest.param("the pointer", "rollback", marks=pytest.mark.long),
     ("one main", "the next run"),
-    ("one main", "release complete"),
-    ("one main", "rollback"),
-    ("all mains", "release complete"),
-    ("a branch is left", "the next run"),
+    pytest.param("one main", "release complete", marks=pytest.mark.long),
+    pytest.param("one main", "rollback", marks=pytest.mark.long),
+    pytest.param("all mains", "release complete", marks=pytest.mark.long),
+    pytest.param("a branch is left", "the next run", marks=pytest.mark.long),
 ]
 
 

@@ -50,6 +50,7 @@ def reported(topic: str, first: int, last: int, without: str = "", **types: str)
     return [as_written(m) for m in streamed if m.key == TABLE.encode()]
 
 
+@pytest.mark.long
 def test_a_type_that_grows_is_widened(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

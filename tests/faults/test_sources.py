@@ -216,6 +216,7 @@ def test_removed_before_a_first_window_is_tried_again(
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 4, 4, before=2)]
 
 
+@pytest.mark.long
 def test_a_window_that_has_nothing_any_more(
     spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
 ) -> None:

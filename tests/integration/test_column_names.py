@@ -50,6 +50,7 @@ def change(
     return Message(f"named.{table}", key, value, (), 1_786_119_900_000 + at)
 
 
+@pytest.mark.long
 def test_names(spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The feed writes one table's name in another case than the source: what it reads first is that table."""
     monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET)

@@ -27,7 +27,7 @@ from sourcelab.log import simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 FEED, TOPICS = "shop_debezium", "own.shop."
 PAGE = (PROJECT / "docs" / "deploy.md").read_text("utf-8")

@@ -117,6 +117,7 @@ class TakesAllAway(ledger_kernels.ResolveChanges):
             return super().__call__(tables)
 
 
+@pytest.mark.long
 def test_an_audit_fails_where_duplicates_leave_no_change(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,11 +43,13 @@ def test_rows_are_counted() -> None:
     assert count(InMemory(SCHEMA.empty_table())) == 0
 
 
+@pytest.mark.long
 def test_rows_that_one_batch_cannot_hold_are_refused(more_than_2_gib: pa.Table) -> None:
     with pytest.raises(RowsTooLarge, match="33 rows have a column of more than 2 GiB"):
         as_batch(more_than_2_gib)
 
 
+@pytest.mark.long
 def test_a_kernel_goes_over_all_pieces(more_than_2_gib: pa.Table) -> None:
     def lengths(rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([pc.binary_length(rows.column("value"))], names=["size"])

@@ -333,7 +333,9 @@ def test_of_a_feed_without_lsns_the_time_that_both_have_is_compared(spark: Spark
     assert all(row.counts["equal"] > 10 for (row,) in rows.values())
 
 
-@pytest.mark.parametrize("position", ["commit", "change", "other"])
+@pytest.mark.parametrize(
+    "position", ["commit", *(pytest.param(other, marks=pytest.mark.long) for other in ("change", "other"))]
+)
 def test_in_any_buckets_the_same_is_found(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, position: Literal["commit", "change", "other"]
 ) -> None:
