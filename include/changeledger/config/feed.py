@@ -221,6 +221,11 @@ class Feed(Strict):
         """The configured table of that `schema.table` name in whatever case; see `source_names.meant`."""
         return next((t for t in self.tables if t.table.lower() == name.lower()), None)
 
+    def as_listed(self, name: str) -> str:
+        """The table's name as the feed writes it; one that it does not list, as it is."""
+        config = self.table(name)
+        return name if config is None else config.table
+
     def listed(self, rows: Iterable[_OfTable]) -> list[_OfTable]:
         """Those of tables that the feed lists; others stay stored, for they may be listed again."""
         return [row for row in rows if self.table(row.table) is not None]

@@ -10,7 +10,7 @@ from sqlalchemy import delete
 
 from changeledger.control.base import Part, insert_if_absent, now
 from changeledger.control.tables.feeds import FailureRow, NoticeRow
-from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
+from changeledger.model.errors import ChangeledgerError, WorkedOn
 from changeledger.model.window import Window
 from changeledger.pages.escaping import escaped
 from changeledger.pages.redaction import error_text
@@ -69,7 +69,7 @@ def failure_kept(store: Callable[[], Failures], name: str) -> Iterator[None]:
     another process does it."""
     try:
         yield
-    except (LeaseHeld, LeaseLost):
+    except WorkedOn:
         raise
     except Exception as error:
         is_reported = isinstance(error, ChangeledgerError) and error.reported

@@ -62,16 +62,18 @@ class StageOrderError(ChangeledgerError):
     """A stage was run before the one that feeds it."""
 
 
-class LeaseHeld(ChangeledgerError):
+class WorkedOn(ChangeledgerError):
+    """Another process does the work, and says how it ends: no failure of the work."""
+
+    retryable = True
+
+
+class LeaseHeld(WorkedOn):
     """Another run of the same feed is running."""
 
-    retryable = True
 
-
-class LeaseLost(ChangeledgerError):
+class LeaseLost(WorkedOn):
     """Another run has taken over the feed: nothing that this one still does counts."""
-
-    retryable = True
 
 
 class ReleaseStuck(ChangeledgerError):

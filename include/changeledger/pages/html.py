@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from changeledger.config.folders import private
 from changeledger.config.object_path import ObjectPath, PagePath
 from changeledger.config.settings import Settings
-from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
+from changeledger.model.errors import ChangeledgerError, WorkedOn
 from changeledger.pages.escaping import escaped
 from changeledger.pages.redaction import error_text, redacted
 
@@ -70,7 +70,7 @@ def failure_noted(page: PagePath) -> Iterator[None]:
     """
     try:
         yield
-    except (LeaseHeld, LeaseLost):
+    except WorkedOn:
         raise
     except Exception as error:
         if not (isinstance(error, ChangeledgerError) and error.reported):

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config.object_path import PagePath
 from changeledger.kernels import display
-from changeledger.model.errors import LeaseHeld, LeaseLost
+from changeledger.model.errors import WorkedOn
 from changeledger.pages import html
 from changeledger.pages.redaction import error_text
 
@@ -43,7 +43,7 @@ def written(write: Callable[[], None]) -> Iterator[None]:
     """
     try:
         yield
-    except (LeaseHeld, LeaseLost):
+    except WorkedOn:
         raise
     except Exception:
         try:

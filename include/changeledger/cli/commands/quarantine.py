@@ -36,8 +36,7 @@ def _asked(feed: str, table: str | None, reason: str | None, run: str | None) ->
 
     named = named_feed(Settings().feeds, feed)
     require_lake(Settings())
-    config = named.table(table or "")
-    return named, Chosen(table if config is None else config.table, reason, run)
+    return named, Chosen(table and named.as_listed(table), reason, run)
 
 
 @app.command("list")

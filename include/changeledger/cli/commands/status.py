@@ -71,8 +71,7 @@ def tables(
     require_lake(Settings())
     control = ControlStore(Settings().control_url)
     if decline:
-        config = feed.table(decline)
-        name = decline if config is None else config.table
+        name = feed.as_listed(decline)
         if not reason.strip():
             raise ConfigError("--decline needs a --reason: `changeledger tables` shows it", "say why")
         if not control.feed_tables.decline(feed.feed, name, reason, getpass.getuser()):
