@@ -17,6 +17,7 @@ from changeledger.state.beside import beside
 from changeledger.state.cells import image_cells
 from changeledger.state.life import life, placed
 from changeledger.state.search import search
+from tests.released import DAY
 from tests.state.tables import CUSTOMERS, HOSTILE, life_of_one, publish, row
 
 FEED, TABLE = "shop_cdc", "dbo.customers"
@@ -231,16 +232,39 @@ def test_what_disagrees_and_what_is_missing(control: ControlStore) -> None:
     assert "no table" in comparison.problems["shop_none"]
 
 
+def complete(control: ControlStore, *feeds: str) -> None:
+    """Every table of their newest release is moved."""
+    for feed in feeds:
+        release = control.releases.latest(feed)
+        assert release is not None
+        control.releases.complete(feed, release.id)
+
+
 @pytest.mark.parametrize(("end", "is_behind"), [(2, True), (3, False)])
 def test_a_feed_that_is_not_read_so_far_does_not_disagree(
     control: ControlStore, end: int, is_behind: bool
 ) -> None:
     publish(control, FEED)
     publish(control, "shop_ces", life_of_one()[:1], Window(start=hour(0), end=hour(end)))
+    complete(control, FEED, "shop_ces")
     customer = life(placed(control, FEED, TABLE), {"id": "1"})
     of_two = beside(control, customer, ["shop_ces"], hour(2))
     assert of_two.behind == ({"shop_ces": hour(end)} if is_behind else {})
     assert [column.column for column in of_two.columns if column.disagrees] == ([] if is_behind else ["name"])
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_table_that_a_release_has_not_moved_yet_does_not_disagree(
+    control: ControlStore, *, is_moved: bool
+) -> None:
+    """The window is released at the commit point, and the tables show it later (ADR 0003)."""
+    publish(control, FEED)
+    publish(control, "shop_ces", life_of_one()[:1])
+    complete(control, FEED, *(["shop_ces"] if is_moved else []))
+    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    of_two = beside(control, customer, ["shop_ces"], hour(2))
+    assert of_two.behind == ({} if is_moved else {"shop_ces": DAY.start})
+    assert [column.column for column in of_two.columns if column.disagrees] == (["name"] if is_moved else [])
 
 
 def test_rows_by_a_value(control: ControlStore) -> None:

@@ -91,13 +91,21 @@ def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, 
     newest = max(times, default=None)
     if newest is None:
         return {}
-    ends = {feed: control.windows.reached(feed) for feed in states}
+    ends = {feed: _whole_to(control, feed) for feed in states}
     return {
         feed: end
         for feed, end in ends.items()
         # A run by hand may have read on from there.
         if end is not None and end <= newest and not _has(states[feed], newest)
     }
+
+
+def _whole_to(control: ControlStore, feed: str) -> datetime | None:
+    """Until when the feed's tables have all changes. Of a release whose tables are being moved nobody knows
+    which of them have its window's."""
+    moving = [control.windows.row(feed, release.window_id) for release in control.releases.incomplete(feed)]
+    begins = [window.start for window in moving if window is not None]
+    return min(begins) if begins else control.windows.reached(feed)
 
 
 def _has(state: RowState, committed: datetime) -> bool:
