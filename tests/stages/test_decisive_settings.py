@@ -12,20 +12,25 @@ from changeledger.control import ControlStore, SourceMark
 from changeledger.dialects.interface import TableDialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.model.errors import ConfigError
-from changeledger.stages.extraction.completeness import require_setting
+from changeledger.stages.extraction.completeness import DIALECT, require_dialect, require_setting
+from tests.released import release
 
 TABLE = "dbo.t"
 UTC, BERLIN = {"time_zone": "UTC"}, {"time_zone": "Europe/Berlin"}
 TEXT, NULLS = {"source": {"empty_is_null": False}}, {"source": {"empty_is_null": True}}
 
 
-def require(store: ControlStore, dialect: str, settings: dict[str, Any], released: dict[str, str]) -> None:
-    feed = Feed.model_validate(
+def feed_of(dialect: str, **settings: Any) -> Feed:
+    return Feed.model_validate(
         {
             "feed": "read", "dialect": dialect, "database": "shop", "connection": "c", "source": {},
             "tables": [{"table": TABLE}], **settings,
         }
     )  # fmt: skip
+
+
+def require(store: ControlStore, dialect: str, settings: dict[str, Any], released: dict[str, str]) -> None:
+    feed = feed_of(dialect, **settings)
     of_dialect = DIALECTS[dialect]
     assert isinstance(of_dialect, TableDialect)
     assert of_dialect.decisive is not None
@@ -73,3 +78,20 @@ def test_a_setting_that_contradicts_nothing(
     released: dict[str, str],
 ) -> None:
     require(store_of(tmp_path, fingerprint), dialect, settings, released)
+
+
+def test_another_dialect_than_that_of_what_is_released(tmp_path: Path) -> None:
+    """LSNs and `__ct` rows are numbered by two counters: changes would stand in an order that never was."""
+    store = store_of(tmp_path, "UTC")
+    release(store, "read", [], counts={DIALECT: "sqlserver_cdc"})
+    require_dialect(store, feed_of("sqlserver_cdc"))
+    said = r"`dialect: sqlserver_cdc`.*`dialect: qlik_tables`(?s:.*)name of its own"
+    with pytest.raises(ConfigError, match=said):
+        require_dialect(store, feed_of("qlik_tables"))
+
+
+def test_a_release_of_an_earlier_version_says_no_dialect(tmp_path: Path) -> None:
+    store = store_of(tmp_path, "UTC")
+    require_dialect(store, feed_of("qlik_tables"))
+    release(store, "read", [])
+    require_dialect(store, feed_of("qlik_tables"))

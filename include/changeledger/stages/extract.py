@@ -13,6 +13,7 @@ from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.extraction import erased, replaying, resetting
+from changeledger.stages.extraction.completeness import require_dialect
 from changeledger.stages.extraction.messages import extract_messages
 from changeledger.stages.extraction.tables import extract_tables
 from changeledger.stages.normalization import repairing
@@ -23,9 +24,11 @@ def run(ctx: StageContext) -> bool:
     """Whether it has found anything for the other stages.
 
     Raises SourceDataLostError if records behind the last release are gone, or a reset would lose what they
-    were; SourceUnavailable, LeaseHeld.
+    were; ConfigError, SourceUnavailable, LeaseHeld.
     """
     resetting.require_all_tables(ctx)
+    if not ctx.starts_over:
+        require_dialect(ctx.control, ctx.feed)
     ctx.control.windows.keep_request(ctx.feed.feed, ctx.window)
     if ctx.window.request.mode == "replay":
         replaying.ask_for_all(ctx)

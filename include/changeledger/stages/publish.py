@@ -24,6 +24,7 @@ from changeledger.model.table_names import TableNames
 from changeledger.stages.common import input_records, log_ends, streamed
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
+from changeledger.stages.extraction.completeness import DIALECT
 
 _OF_CHANGES: Final = table_schema(
     [(name, kind) for name, kind in change.LEDGER_COLUMNS if name in log_end.READ]
@@ -92,6 +93,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     tables = {table: count(table, names) for table, names in ctx.whole.names.items() if names.current in at}
     return {
         "tables": tables,
+        DIALECT: ctx.feed.dialect,
         log_ends.LOG_END: of_changes.log_end(),
         streamed.STREAMED: streamed.with_changes(ctx, {name: of["changes"] for name, of in tables.items()}),
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ from changeledger.model.source_state import SourceState, partition_state
 from changeledger.model.window import SourceRead, partition_name
 from changeledger.stages.common.context import StageContext, log
 
+# In the counts of a release: what its rows were read by.
+DIALECT: Final = "dialect"
 _PARTITION = ["topic", "partition"]
 _PLACES = pa.schema([MESSAGE.field(name) for name in (*_PARTITION, "offset", "timestamp")])
 
@@ -105,6 +107,20 @@ def require_places(ctx: StageContext, released: TablePositions) -> None:
             "reach in the source is not known any more",
             f"leave it out of `tables:`, or load the feed again with it: `changeledger reset {feed} --reason "
             "...`, and run it",
+        )
+
+
+def require_dialect(control: ControlStore, feed: Feed) -> None:
+    """Raises ConfigError if what is released was read by another dialect: positions of two have no order."""
+    release = control.releases.latest(feed.feed)
+    was = None if release is None else release.counts.get(DIALECT)
+    if was not in {None, feed.dialect}:
+        raise ConfigError(
+            f"{feed.feed}: published rows were read by `dialect: {was}`, and the next are to be read by "
+            f"`dialect: {feed.dialect}`: changes of two dialects stand in no order",
+            "put it back; or give a feed of the other dialect a name of its own (`feed:`). "
+            f"`changeledger reset {feed.feed} --reason ...` loads all of this feed again by the new dialect, "
+            "if its source still has everything from the beginning",
         )
 
 
