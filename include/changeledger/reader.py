@@ -20,7 +20,7 @@ from pyiceberg.table import DataScan
 from changeledger.config.settings import Settings
 from changeledger.lake import catalog, refs
 from changeledger.model.errors import ConfigError
-from changeledger.model.misspelt import meant
+from changeledger.model.misspelt import choice
 from changeledger.model.table_names import FeedTables, TableNames
 from changeledger.spark import failures
 from changeledger.spark.lake_catalog import sql_url
@@ -97,7 +97,7 @@ def _tags(feed: str) -> dict[int, str]:
     feeds = [name for name in catalog.namespaces() if catalog.exists(FeedTables.of(name).releases)]
     raise ConfigError(
         f"the lake has no release of a feed {feed!r}",
-        _choice(meant(feed, [name for name in feeds if name != feed]), feeds)
+        choice(feed, [name for name in feeds if name != feed])
         + f". If the name is right: `changeledger status {feed}` says how the feed stands",
     )
 
@@ -151,8 +151,8 @@ def _refuse_table(feed: str, table: str) -> NoReturn:
     known = [
         name.rpartition(".")[2] for name in sorted(lake) if {f"{name}_history", f"{name}_changes"} <= lake
     ]
-    near = meant(TableNames.of(feed, table).current.rpartition(".")[2], known)
-    raise ConfigError(f"the feed {feed} has published no table {table!r}", _choice(near, known))
+    asked = TableNames.of(feed, table).current.rpartition(".")[2]
+    raise ConfigError(f"the feed {feed} has published no table {table!r}", choice(asked, known))
 
 
 def _columns(scan: DataScan, table: str, columns: Sequence[str] | None) -> list[str]:
@@ -161,7 +161,7 @@ def _columns(scan: DataScan, table: str, columns: Sequence[str] | None) -> list[
     chosen = known if columns is None else list(columns)
     for name in chosen:
         if name not in known:
-            raise ConfigError(f"{table} has no column {name!r}", _choice(meant(name, known), known))
+            raise ConfigError(f"{table} has no column {name!r}", choice(name, known))
     if not chosen:
         raise ConfigError("columns=[] names no column", "name one, or leave out `columns` for all")
     return chosen
@@ -193,7 +193,3 @@ def _arrow(scan: DataScan, columns: list[str]) -> pa.Table:
     schema = schema_to_pyarrow(chosen.projection(), include_field_ids=False)
     ordered = pa.schema([schema.field(name) for name in columns])
     return chosen.to_arrow().select(columns).cast(ordered)
-
-
-def _choice(near: str | None, known: Sequence[str]) -> str:
-    return f"did you mean {near!r}?" if near else f"choose from {', '.join(known) or 'none'}"

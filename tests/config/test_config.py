@@ -177,7 +177,7 @@ def test_a_misspelt_feed(tmp_path: Path) -> None:
     feed_file(tmp_path, GOOD)
     with pytest.raises(ConfigError, match=r"(?s)no feed 'shopcdc' in .*did you mean 'shop_cdc'"):
         named_feed(tmp_path, "shopcdc")
-    with pytest.raises(ConfigError, match=r"(?s)no feed 'x' in .*one of shop_cdc.*CHANGELEDGER_FEEDS"):
+    with pytest.raises(ConfigError, match=r"(?s)no feed 'x' in .*choose from shop_cdc.*CHANGELEDGER_FEEDS"):
         named_feed(tmp_path, "x")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
@@ -15,7 +16,10 @@ from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog, scans
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, LeaseHeld
+from changeledger.model.misspelt import meant
+from changeledger.state import lake_counts
 from changeledger.state.quarantine import Chosen
+from changeledger.state.reasons import REASONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +32,35 @@ _REPLAY = table_schema(change.REPLAY_COLUMNS)
 
 # What is said of each table and reason.
 SUMMARY: Final = ("table", "reason", "records", "first run", "last run", "for example")
+
+
+def chosen(feed: Feed, table: str | None, reason: str | None, run: str | None) -> Chosen:
+    """Which records are meant. Raises ConfigError for a name that nothing has: as if all were well, no record
+    would be shown of it."""
+    records_of = Chosen(table and feed.as_listed(table), reason, run)
+    known = {
+        "table": [config.table for config in feed.tables],
+        "reason": [*REASONS],
+        "window_id": ControlStore(Settings().control_url).windows.ids(feed.feed),
+    }
+    for name, value in records_of._asdict().items():
+        if value and value not in known[name]:
+            _require_quarantined(feed, name, value, known[name])
+    return records_of
+
+
+def _require_quarantined(feed: Feed, name: str, value: str, known: Collection[str]) -> None:
+    """Records may be of tables that the feed does not list, and have reasons of an earlier version."""
+    names = pc.unique(lake_counts.columns(feed.lake.quarantine, name).column(name)).drop_null().to_pylist()
+    if value not in names:
+        what = "run" if name == "window_id" else name
+        near = meant(value, [*names, *known])
+        raise ConfigError(
+            f"nothing in the quarantine of {feed.feed} has the {what} {value!r}",
+            f"did you mean {near!r}?"
+            if near
+            else f"`changeledger quarantine list {feed.feed}` shows what it has",
+        )
 
 
 def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike
 from changeledger.model.database_work import comparison_of, verification_of
 from changeledger.model.errors import ConfigError
-from changeledger.model.misspelt import meant
+from changeledger.model.misspelt import choice, meant
 
 # Verdicts on a change of which there may be too many; `compare.verdicts` says what they mean.
 Counted = Literal["missing", "extra", "differs", "order", "representation"]
@@ -260,9 +260,6 @@ def named_database(settings: Settings, feeds: Mapping[str, Feed], name: str) -> 
     if name in errors:
         raise errors[name]
     if name not in known:
-        near = meant(name, known)
-        choice = (
-            f"did you mean {near!r}?" if near else f"name one of {', '.join(known) or 'none: add a feed'}"
-        )
-        raise ConfigError(f"there is no feed of a database {name!r}", choice)
+        remedy = choice(name, known) if known else "add a feed"
+        raise ConfigError(f"there is no feed of a database {name!r}", remedy)
     return known[name]

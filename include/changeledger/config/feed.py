@@ -18,6 +18,7 @@ from changeledger.model.base_model import Strict
 from changeledger.model.contract import ByteOrder
 from changeledger.model.database_work import BEGINNINGS
 from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import choice
 from changeledger.model.table_names import FeedTables, TableNames, distinct_names
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
@@ -213,7 +214,7 @@ class Feed(Strict):
         if missing:
             raise ConfigError(
                 f"the feed {self.feed!r} has no table {', '.join(missing)}",
-                f"choose from {', '.join(t.table for t in self.tables)}",
+                choice(missing[0], (t.table for t in self.tables)),
             )
         return self.model_copy(update={"tables": tuple(t for t in self.tables if t in configs)})
 

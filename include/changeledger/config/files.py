@@ -15,7 +15,7 @@ from changeledger.config.expectations import ExpectationsFile
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.model.errors import ConfigError
-from changeledger.model.misspelt import meant
+from changeledger.model.misspelt import choice, meant
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -176,6 +176,4 @@ def named_feed(folder: Path, name: str) -> Feed:
     if errors:
         # Its own file may be one of those that cannot be read.
         raise ConfigError("; ".join([said, *(error.message for error in errors)]), errors[0].remedy)
-    near = meant(name, feeds)
-    choice = f"did you mean {near!r}?" if near else f"name one of {', '.join(feeds) or 'none'}"
-    raise ConfigError(said, f"{choice} (CHANGELEDGER_FEEDS is the folder of the feed files)")
+    raise ConfigError(said, f"{choice(name, feeds)} (CHANGELEDGER_FEEDS is the folder of the feed files)")

@@ -122,6 +122,11 @@ class Windows(Part):
     def row(self, feed: str, window_id: str) -> WindowRow | None:
         return self._get(WindowRow, (feed, window_id))
 
+    def ids(self, feed: str) -> list[str]:
+        """Of all windows of the feed, the oldest first."""
+        query = select(WindowRow.window_id).where(WindowRow.feed == feed).order_by(WindowRow.window_id)
+        return [row.window_id for row in self._rows(query)]
+
     def all_open(self, feed: str) -> list[WindowRow]:
         """Extracted, and neither released nor empty nor taken back; the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")

@@ -16,5 +16,12 @@ def meant(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     return plain[matches[0]] if matches else None
 
 
+def choice(name: str, known: Iterable[str]) -> str:
+    """The remedy for a name that nobody knows."""
+    names = list(known)
+    near = meant(name, names)
+    return f"did you mean {near!r}?" if near else f"choose from {', '.join(names) or 'none'}"
+
+
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_")

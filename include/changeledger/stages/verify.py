@@ -22,6 +22,7 @@ from changeledger.lake.refs import release_tag
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, PublishedDrifts
+from changeledger.model.misspelt import choice
 from changeledger.model.table_names import DRIFT, REPAIRS, TableNames
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
@@ -75,10 +76,10 @@ def run(
     source, everyone = database.verified(feeds)
     chosen = [feed for feed in everyone if only in {"", feed.feed}]
     if not chosen:
-        names, name = ", ".join(feed.feed for feed in everyone), database.database
+        names, name = [feed.feed for feed in everyone], database.database
         raise ConfigError(
             f"the database {name!r} has no feed {only!r}" if names else f"the database {name!r} has no feed",
-            f"name one of {names}" if names else f"write `database: {name}` in the file of a feed",
+            choice(only, names) if names else f"write `database: {name}` in the file of a feed",
         )
     require_names(control, *chosen)
     for_small_data(spark)

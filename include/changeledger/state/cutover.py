@@ -21,7 +21,7 @@ from changeledger.control.tables.results import ProofRow
 from changeledger.kernels.lateness import Committed, Lateness, lateness
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
-from changeledger.model.misspelt import meant
+from changeledger.model.misspelt import choice
 from changeledger.state import quarantine
 from changeledger.state.compared import PairCompared, pair_compared
 from changeledger.state.quarantine import Group
@@ -131,9 +131,8 @@ def pair_of(database: Database, feeds: Mapping[str, Feed], old: str, new: str) -
     of_database = {name: feed for name, feed in feeds.items() if feed.database == database.database}
     for name in (old, new):
         if name not in of_database:
-            near = meant(name, of_database)
-            choice = f"did you mean {near!r}?" if near else f"choose from {', '.join(of_database) or 'none'}"
-            raise ConfigError(f"the database {database.database} has no feed {name!r}", choice)
+            said = f"the database {database.database} has no feed {name!r}"
+            raise ConfigError(said, choice(name, of_database))
     if old == new:
         raise ConfigError(f"{old} cannot replace itself", "name the feed in use and its successor")
     return of_database[old], of_database[new]

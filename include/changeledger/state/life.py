@@ -23,6 +23,7 @@ from changeledger.lake.file_scans import FileReader
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import choice
 from changeledger.model.table_names import TableNames
 from changeledger.state.cells import NO_CELL, image_cells, key_texts, typed
 from changeledger.state.row_changes import ChangedCell, Position, RowChange, RowState, state_after
@@ -95,9 +96,7 @@ def placed(control: ControlStore, feed: str, table: str) -> Place:
     """Raises ConfigError if the feed has published no such table."""
     contracts = {name.lower(): contract for name, contract in control.contracts.of_feed(feed).items()}
     if table.lower() not in contracts:
-        raise ConfigError(
-            f"{feed} has published no table {table!r}", f"choose from {', '.join(contracts) or 'none'}"
-        )
+        raise ConfigError(f"{feed} has published no table {table!r}", choice(table, contracts))
     return Place(feed, contracts[table.lower()].published, control.releases.by_window(feed))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import choice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,11 +98,23 @@ def _accept(name: str, reason: str, feed: str, table: str) -> None:
         database.database, reason, by, feed, table
     )
     if not accepted:
+        _require_known(database, feeds, feed, table)
         raise ConfigError(
             f"nothing disagrees in {database.database}" + "".join(f", {of}" for of in (feed, table) if of),
             f"see `changeledger compare {database.database}`",
         )
     print(f"accepted by {by}: {accepted} disagreement(s); the next comparison goes on behind them")  # noqa: T201
+
+
+def _require_known(database: Database, feeds: Mapping[str, Feed], feed: str, table: str) -> None:
+    """Raises ConfigError for a name that the database does not have."""
+    of_database = {name: of for name, of in feeds.items() if of.database == database.database}
+    if feed and feed not in of_database:
+        raise ConfigError(f"the database {database.database} has no feed {feed!r}", choice(feed, of_database))
+    chosen = [of_database[feed]] if feed else of_database.values()
+    tables = dict.fromkeys(config.table for of in chosen for config in of.tables)
+    if table and table.lower() not in map(str.lower, tables):
+        raise ConfigError(f"no feed of {database.database} has a table {table!r}", choice(table, tables))
 
 
 def verify(name: arguments.Database, feed: _OneFeed = "", snapshot: _Snapshot = AUTO) -> None:

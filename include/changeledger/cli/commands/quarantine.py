@@ -32,11 +32,11 @@ _Window = Annotated[
 
 def _asked(feed: str, table: str | None, reason: str | None, run: str | None) -> tuple[Feed, Chosen]:
     """The feed, and which of its records."""
-    from changeledger.state.quarantine import Chosen  # noqa: PLC0415 - as in `opened`
+    from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
     named = named_feed(Settings().feeds, feed)
     require_lake(Settings())
-    return named, Chosen(table and named.as_listed(table), reason, run)
+    return named, quarantine.chosen(named, table, reason, run)
 
 
 @app.command("list")

@@ -16,6 +16,7 @@ from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import choice
 from changeledger.pages.escaping import json_line
 
 _COLUMNS = ("table", "state", "lacking", "since", "until", "declined")
@@ -75,6 +76,11 @@ def tables(
         if not reason.strip():
             raise ConfigError("--decline needs a --reason: `changeledger tables` shows it", "say why")
         if not control.feed_tables.decline(feed.feed, name, reason, getpass.getuser()):
+            known = dict.fromkeys(
+                [*(config.table for config in feed.tables), *control.feed_tables.of_feed(feed.feed)]
+            )
+            if name not in known:
+                raise ConfigError(f"the feed {feed.feed} has no table {name!r}", choice(name, known))
             raise ConfigError(
                 f"{feed.feed}: {name} lacks no earlier changes", f"see `changeledger tables {feed.feed}`"
             )
