@@ -51,6 +51,7 @@ def make(folder: Path) -> list[str]:
     secret("CHANGELEDGER_CONTROL_URL", _url("psycopg", "control", control))
     catalog = secret("CATALOG_DB_PASSWORD", password())
     secret("CHANGELEDGER_CATALOG", _catalog(catalog))
+    secret("CHANGELEDGER_HASH_KEY", secrets.token_hex(32))
     secret("MSSQL_SA_PASSWORD", password())
     secret("DEBEZIUM_PASSWORD", password())
     reader = secret("SHOP_READER_PASSWORD", password())

@@ -300,6 +300,36 @@ def test_settings_are_those_that_the_programs_know() -> None:
         assert given - known == set(), name
 
 
+# What the image or the file itself says, and what a task sets.
+OF_THE_IMAGE = {"PROJECT", "HOME", "FEEDS", "DATABASES", "JARS", "PAGES_URL"}
+# Each is for those alone that use it.
+OF_SOME = {"CONTROL_URL", "CATALOG", "HASH_KEY"}
+
+
+def test_every_setting_of_an_installation_reaches_the_containers(tmp_path: Path) -> None:
+    """What somebody writes into .env, or into a secret, and the container does not get counts for nothing."""
+    names = {name.upper() for name in Settings.model_fields} - OF_THE_IMAGE - OF_SOME
+    chosen = tmp_path / "env"
+    chosen.write_text("".join(f"CHANGELEDGER_{name}=of-{name}\n" for name in names))
+    reported = json.loads(compose("config", "--format", "json", environment=chosen).stdout)["services"]
+    for service in AIRFLOW:
+        environment = reported[service]["environment"]
+        assert {name: environment.get(f"CHANGELEDGER_{name}") for name in names} == {
+            name: f"of-{name}" for name in names
+        }, service
+    with_jobs = secrets_of(services()["airflow-scheduler"])
+    assert {f"CHANGELEDGER_{name}" for name in OF_SOME} <= with_jobs
+    # A Connect server keeps values out of Spark's log if it starts with the setting.
+    assert "CHANGELEDGER_REDACT_VALUES" in services()["spark-connect"]["environment"]
+
+
+def test_a_setting_that_nobody_has_chosen_is_unset() -> None:
+    """Compose passes it on as an empty variable, which `Settings` takes for none."""
+    environment = services()["airflow-scheduler"]["environment"]
+    empty = {name for name, value in environment.items() if name.startswith("CHANGELEDGER_") and not value}
+    assert empty == {"CHANGELEDGER_REDACT_VALUES", "CHANGELEDGER_PAGES", "CHANGELEDGER_CATALOG_CONNECTION"}
+
+
 def test_tasks_and_pages_find_the_shared_stores_and_a_check_its_database() -> None:
     stores = {"CHANGELEDGER_CONTROL_URL", "CHANGELEDGER_CATALOG"}
     for name, wanted in (
