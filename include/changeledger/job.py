@@ -61,13 +61,18 @@ def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str]
     stage = run.__module__.rpartition(".")[2]
     parser = JobParser(prog=f"{stage}.py")
     parser.add_argument("--feed", required=True, help="the feed's name, as in its YAML file")
-    parser.add_argument("--run", default="by hand", help="Airflow's id of the run")
+    parser.add_argument("--run", help="Airflow's id of the run")
     arguments = parser.parse_args(argv)
 
     def work() -> int:
+        # As in `_run`.
+        from changeledger.control import holder_here  # noqa: PLC0415
+
         feed = named_feed(Settings().feeds, arguments.feed)
+        # The next try of a run goes on where it was killed; two by hand are two.
+        holder = f"{stage} ({arguments.run})" if arguments.run else holder_here(stage)
         with _spark(f"{feed.feed}-{stage}") as session:
-            run(session(), feed, f"{stage} ({arguments.run})")
+            run(session(), feed, holder)
         return 0
 
     _end(work, argv)

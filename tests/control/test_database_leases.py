@@ -5,13 +5,18 @@ Which of two writes comes last is said by the tokens of leases alone (`control.l
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from changeledger.control import ControlStore, LeaseRow, ReleaseRow, lease, lease_held
+from changeledger.control import ControlStore, LeaseRow, ReleaseRow, holder_here, lease, lease_held
 from changeledger.control.failures import failure_kept
+from changeledger.control.processes import this_process
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import LeaseHeld, LeaseLost
 from changeledger.pages.html import failure_noted
@@ -147,3 +152,53 @@ def test_what_is_held_is_free_after_an_error(mine: ControlStore, other: ControlS
         work()
     assert other.leases.acquire(COMPARISON, "the next one", 60) > 1
     assert isinstance(other.leases.of_feed(COMPARISON), LeaseRow)
+
+
+def kill_holder(url: str, holder: str) -> None:
+    """A process takes the lease of the comparison, and is killed."""
+    code = (
+        "import os, signal; from changeledger.control import ControlStore, holder_here\n"
+        f"store = ControlStore({url!r}); store.leases.acquire({COMPARISON!r}, {holder}, 3600)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
+    assert ended.returncode == -signal.SIGKILL
+
+
+def test_what_a_killed_process_has_held_is_free_at_once(url: str, other: ControlStore) -> None:
+    """On its machine. The kernel says that it is gone: POSIX, kill(pid, 0), ESRCH."""
+    kill_holder(url, "holder_here('compare_shop')")
+    other.leases.require_free(COMPARISON)
+    with lease_held(other.leases, COMPARISON, "the next one", 60):
+        assert other.leases.of_feed(COMPARISON) is not None
+
+
+def test_what_a_run_has_held_waits_for_its_next_try(url: str, other: ControlStore) -> None:
+    """Its process ends with each stage, and the lease does not."""
+    kill_holder(url, "'a run'")
+    with pytest.raises(LeaseHeld, match="a run works on"):
+        other.leases.acquire(COMPARISON, "another run", 60)
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        "mine",
+        # On another machine, in another container, where nobody knows when it has begun; and one that runs.
+        f"id elsewhere {Path('/proc/self/ns/pid').readlink()} 999999999 1",
+        f"id {socket.gethostname()} pid:[1] 999999999 1",
+        f"id {socket.gethostname()} {Path('/proc/self/ns/pid').readlink()} 999999999 ?",
+        this_process(),
+    ],
+)
+def test_a_process_that_may_run_keeps_its_lease(url: str, other: ControlStore, process: str) -> None:
+    ControlStore(url, process=process).leases.acquire(COMPARISON, holder_here("compare_shop"), 60)
+    with pytest.raises(LeaseHeld):
+        other.leases.acquire(COMPARISON, "the next one", 60)
+
+
+def test_a_number_that_is_given_again_is_another_process(url: str, other: ControlStore) -> None:
+    """Processes differ by when they have begun: proc(5), field 22 of stat."""
+    process = f"{this_process().rpartition(' ')[0]} 1"
+    ControlStore(url, process=process).leases.acquire(COMPARISON, holder_here("compare_shop"), 60)
+    assert other.leases.acquire(COMPARISON, "the next one", 60) == 2

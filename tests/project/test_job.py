@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ import yaml
 
 from changeledger import exit_codes, job
 from changeledger.config.database import Database
+from changeledger.config.feed import Feed
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore, lease, lease_heartbeat
+from changeledger.control import ControlStore, holder_here, lease, lease_heartbeat
 from changeledger.model.errors import AuditFailed, LeaseLost, SourceUnavailable, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.spark import failures, session
@@ -390,3 +392,20 @@ def test_a_database_whose_job_another_process_does_waits_without_spark(
     assert ended.value.code == exit_codes.HELD
     assert not (Settings().data_docs / "compare_shop" / "index.html").exists()
     assert control.failures.of_feed("compare_shop") is None
+
+
+@pytest.mark.usefixtures("feeds", "control")
+def test_two_by_hand_are_two_and_the_next_try_of_a_run_is_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds a lease takes it again at once: the second one by hand would end the first one."""
+    holders = []
+
+    def maintain(_session: object, _feed: Feed, holder: str) -> None:
+        holders.append(holder)
+
+    monkeypatch.setattr(session, "spark_session", lambda _: SimpleNamespace(stop=lambda: None))
+    for arguments in ([], ["--run", "manual__1"]):
+        with pytest.raises(SystemExit) as ended:
+            job.main_of_feed(maintain, ["--feed", FEED, *arguments])
+        assert ended.value.code == 0
+    stage = __name__.rpartition(".")[2]
+    assert holders == [holder_here(stage), f"{stage} (manual__1)"]

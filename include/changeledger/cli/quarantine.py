@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore
+from changeledger.control import PROCESS_SECONDS, ControlStore, holder_here
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog, scans
 from changeledger.model import change
@@ -24,8 +24,7 @@ from changeledger.state.reasons import REASONS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_HOLDER = "changeledger quarantine replay"
-_LEASE_SECONDS = 600.0
+_WORK: Final = "changeledger quarantine replay"
 _LOOK_SECONDS = 2.0
 _REPLAY = table_schema(change.REPLAY_COLUMNS)
 
@@ -107,25 +106,26 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
 
     settings = Settings()
     control = ControlStore(settings.control_url)
-    _await_lease(control, feed, say)
+    holder = holder_here(_WORK)
+    _await_lease(control, feed, holder, say)
     try:
         # Now: the run that was waited for may have read some of them again.
         rows = pa.Table.from_pylist(list(records(feed, chosen, *_REPLAY.names)), _REPLAY)
         return ask(spark, feed, Workers(lambda: spark).given(rows).frame)
     finally:
-        control.leases.release(feed.feed, _HOLDER)
+        control.leases.release(feed.feed, holder)
 
 
-def _await_lease(control: ControlStore, feed: Feed, say: Callable[[str], object]) -> None:
+def _await_lease(control: ControlStore, feed: Feed, holder: str, say: Callable[[str], object]) -> None:
     said = ""
     while True:
         try:
-            control.leases.acquire(feed.feed, _HOLDER, _LEASE_SECONDS)
+            control.leases.acquire(feed.feed, holder, PROCESS_SECONDS)
             return
         except LeaseHeld as held:
             # Its lease is renewed: that is no news.
-            holder = held.message.partition(" until ")[0]
-            if holder != said:
+            taker = held.message.partition(" until ")[0]
+            if taker != said:
                 say(f"waiting: {held.message} at the latest")
-                said = holder
+                said = taker
             time.sleep(_LOOK_SECONDS)

@@ -6,7 +6,8 @@ part for each thing that is asked of it (`windows`, `sources`, `releases`, ...),
 
 from changeledger.control.audits import AuditResult
 from changeledger.control.database import upgrade
-from changeledger.control.lease import DATABASE_SECONDS, LEASE_SECONDS, lease_heartbeat, lease_held
+from changeledger.control.lease import LEASE_SECONDS, PROCESS_SECONDS, lease_heartbeat, lease_held
+from changeledger.control.processes import holder_here
 from changeledger.control.releases import IN_ORDER, built_on_another
 from changeledger.control.resets import AskedReset
 from changeledger.control.rollbacks import Asked
@@ -22,9 +23,9 @@ from changeledger.control.tables.windows import BuiltSnapshots, StageRow, Window
 from changeledger.control.windows import furthest
 
 __all__ = [
-    "DATABASE_SECONDS", "IN_ORDER", "LEASE_SECONDS", "Asked", "AskedReset", "AuditResult", "AuditRow",
+    "IN_ORDER", "LEASE_SECONDS", "PROCESS_SECONDS", "Asked", "AskedReset", "AuditResult", "AuditRow",
     "BuiltSnapshots", "ComparisonRow", "ControlStore", "ErasureRow", "LeaseRow", "MaskEvidenceRow",
     "Position", "ProofRow", "ReleaseHead", "ReleaseRow", "ResetRow", "SnapshotRow", "SourceMark", "StageRow",
-    "WindowRow", "built_on_another", "furthest", "lease_heartbeat", "lease_held", "standing", "taken_back",
-    "upgrade",
+    "WindowRow", "built_on_another", "furthest", "holder_here", "lease_heartbeat", "lease_held", "standing",
+    "taken_back", "upgrade",
 ]  # fmt: skip

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from sqlalchemy import Executable, Select, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from changeledger.control.database import engine_for, reachable, upgrade
+from changeledger.control.processes import this_process
 from changeledger.control.tables.base import ControlTable, LeaseRow
 from changeledger.model.database_work import COMPARISONS, PROOFS
 from changeledger.model.errors import LeaseLost
@@ -22,7 +22,7 @@ from changeledger.model.table_names import NAMESPACE
 
 # Migrations are checked once per process and database.
 _upgraded = cache(upgrade)
-_PROCESS = uuid4().hex
+_PROCESS = this_process()
 # Databases take so many parameters in a statement.
 _AT_ONCE = 500
 # What else than a feed has a lease, by the beginning of its name.

@@ -16,13 +16,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import and_, case, or_, update
 from sqlalchemy.orm import Session
 
 from changeledger import exit_codes
 from changeledger.control.base import Part, Transactions, database_now, insert_into, worked_on
+from changeledger.control.processes import has_ended_with
 from changeledger.control.tables.base import LeaseRow
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 from changeledger.pages.redaction import error_text
@@ -33,9 +34,9 @@ log = logging.getLogger("changeledger")
 LEASE_SECONDS = 3600.0
 # How long it stays with a run that failed, for another try. Airflow's first retry comes after a minute.
 _RETRY_SECONDS = 300.0
-# How long the comparison or the proofs of a database stay with a process that gives no sign: it has no next
-# stage, and whoever asks for them again is another process.
-DATABASE_SECONDS = 600.0
+# How long work of one process stays with it when it gives no sign and nobody sees that it has gone: it has no
+# next stage, and whoever asks again is another process.
+PROCESS_SECONDS = 600.0
 # So often a lease is renewed in its time.
 _RENEWALS = 6
 # The holder of a lease that was released.
@@ -53,7 +54,7 @@ class Leases(Part):
         """Be the only one that works on `feed` for `seconds`, or longer by asking again; returns the token.
 
         The holder's next process takes the lease at once, and what is left of the process before is fenced
-        off. Raises LeaseHeld when another holder's lease has not expired yet.
+        off. Raises LeaseHeld when another holder's lease has not ended yet.
         """
         asked = time.monotonic()
         with self._transaction() as session:
@@ -79,6 +80,8 @@ class Leases(Part):
                 where=or_(LeaseRow.holder == new.holder, LeaseRow.expires_at <= now),
             ).returning(LeaseRow.token)
             row = session.execute(taken).first()
+            if row is None and _end_of_gone(session, feed, now):
+                row = session.execute(taken).first()
             if row is not None:
                 self._tokens[feed], self.taken_at[feed] = row.token, asked
                 return int(row.token)
@@ -97,7 +100,7 @@ class Leases(Part):
         """Who holds the feed; None when nobody does."""
         with self._transaction() as session:
             held = session.get(LeaseRow, feed)
-            return held if held is not None and held.expires_at > database_now(session) else None
+            return held if _stands(held, database_now(session)) else None
 
     def require_free(self, name: str) -> None:
         """Raises LeaseHeld while somebody has the lease."""
@@ -124,8 +127,23 @@ class Leases(Part):
 def require_free(session: Session, name: str) -> None:
     """Raises LeaseHeld while somebody has the lease; who takes it next waits until the transaction ends."""
     held = session.get(LeaseRow, name, with_for_update=True)
-    if held is not None and held.expires_at > database_now(session):
+    if held is not None and _stands(held, database_now(session)):
         raise _is_held(held)
+
+
+def _stands(held: LeaseRow | None, now: datetime) -> bool:
+    return held is not None and held.expires_at > now and not has_ended_with(held.holder, held.process)
+
+
+def _end_of_gone(session: Session, feed: str, now: datetime) -> bool:
+    """Ends the lease of a process that was killed on this machine; has it ended?"""
+    held = session.get_one(LeaseRow, feed, with_for_update=True)
+    if _stands(held, now):
+        return False
+    log.warning("%s has ended without giving up its lease", held.holder)
+    held.expires_at = now
+    session.flush()
+    return True
 
 
 def _is_held(lease: LeaseRow) -> LeaseHeld:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore, WindowRow, lease_held
+from changeledger.control import PROCESS_SECONDS, ControlStore, WindowRow, lease_held
 from changeledger.lake import catalog, refs, upkeep
 from changeledger.lake.parallel import parallel_map
 from changeledger.lake.publishing import complete_releases
@@ -37,7 +37,7 @@ def run(spark: SparkSession, feed: Feed, holder: str) -> None:
     """Raises LeaseHeld while a run of the feed is running."""
     settings = Settings()
     control = control_store(settings)
-    with lease_held(control.leases, feed.feed, holder):
+    with lease_held(control.leases, feed.feed, holder, PROCESS_SECONDS):
         complete_releases(lambda: spark, control, feed.feed)
         _maintain(spark, feed, control)
         _forget(spark, feed, control, settings)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from contextlib import AbstractContextManager
 
-from changeledger.control import DATABASE_SECONDS, ControlStore, lease_held
+from changeledger.control import PROCESS_SECONDS, ControlStore, holder_here, lease_held
 
 
 def held(control: ControlStore, name: str) -> AbstractContextManager[None]:
@@ -14,5 +12,4 @@ def held(control: ControlStore, name: str) -> AbstractContextManager[None]:
 
     Raises LeaseHeld while another process has it: a comparison, or an erasure of what would be compared.
     """
-    holder = f"{name} (process {os.getpid()} on {socket.gethostname()})"
-    return lease_held(control.leases, name, holder, DATABASE_SECONDS)
+    return lease_held(control.leases, name, holder_here(name), PROCESS_SECONDS)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from changeledger.compare import findings
 from changeledger.compare.verdicts import FAULTS
 from changeledger.config.database import Database
-from changeledger.control import DATABASE_SECONDS, ComparisonRow, ControlStore
+from changeledger.control import PROCESS_SECONDS, ComparisonRow, ControlStore
 from changeledger.kernels.rows import Rows
 from changeledger.lake import catalog, iceberg, new_tables
 from changeledger.model.table_names import FINDINGS
@@ -74,7 +74,7 @@ class FindingsWriter:
             self._rows.append(row)
 
     def _write(self, rows: DataFrame, replaced: Sequence[str]) -> None:
-        self.control.leases.renew(self.lease, DATABASE_SECONDS)
+        self.control.leases.renew(self.lease, PROCESS_SECONDS)
         iceberg.replace_partition(rows, FINDINGS, "comparison_id", *replaced)
 
 

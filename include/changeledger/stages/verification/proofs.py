@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.config.database import Database
-from changeledger.control import DATABASE_SECONDS, ControlStore, ProofRow
+from changeledger.control import PROCESS_SECONDS, ControlStore, ProofRow
 from changeledger.control.outcomes import WAITING
 from changeledger.kernels.rows import Rows
 from changeledger.lake import iceberg, new_tables
@@ -87,7 +87,7 @@ class ProofWriter:
                     self._replaced[table].append(row.id)
 
     def _replace(self, rows: DataFrame, table: str, proofs: Sequence[str]) -> None:
-        self.control.leases.renew(self.lease, DATABASE_SECONDS)
+        self.control.leases.renew(self.lease, PROCESS_SECONDS)
         iceberg.replace_partition(rows, table, "proof_id", *proofs)
 
     def _write(self) -> None:
