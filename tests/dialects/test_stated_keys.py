@@ -11,8 +11,9 @@ from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
 from changeledger.config.feed import Feed
 from changeledger.dialects import kernel as kernels
-from changeledger.dialects.debezium.dialect import DEBEZIUM
+from changeledger.dialects.registry import DIALECTS
 from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import together
 from changeledger.model.contract import Column, Contract
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
@@ -64,21 +65,35 @@ KNOWN = Contract(
 )
 
 
-def silent(key: list[str], contracts: dict[str, Contract]) -> list[tuple[Any, ...]]:
-    """Messages without a schema block, of a feed that states no columns; another feed knows `KNOWN`."""
-    sent = SENT["debezium"](TABLE)
-    value = json.dumps(sent.values[0]["payload"]).encode()
-    raw = InMemory.of(reader._batch([Message(sent.topic, 0, 0, None, None, value, [])]))
+def without_columns(dialect: str) -> dict[str, Any]:
+    """A message as it is without what says its columns."""
+    values = SENT[dialect](TABLE).values
+    if dialect == "debezium":
+        return dict(values[0]["payload"])
+    if dialect == "qlik_messages":
+        return dict(values[1])
+    source = values[0]["data"]["eventsource"]
+    return {
+        **values[0],
+        "data": {**values[0]["data"], "eventsource": {n: v for n, v in source.items() if n != "cols"}},
+    }
+
+
+def silent(dialect: str, key: list[str], contracts: dict[str, Contract]) -> list[tuple[Any, ...]]:
+    """Messages that name no columns, of a feed that states none; another feed knows `KNOWN`."""
+    value = json.dumps(without_columns(dialect)).encode()
+    raw = InMemory.of(reader._batch([Message(SENT[dialect](TABLE).topic, 0, 0, None, None, value, [])]))
     feed = Feed.model_validate(
         {
-            "feed": "f", "dialect": "debezium", "database": "shop", "connection": "none",
+            "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",
             "source": {"topics": ["*"]}, "tables": [{"table": TABLE, "key": key}],
         }
     )  # fmt: skip
     earlier = kernels.EarlierWindows(contracts, {}, {})
-    records = reading.discovered(DEBEZIUM.kernel, raw, feed, earlier, "w").records
+    discovery = reading.discovered(DIALECTS[dialect].kernel, raw, feed, earlier, "w")  # type: ignore[arg-type]
     knowledge = reading.TableKnowledge(contracts, resolved_alone, borrowed=lambda _: KNOWN)
-    rows = [row for of in reading.inputs(records, knowledge) for row in of.decoded.collected().to_pylist()]
+    decoded = [of.decoded for of in reading.inputs(discovery.records, knowledge)]
+    rows = [row for of in (*decoded, together(discovery.others)) for row in of.collected().to_pylist()]
     return [(row["disposition"], row["reason"], row.get("key")) for row in rows]
 
 
@@ -86,8 +101,19 @@ def silent(key: list[str], contracts: dict[str, Contract]) -> list[tuple[Any, ..
 def test_the_key_of_messages_that_say_nothing_is_the_stated_one(contracts: dict[str, Contract]) -> None:
     """The other feed's key may be none of this one's; of a published table it is what rows are merged by."""
     for key in ([], ["ID"]):
-        assert silent(key, contracts) == [("change", None, {"id": 1})]
+        assert silent("debezium", key, contracts) == [("change", None, {"id": 1})]
     both = {"id": 1, "of": TABLE}
     other = ("quarantined", "incompatible_shape", None) if contracts else ("change", None, both)
-    assert silent(["id", "of"], contracts) == [other]
-    assert silent(["id", "off"], contracts) == [("quarantined", "incompatible_shape", None)]
+    assert silent("debezium", ["id", "of"], contracts) == [other]
+    assert silent("debezium", ["id", "off"], contracts) == [("quarantined", "incompatible_shape", None)]
+
+
+@pytest.mark.parametrize("dialect", SENT)
+def test_another_key_than_the_published_one_is_refused_of_messages_that_name_no_columns(dialect: str) -> None:
+    """As of those that name them: they were published by the old key, whatever `key:` said."""
+    published = {TABLE: KNOWN}
+    assert silent(dialect, ["ID"], published) == [("change", None, {"id": 1})]
+    assert silent(dialect, ["id", "of"], published) == [("quarantined", "incompatible_shape", None)]
+    (misspelt,) = silent(dialect, ["id", "off"], published)
+    assert misspelt[0] == "quarantined"
+    assert misspelt[1] in {"no_key", "schema_contradicts", "incompatible_shape"}

@@ -19,6 +19,7 @@ from changeledger.model.column_names import alike, folded, is_name
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
+from changeledger.model.stated_key import keyed
 
 
 class Variant(NamedTuple):
@@ -92,7 +93,7 @@ def writer_schemas(
         others = everywhere | _together((columns[v] for v in group), leave_out=set())
         group_columns = _behind(stated, others)
         if not group_columns and known is not None:
-            result.append(WriterSchema(known, group))
+            result.append(WriterSchema(keyed(known, table.key), group))
             continue
         of_group = next((v.key for v in group if v.key), ()) or _first_key(in_order, group_columns.keys())
         key = table.key or of_group or _key_names(known)

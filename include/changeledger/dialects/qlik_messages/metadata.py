@@ -18,6 +18,7 @@ from changeledger.dialects.qlik_messages import instants
 from changeledger.model.column_names import is_name, shown
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
+from changeledger.model.stated_key import keyed
 
 MAGIC = "atMSG"
 
@@ -112,14 +113,10 @@ def stated(config: TableConfig) -> Contract | None:
 def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
     """`writer_schema` under the feed's name for the table, with the types and key that its YAML states."""
     stated_columns = {c.name.lower(): c for c in config.stated}
-    places = {name.lower(): at for at, name in enumerate(config.key, 1)}
     columns = []
-    for column in writer_schema.columns:
-        name = column.name.lower()
-        place = places.get(name, 0) if places else column.key_position
-        placed = column.model_copy(update={"key_position": place})
-        override = stated_columns.get(name)
-        columns.append(placed if override is None else placed.stated_as(override.type, override.nullable))
+    for column in keyed(writer_schema, config.key).columns:
+        override = stated_columns.get(column.name.lower())
+        columns.append(column if override is None else column.stated_as(override.type, override.nullable))
     stated_as = {"table": config.table, "columns": tuple(columns), "source_table": writer_schema.table}
     return writer_schema.model_copy(update=stated_as)
 

@@ -18,6 +18,7 @@ from changeledger.dialects.qlik_messages.versions import Mark, Versions
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
+from changeledger.model.stated_key import keyed
 
 # What becomes of messages that are no table's.
 METADATA = "metadata"
@@ -132,7 +133,9 @@ class WriterSchemas:
         contract = metadata.stated(config) or self._contracts.get(config.table.lower())
         if contract is not None and (why := metadata.contradiction(contract, config)) is not None:
             return NoSchema(CONTRADICTS, why)
-        return None if contract is None else versions.only(contract.read_as(meant_name))
+        if contract is None:
+            return None
+        return versions.only(keyed(contract, config.key).read_as(meant_name))
 
     def _of_id(self, schema_id: str) -> Versions:
         writer_schema = self._known[schema_id]

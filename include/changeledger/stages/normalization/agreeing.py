@@ -8,6 +8,7 @@ from changeledger.config.feed import Feed
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
+from changeledger.model.stated_key import keyed
 
 
 def stated_computed(feed: Feed, table: str) -> frozenset[str]:
@@ -43,8 +44,8 @@ def of_silent_records(
     key = () if config is None else config.key
     if contract is None or not key or _lower(key) == _lower([column.name for column in contract.key]):
         return contract
-    keyed = _keyed(contract, key)
-    return keyed if known is None else known.evolved_to(keyed)
+    stated = _keyed(contract, key)
+    return stated if known is None else known.evolved_to(stated)
 
 
 def _keyed(contract: Contract, key: Sequence[str]) -> Contract:
@@ -55,9 +56,7 @@ def _keyed(contract: Contract, key: Sequence[str]) -> Contract:
             f"{shown(contract.names)}",
             "correct `key:` in the feed's YAML",
         )
-    places = {name: at for at, name in enumerate(_lower(key), 1)}
-    columns = (c.model_copy(update={"key_position": places.get(c.name.lower(), 0)}) for c in contract.columns)
-    return contract.model_copy(update={"columns": tuple(columns)})
+    return keyed(contract, key)
 
 
 def _lower(names: Sequence[str]) -> list[str]:
