@@ -134,10 +134,15 @@ class Windows(Part):
 
     def reached(self, feed: str) -> datetime | None:
         """The latest end of a window that is done; those that read again do not count."""
+        furthest_window = self.furthest(feed)
+        return None if furthest_window is None else furthest_window.end
+
+    def furthest(self, feed: str) -> WindowRow | None:
+        """The window with the latest end, of those that `reached` counts."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status.in_(DONE))
         with self._transaction() as session:
             done = session.scalars(query.order_by(WindowRow.end.desc()))
-            return next((row.end for row in done if not row.request.reads_again), None)
+            return next((row for row in done if not row.request.reads_again), None)
 
     def last(self, feed: str) -> WindowRow | None:
         """The one opened last."""

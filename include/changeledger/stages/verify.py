@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
+from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow, WindowRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
 from changeledger.lake.refs import release_tag
 from changeledger.model.column_names import shown
@@ -32,7 +32,7 @@ from changeledger.stages.common.publishing import require_names
 from changeledger.stages.common.stored import Readable, Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
-from changeledger.stages.verification.snapshot import NAMES_UNFIT, take
+from changeledger.stages.verification.snapshot import NAMES_UNFIT, is_sent, take
 from changeledger.stages.verification.tables import Proof, concluded, published_rows
 from changeledger.verify import drift, verdicts
 from changeledger.verify.fence import Fence
@@ -51,8 +51,8 @@ class _Table(NamedTuple):
     # As in the source.
     contract: Contract
     release: ReleaseRow
-    # Up to when the feed's windows reached before that release was looked up.
-    reached: datetime | None
+    # The furthest window of the feed before that release was looked up.
+    furthest: WindowRow | None
 
     @property
     def names(self) -> TableNames:
@@ -126,7 +126,7 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
     """What the feeds' last releases have. One that a crash left half done waits for the feed's next run."""
     tables = []
     for feed in feeds:
-        reached, release = control.windows.reached(feed.feed), control.releases.latest(feed.feed)
+        furthest, release = control.windows.furthest(feed.feed), control.releases.latest(feed.feed)
         if release is None or not release.completed:
             log.info("%s: no release to verify", feed.feed)
             continue
@@ -134,7 +134,7 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
         for table in (t.table for t in feed.tables):
             names = TableNames.of(feed.namespace, table)
             if table in contracts and {names.current, names.history} <= release.tables.keys():
-                tables.append(_Table(feed, table, contracts[table], release, reached))
+                tables.append(_Table(feed, table, contracts[table], release, furthest))
     return tables
 
 
@@ -243,8 +243,7 @@ class _Proving:
             judged = proof.judged(sums)
             for verdict, n in judged.counts.items():
                 counts[verdict] += n
-            needed = self.snapshot.until + self.source.grace_period
-            row.outcome = judged.outcome(table.reached is not None and table.reached >= needed)
+            row.outcome = judged.outcome(is_sent(table.furthest, self.snapshot, self.source.grace_period))
             if row.outcome == DRIFTED:
                 kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
                 tag = release_tag(table.release.id)

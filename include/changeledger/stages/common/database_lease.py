@@ -8,7 +8,8 @@ from changeledger.control import PROCESS_SECONDS, ControlStore, holder_here, lea
 
 
 def held(control: ControlStore, name: str) -> AbstractContextManager[None]:
-    """The lease of a database's comparison or proofs. `name`: as `model.database_work` has it.
+    """The lease of a database's comparison or proofs, by the name that `model.database_work` gives it; or, by
+    the name of their namespace, of the tables that all databases share.
 
     Raises LeaseHeld while another process has it: a comparison, or an erasure of what would be compared.
     """

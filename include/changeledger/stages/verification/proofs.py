@@ -15,8 +15,8 @@ from changeledger.config.database import Database
 from changeledger.control import PROCESS_SECONDS, ControlStore, ProofRow
 from changeledger.control.outcomes import WAITING
 from changeledger.kernels.rows import Rows
-from changeledger.lake import iceberg, new_tables
-from changeledger.model.table_names import DRIFT, REPAIRS
+from changeledger.lake import catalog, iceberg, new_tables
+from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
 from changeledger.model.wording import counted
 from changeledger.spark.rows import Workers, as_spark
 from changeledger.stages.common import database_lease
@@ -29,6 +29,24 @@ _FEW: Final = 20_000
 COUNTED: Final = (
     "rows", *verdicts.VERDICTS, "unknown", "buckets", "read_again",
 )  # fmt: skip
+
+_OF_WRONG: Final = (
+    (DRIFT, drift.DRIFTS, drift.DRIFT_COLUMNS),
+    (REPAIRS, drift.REPAIRS, drift.REPAIR_COLUMNS),
+)
+
+
+def _prepare(spark: SparkSession, control: ControlStore) -> None:
+    """The tables of what is wrong, as this version has them.
+
+    All databases share them. After an upgrade the proofs of two may begin at once: one of them widens. Raises
+    LeaseHeld for the other one, and while a row is erased.
+    """
+    for name, schema, columns in _OF_WRONG:
+        new_tables.create(name, schema, {"proof_id": "identity"})
+        if not iceberg.has_columns(catalog.load(name), columns):
+            with database_lease.held(control, NAMESPACE):
+                iceberg.widen(spark, name, columns)
 
 
 @dataclass
@@ -50,12 +68,9 @@ class ProofWriter:
         cls, spark: SparkSession, workers: Workers, control: ControlStore, database: Database
     ) -> Iterator[ProofWriter]:
         """What proofs have found is saved even if a later one fails. Raises as `FindingsWriter.opened`."""
-        of_tables = (DRIFT, drift.DRIFTS, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIRS, drift.REPAIR_COLUMNS)
         lease = database.verification
         with database_lease.held(control, lease):
-            for name, schema, columns in of_tables:
-                new_tables.create(name, schema, {"proof_id": "identity"})
-                iceberg.widen(spark, name, columns)
+            _prepare(spark, control)
             writer = cls(workers, control, lease)
             try:
                 yield writer

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.connection import Connection
 from changeledger.config.database import Verify
-from changeledger.control import SnapshotRow
+from changeledger.control import SnapshotRow, WindowRow
 from changeledger.dialects.hidden_values import masked_columns, require_values
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
@@ -62,6 +62,19 @@ def take(
         until_lsn=None if until.lsn is None else until.lsn.hex().upper(),
         tables=stored_tables,
         at=datetime.now(UTC),
+    )
+
+
+def is_sent(furthest: WindowRow | None, snapshot: SnapshotRow, grace_period: timedelta) -> bool:
+    """Has the feed all that the source had when it was read?
+
+    Its window ends late enough, by Airflow's clock against the source's, and was read late enough, by the
+    jobs' own clock: Airflow's may be ahead, so that windows end at times to which the source has not come.
+    """
+    return (
+        furthest is not None
+        and furthest.end >= snapshot.until + grace_period
+        and furthest.opened_at >= snapshot.at + grace_period
     )
 
 
