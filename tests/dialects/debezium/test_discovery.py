@@ -14,7 +14,7 @@ from changeledger.dialects.debezium import schema_block
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import Discovery, discover
 from changeledger.dialects.debezium.facts import facts
-from changeledger.dialects.debezium.field_types import column_type
+from changeledger.dialects.debezium.field_types import TypeSaid, column_type
 from changeledger.dialects.debezium.plain import json_object
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
@@ -173,7 +173,7 @@ def test_a_block_is_read_once_however_many_messages_have_it(monkeypatch: pytest.
     """Twenty tables of six partitions have 4,800 samples, whose blocks took 20 seconds of each window."""
     fields: list[Any] = []
 
-    def counted(field: Any) -> str:
+    def counted(field: Any) -> TypeSaid:
         fields.append(field)
         return column_type(field)
 

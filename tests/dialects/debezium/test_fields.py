@@ -372,7 +372,7 @@ def test_a_column_that_a_block_gives_is_read_by_the_block() -> None:
     said += [field("string", "io.debezium.data.Xml"), field("string", "io.debezium.data.Uuid")]
     said += [field("struct", "io.debezium.data.geometry.Geography"), decimal(Decimal("1.1"), "precise").field]
     for stated in said:
-        kind = column_type(stated)
+        kind = column_type(stated).sql_type
         assert read([Cell(stated, None)], plan(kind)) == [None]
         fields = fields_of(block(stated), ("c",))
         assert fields is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from changeledger.dialects.debezium.fields import (  # fmt: skip
     DATE,
@@ -73,7 +73,7 @@ def read_field(field: Mapping[str, Any]) -> Field:
         sql_text.whole(str(parameters.get("scale")), *_SCALES) if name == DECIMAL else None,
         str(parameters.get("masked")).lower() == "true",
         sql_text.whole(str(parameters.get("truncateLength")), 0, _LONGEST_CUT),
-        *_type_said(field),
+        *_type_if_any(field),
         _stand_in(field),
     )
 
@@ -87,15 +87,15 @@ def _stand_in(field: Mapping[str, Any]) -> str | None:
     return default if is_one else None
 
 
-def _type_said(field: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """The field's SQL Server type, None if the lake has none; and whether its length is stated."""
-    try:
-        return column_type(field), not is_of_any_length(field)
-    except BROKEN:
-        return None, True
+class TypeSaid(NamedTuple):
+    """What a field says of its SQL Server type. `length_stated`: false if it is text or bytes, whose length
+    and type in the source nobody states."""
+
+    sql_type: str
+    length_stated: bool = True
 
 
-def column_type(field: Mapping[str, Any]) -> str:
+def column_type(field: Mapping[str, Any]) -> TypeSaid:
     """The SQL Server type for one field of a schema block.
 
     A connector's own type of the source (`column.propagate.source.type`) counts where the lake holds it as
@@ -104,14 +104,16 @@ def column_type(field: Mapping[str, Any]) -> str:
     """
     parameters = field.get("parameters") or {}
     wire_type = _wire_type(field.get("name"), str(field.get("type")), parameters)
-    return _stated_type(parameters, SqlType.parse(wire_type).spark) or wire_type
+    parsed = SqlType.parse(wire_type)
+    stated = _stated_type(parameters, parsed.spark)
+    return TypeSaid(wire_type, not parsed.is_max) if stated is None else TypeSaid(stated)
 
 
-def is_of_any_length(field: Mapping[str, Any]) -> bool:
-    """Is the field text or bytes, whose length and type in the source nobody states?"""
-    parameters = field.get("parameters") or {}
-    sql_type = SqlType.parse(_wire_type(field.get("name"), str(field.get("type")), parameters))
-    return sql_type.is_max and _stated_type(parameters, sql_type.spark) is None
+def _type_if_any(field: Mapping[str, Any]) -> TypeSaid | tuple[None, bool]:
+    try:
+        return column_type(field)
+    except BROKEN:
+        return None, True
 
 
 def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.debezium.field_types import BROKEN, column_type, fields_of, is_of_any_length
+from changeledger.dialects.debezium.field_types import BROKEN, column_type, fields_of
 from changeledger.dialects.debezium.fields import Fields, row_fields
 from changeledger.dialects.debezium.plain import beginning, json_object, names_in, payload_of, places
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
@@ -238,12 +238,13 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
         columns = [
             Column(
                 name=f["field"],
-                type=column_type(f),
+                type=said.sql_type,
                 nullable=bool(f.get("optional", True)),
                 ordinal=at,
-                length_stated=not is_of_any_length(f),
+                length_stated=said.length_stated,
             )
             for at, f in enumerate(row_fields(message.get("schema")), 1)
+            for said in [column_type(f)]
         ]
     except BROKEN:
         return []
