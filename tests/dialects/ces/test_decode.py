@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
 import pytest
 
+from changeledger.cli.decode import reader
+from changeledger.cli.decode.records import Message
 from changeledger.dialects.ces import discovery, typed
 from changeledger.dialects.ces.discovery import discover, facts, merged
 from changeledger.dialects.kernel import EarlierWindows
@@ -57,3 +60,42 @@ def test_a_change_names_columns_as_the_contract_does() -> None:
     ]
     assert any(named[0])
     assert named[1] == [changed and [name.upper() for name in changed] for changed in named[0]]
+
+
+OLD, NEW = [("id", "int")], [("id", "int"), ("body", "nvarchar(max)")]
+
+
+def message(operation: str, columns: list[tuple[str, str]], **images: Any) -> Message:
+    source = {
+        "schema": "dbo", "tbl": "t", "pkkey": [{"columnname": "id", "value": "1"}],
+        "cols": [{"name": name, "type": kind, "index": at} for at, (name, kind) in enumerate(columns)],
+    }  # fmt: skip
+    value = {
+        "type": "com.microsoft.SQL.CES.DML.V1", "time": "2026-08-07T16:25:00.883Z", "operation": operation,
+        "logicalid": "g:0000002A000003B00005:00000000000000000001",
+        "data": {"eventsource": source, "eventrow": images},
+    }  # fmt: skip
+    return Message("t", 0, 0, None, None, json.dumps(value).encode(), [])
+
+
+@pytest.mark.parametrize(
+    ("columns", "old", "unknown"),
+    [
+        # What `cols` say is what the images have (Microsoft's page on the JSON message format, `cols`): the
+        # table had no such column yet.
+        (OLD, {"id": "1"}, "not_captured"),
+        # It had one, and its old large values are not sent (`@include_old_lob_values`).
+        (NEW, {"id": "1"}, "unavailable"),
+        (NEW, {"id": "1", "body": None}, "unavailable"),
+        # Nobody knows.
+        ([], {"id": "1"}, "unavailable"),
+    ],
+)
+def test_a_large_column_that_a_delete_lacks(
+    columns: list[tuple[str, str]], old: dict[str, Any], unknown: str
+) -> None:
+    sent = [message("DEL", columns, old=old), message("INS", NEW, current={"id": "2", "body": "x"})]
+    feed = reader.feed_of("ces", sent)
+    deleted, _ = reader.results(feed, sent, {})
+    assert deleted["operation"] == "delete"
+    assert deleted["before_unknown_columns"] == {"body": unknown}

@@ -81,8 +81,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 def _read(events: Sequence[Event], plan: TablePlan) -> Read:
     writer_schema = plan.writer_schema
     before, after = (side([getattr(event, name) for event in events], plan) for name in ("before", "after"))
-    has_old = np.array([event.has_old for event in events], np.bool_)
-    before = with_unsent(before, after, has_old, writer_schema)
+    before = with_unsent(before, after, events, writer_schema)
     operations = [event.operation for event in events]
     is_update, is_delete = (
         np.array([operation == name for operation in operations], np.bool_) for name in (UPDATE, DELETE)

@@ -16,13 +16,15 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from changeledger.config.sources import CesSource
-from changeledger.dialects.ces.events import layout_of
+from changeledger.dialects.ces.columns import names_in
+from changeledger.dialects.ces.events import Event, layout_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import binary_text, sql_text, text_cells
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE, FromTexts
 from changeledger.kernels.images import Image, without_nulls
 from changeledger.kernels.sql_text import Reader
+from changeledger.model.column_names import folded
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 
@@ -102,23 +104,34 @@ def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:
         return pa.array([None if value is UNSET else value for value in values], pa.string()), absent
 
 
-def with_unsent(before: Side, after: Side, has_old: Bools, writer_schema: Contract) -> Side:
+def with_unsent(before: Side, after: Side, events: Sequence[Event], writer_schema: Contract) -> Side:
     """The image before, in which a large value was there and not sent where it is NULL, or this image alone
     lacks it.
 
     A stream group leaves old large values out unless it is told otherwise (`@include_old_lob_values`); no
-    page says whether it leaves the member out, or writes NULL.
+    page says whether it leaves the member out, or writes NULL. A column that the message's own `cols` lack
+    the table did not have yet, or nothing is said of it.
     """
+    has_old = np.array([event.has_old for event in events], np.bool_)
     large = np.flatnonzero(writer_schema.large)
     was_sent = (has_old & before.image.present)[:, None]
     in_after = ~after.image.present[:, None] | (after.states[:, large] != NOT_CAPTURED)
     unsent = (before.states[:, large] == NOT_CAPTURED) & in_after & was_sent
+    for row in np.flatnonzero(unsent.any(axis=1)).tolist():
+        unsent[row] &= _may_have(events[row].cols, writer_schema)[large]
     if unsent.any():
         states: npt.NDArray[np.uint8] = before.states.copy()
         states[:, large] = np.where(unsent, UNAVAILABLE, states[:, large])
         before = before._replace(image=replace(before.image, states=states), states=states)
     image = without_nulls(before.image, large.tolist())
     return before._replace(image=image, states=before.states if image.states is None else image.states)
+
+
+@lru_cache(maxsize=1024)
+def _may_have(cols: bytes | None, writer_schema: Contract) -> Bools:
+    """Which columns had the table when it said `cols`? Any, if it says none."""
+    names = names_in(None if cols is None else cols.decode())
+    return np.array([not names or folded(column.name) in names for column in writer_schema.columns], np.bool_)
 
 
 class Cell(NamedTuple):

@@ -109,7 +109,7 @@ def column_type(field: Mapping[str, Any]) -> TypeSaid:
     return TypeSaid(wire_type, not parsed.is_max) if stated is None else TypeSaid(stated)
 
 
-def _type_if_any(field: Mapping[str, Any]) -> TypeSaid | tuple[None, bool]:
+def _type_if_any(field: Mapping[str, Any]) -> tuple[str | None, bool]:
     try:
         return column_type(field)
     except BROKEN:
