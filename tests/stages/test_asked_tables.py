@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.audit import suites, user_expectations
@@ -16,7 +17,9 @@ from changeledger.lake import catalog
 from changeledger.lake.summaries import BuiltTable
 from changeledger.model.contract import Column, Contract
 from changeledger.model.table_names import TableNames
+from changeledger.spark.rows import Workers
 from changeledger.stages.auditing.asked import AskedTables, without_records
+from tests.spark_jobs import Counter
 
 CONTRACT = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
 ROWS = {
@@ -33,19 +36,28 @@ def asked_of(spark: SparkSession, ids: dict[int, str], *expectations: dict[str, 
     """`ids`: the table's rows, and the run that wrote each. The run is `now`."""
     catalog.create_namespace("asked")
     names = TableNames.of("asked", CONTRACT.table)
+    runs = list(ids.values())
     rows = pa.table(
-        {"id": pa.array(ids, pa.int32()), "_window_id": list(ids.values()), "_change_id": ["c"] * len(ids)}
+        {
+            "id": pa.array(ids, pa.int32()),
+            "_window_id": runs,
+            "window_id": runs,
+            "_change_id": ["c"] * len(ids),
+        }
     )
-    if not catalog.exists(names.current):
-        catalog._catalog().create_table(tuple(names.current.split(".")[1:]), rows.schema)
-    table = catalog.load(names.current)
-    table.overwrite(rows)
-    snapshot = table.current_snapshot()
-    assert snapshot is not None
+    snapshots = {}
+    for name in names:
+        if not catalog.exists(name):
+            catalog._catalog().create_table(tuple(name.split(".")[1:]), rows.schema)
+        table = catalog.load(name)
+        table.overwrite(rows)
+        (snapshot,) = [row["snapshot_id"] for row in table.inspect.refs().to_pylist()]
+        snapshots[name] = snapshot
     ctx: Any = SimpleNamespace(
-        spark=spark, id="now", names={CONTRACT.table: names}, snapshots={names.current: snapshot.snapshot_id}
-    )
-    built = {names.current: BuiltTable(is_new=True, is_published=True, before=3, now=len(ids))}
+        spark=spark, workers=Workers(lambda: spark), id="now", names={CONTRACT.table: names},
+        snapshots=snapshots,
+    )  # fmt: skip
+    built = dict.fromkeys(names, BuiltTable(is_new=True, is_published=True, before=3, now=len(ids)))
     config = TableConfig.model_validate({"table": CONTRACT.table, "expectations": expectations})
     return AskedTables(ctx, built).of(config, CONTRACT)
 
@@ -75,6 +87,29 @@ def test_quantiles_are_stored_with_the_others(spark: SparkSession, tmp_path: Pat
     run = gx.RunIdentifier(run_name="a run")
     outcomes = user_expectations.validate(suites._context(tmp_path), asked, run, redact=False)
     assert [(outcome.success, outcome.error) for outcome in outcomes.values()] == [(True, None)] * 2
+
+
+@pytest.mark.parametrize("redact", [True, False])
+@pytest.mark.parametrize(
+    ("sql", "jobs", "error"),
+    [
+        ("SELECT * FROM current WHERE CAST(_change_id AS INT) > 0", 1, "[CAST_INVALID_INPUT]"),
+        ("SELECT * FROM current WHERE id > 5", None, None),
+    ],
+)
+def test_sql_that_cannot_be_computed_is_run_once(
+    spark: SparkSession, tmp_path: Path, sql: str, jobs: int | None, error: str | None, *, redact: bool
+) -> None:
+    """Great Expectations asks for metric after metric, three times each: an hour's query ran for six."""
+    suites.load()
+    (asked,) = asked_of(spark, {1: "now", 2: "now"}, {"sql": sql, "name": "asked"})
+    import great_expectations as gx  # noqa: PLC0415
+
+    run, counter = gx.RunIdentifier(run_name="a run"), Counter(spark)
+    (outcome,) = user_expectations.validate(suites._context(tmp_path), asked, run, redact=redact).values()
+    assert jobs in {None, counter.new()}
+    assert (outcome.success, outcome.errored) == (error is None, error is not None)
+    assert error is None or error in str(outcome.error)
 
 
 def test_tables_of_which_no_record_has_come_are_named() -> None:

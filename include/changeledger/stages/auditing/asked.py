@@ -99,4 +99,7 @@ class AskedTables:
         self._prepare(contract, _WINDOW)
         tables = {kind: self._query(contract, kind, expectation.scope) for kind in _WINDOW}
         rows = self.ctx.spark.sql(with_tables(expectation.sql, tables))
-        return self.ctx.workers.kept(rows.select(F.to_json(F.struct("*")).alias(ROW)))
+        kept = self.ctx.workers.kept(rows.select(F.to_json(F.struct("*")).alias(ROW)))
+        # Great Expectations would ask again and again of rows that cannot be computed.
+        kept.count()
+        return kept
