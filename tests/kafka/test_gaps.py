@@ -14,6 +14,7 @@ from changeledger.model.errors import ConfigError, SourceDataLostError
         ({"t": {"0": 5}}, "offsets 5 to 6 were removed by retention"),
         ({"t": {"0": 99}}, "ends at 9, 99 was read: it was recreated"),
         ({"t": {"1": 5}}, r"t\[1\] is gone"),
+        ({"t": {}}, r"t\[0\]: offsets 0 to 6 were removed by retention"),
         ({"gone": {"0": 5}}, "the topic gone is gone"),
     ],
 )

@@ -19,13 +19,17 @@ def check_named(feed: str, left_out: Sequence[str]) -> None:
 
 
 def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises SourceDataLostError if messages after the last release are gone, naming them."""
+    """Raises SourceDataLostError if messages after the last release are gone, naming them.
+
+    `wanted`: of each topic every partition that it had at that release. Another one was added since, and has
+    nothing from before it.
+    """
     holes = []
     for topic, partitions in wanted.items():
         if topic not in earliest:
             holes.append(f"the topic {topic} is gone")
             continue
-        for partition, offset in partitions.items():
+        for partition, offset in {**dict.fromkeys(earliest[topic], 0), **partitions}.items():
             low, high = earliest[topic].get(partition), latest[topic].get(partition)
             if low is None or high is None:
                 holes.append(f"{topic}[{partition}] is gone")

@@ -38,7 +38,8 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
     """Raises SourceDataLostError if a topic is not the one that the feed has read before.
 
     A topic that was deleted and created again may have grown beyond what was read. Its id is another one;
-    where the broker has no ids, the last record that was read is no longer there.
+    where the broker has no ids, it ends before the last record that was read, or has another one there. Runs
+    that were not released have read it as well.
     """
     # Who starts over may read other topics than those that were read before.
     marks = {} if ctx.starts_over else ctx.control.sources.marks(ctx.feed.feed)
@@ -50,12 +51,18 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
             mark = marks.get(partition_name(topic, number))
             if mark is None:
                 continue
-            if mark.identity and ids[topic] and mark.identity != ids[topic]:
+            is_other = mark.identity and ids[topic] and mark.identity != ids[topic]
+            if is_other or mark.place > latest[topic][number]:
                 others.append(topic)
-            elif mark.fingerprint is not None and low < mark.place <= latest[topic][number]:
+            elif mark.fingerprint is not None and low < mark.place:
                 looked.setdefault(topic, {})[number] = mark.place
     for topic, hashes in kafka.fingerprints(looked).items():
-        if any(hashed != marks[partition_name(topic, n)].fingerprint for n, hashed in hashes.items()):
+        known = {number: marks[partition_name(topic, number)] for number in hashes}
+        unlike = [number for number, hashed in hashes.items() if hashed != known[number].fingerprint]
+        # Compaction removes the last record that was read, too; the id says that the topic is the same.
+        is_same = ids[topic] and all(known[number].identity for number in unlike)
+        is_gone = is_same and not any(hashes[number] for number in unlike)
+        if unlike and not (is_gone and kafka.compacted([topic])):
             others.append(topic)
     if others:
         raise SourceDataLostError(

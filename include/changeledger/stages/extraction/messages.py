@@ -54,15 +54,17 @@ def extract_messages(ctx: StageContext) -> None:
 
 
 def _is_there(kafka: Kafka, stored: WindowRow) -> bool:
-    """Do the topics still have the first message of what an earlier try has resolved?
+    """Do the topics still reach from the first to the last message of what an earlier try has resolved?
 
     If not the window is resolved anew: that says what is lost, or passes over what was released meanwhile.
     """
     start, end = stored.from_position or {}, stored.to_position
-    earliest = kafka.earliest(kafka.topics(end))
+    topics = kafka.topics(end)
+    earliest, latest = kafka.earliest(topics), kafka.latest(topics)
     return all(
         partition in earliest.get(topic, {})
         and earliest[topic][partition] <= start.get(topic, {}).get(partition, 0)
+        and last <= latest[topic][partition]
         for topic, partitions in end.items()
         for partition, last in partitions.items()
         if start.get(topic, {}).get(partition, 0) < last
