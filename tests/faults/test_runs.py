@@ -280,13 +280,22 @@ def test_a_clean_up_between_the_check_and_the_count(
         extract.run(lake, feed, window())
 
 
-def test_a_name_that_was_given_to_another_table(lake: SparkSession, feed: Feed, source: Postgres) -> None:
+@pytest.mark.parametrize("is_behind_a_failed_run", [False, True])
+def test_a_name_that_was_given_to_another_table(
+    lake: SparkSession, feed: Feed, source: Postgres, log: Log, is_behind_a_failed_run: bool
+) -> None:
+    """What is published is of the first one, however far a run has read that was not released."""
     control = ControlStore(Settings().control_url)
     (mark,) = control.sources.marks(feed.feed).values()
     # As version 0.1 has left it: without the table's id.
     known = mark._replace(identity=mark.identity.partition(" (")[0])
     control.sources.save_marks(feed.feed, {"dbo.customers": known})
     run(lake, feed, window())
+    if is_behind_a_failed_run:
+        sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+        failed = window()
+        extract.run(lake, feed, failed)
+        control.leases.release(feed.feed, failed.holder)
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute(
             """

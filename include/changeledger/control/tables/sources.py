@@ -36,7 +36,8 @@ class SourceMarkRow(ControlTable):
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     source: Mapped[str] = mapped_column(primary_key=True)
-    # The topic's id; empty if the broker has none.
+    # The topic's id; empty if the broker has none. Of a change table by what its released position is known
+    # again, and those of later runs that were not released.
     identity: Mapped[str]
     # The offset after the record, and a hash of it; None if none stands there (a transaction's mark). Of a
     # change table 0, and the time zone by which its commit times were read.

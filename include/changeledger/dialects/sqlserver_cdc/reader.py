@@ -88,9 +88,10 @@ class CaptureTables:
         known = max(released.values(), default="")
         if top is not None and _text(top) < known:
             raise SourceDataLostError(
-                f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored "
-                "or its capture was enabled again",
-                load_again(self._feed.feed),
+                f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored, "
+                "its capture was enabled again, or a replica answers that is behind the one that was read",
+                "if it is such a replica, run the window again when that has caught up; else "
+                f"{load_again(self._feed.feed)}",
             )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:

@@ -23,6 +23,8 @@ from changeledger.stages.common.context import StageContext, log
 # In the counts of a release: what its rows were read by.
 DIALECT: Final = "dialect"
 _PARTITION = ["topic", "partition"]
+# Between the landmarks of a table: no name has it.
+_NEXT = "\x1e"
 _PLACES = pa.schema([MESSAGE.field(name) for name in (*_PARTITION, "offset", "timestamp")])
 
 
@@ -80,11 +82,11 @@ def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released:
     """
     marks = ctx.control.sources.marks(ctx.feed.feed)
     others = [
-        f"{table}: {known.identity} was read, now it is {text}"
+        f"{table}: {known} was read, now it is {text}"
         for table, text in landmarks.items()
-        if (known := marks.get(table))
-        and known.identity.startswith(released[table])
-        and not (text.startswith(known.identity) or known.identity.startswith(text))
+        if table in marks
+        for known in marks[table].identity.split(_NEXT)
+        if known.startswith(released[table]) and not (text.startswith(known) or known.startswith(text))
     ]
     if others:
         raise SourceDataLostError(
@@ -222,6 +224,23 @@ def _mark(ctx: StageContext, kafka: Kafka, end: Offsets) -> None:
         for number, last in partitions.items()
     }
     save_marks(ctx, marks)
+
+
+def save_landmarks(
+    ctx: StageContext, landmarks: Mapping[str, str], released: TablePositions, read_by: str | None
+) -> None:
+    """Store the landmarks of the positions that a window has read up to, and the setting by which.
+
+    Those since the last release stay beside them: the window may never be released.
+    """
+    marks = ctx.control.sources.marks(ctx.feed.feed)
+    kept: dict[str, SourceMark] = {}
+    for table in landmarks.keys() & ctx.names.keys():
+        earlier = marks[table].identity.split(_NEXT) if table in marks else []
+        lines = [line for line in earlier if line >= released.get(table, "")]
+        by_position = {line.partition(" ")[0]: line for line in [*lines, landmarks[table]]}
+        kept[table] = SourceMark(_NEXT.join(by_position.values()), 0, read_by)
+    save_marks(ctx, kept)
 
 
 def save_marks(ctx: StageContext, marks: Mapping[str, SourceMark]) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from sqlalchemy import Select
 
 from changeledger.config.connection import Connection
-from changeledger.control import SourceMark, WindowRow
+from changeledger.control import WindowRow
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
 from changeledger.dialects.tables.raw import AsRaw, RawTable, all_numbered
 from changeledger.jdbc.database import JdbcDatabase
@@ -56,12 +56,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     ctx.control.sources.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
     read_by = None if dialect.decisive is None else dialect.decisive.value_in(feed)
-    marks = {
-        table: SourceMark(text, 0, read_by)
-        for table, text in reader.landmarks(reached).items()
-        if table in ctx.names
-    }
-    completeness.save_marks(ctx, marks)
+    completeness.save_landmarks(ctx, reader.landmarks(reached), released, read_by)
     completeness.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
         ctx.control.contracts.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
