@@ -58,10 +58,16 @@ def test_its_release_sets_the_position_back_where_the_source_begins_anew(store: 
     store.feed_tables.save(FEED, "dbo.parts", 5, [hour(1).id])
     store.sources.save_marks(FEED, {"t[0]": SourceMark("id of the topic before", 165, None)})
     store.resets.ask(FEED, ASKED)
-    assert store.sources.marks(FEED), "it may be withdrawn"
+    again = {source: SourceMark("id of the topic made again", 7, None) for source in ("t[0]", "t[1]")}
+    store.sources.save_marks_of_reset(
+        FEED, hour(3), {**again, "t[2]": SourceMark("of an earlier try", 9, None)}
+    )
+    store.sources.save_marks_of_reset(FEED, hour(2), {"t[0]": SourceMark("of a run that failed", 9, None)})
+    store.sources.save_marks_of_reset(FEED, hour(3), again)
+    assert store.sources.marks(FEED)["t[0]"].place == 165, "it may be withdrawn"
     assert release(store, FEED, [], hour(3), {"t": 9}, position=lsn(1)) == 4
     assert store.windows.position(FEED) == lsn(1), "a topic that was made again begins at 0"
-    assert store.sources.marks(FEED) == {}, "the next run takes its topics as they are"
+    assert store.sources.marks(FEED) == again, "the next run knows the topics that it has read"
     (row,) = store.resets.of_feed(FEED)
     assert (row.status, row.release) == ("published", 4)
     assert store.resets.pending(FEED) is None

@@ -12,10 +12,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
+from changeledger.control import AskedReset
 from changeledger.kafka.topics import Fingerprints, Kafka, Offsets
 from changeledger.model.errors import SourceDataLostError
 from changeledger.model.window import SourceRead
 from changeledger.stages import extract
+from changeledger.stages.maintenance import resetting
 from sourcelab.messages import in_order
 from sourcelab.services import KafkaBroker
 from tests.faults.test_sources import (
@@ -155,3 +157,16 @@ def test_the_last_record_is_gone(
     else:
         with pytest.raises(SourceDataLostError, match="deleted and created again"):
             extracted(spark, feed)
+
+
+def test_made_again_behind_a_reset(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
+    """What the reset has read is known again by the run that follows it."""
+    create(kafka, topic)
+    send(kafka, topic, messages(3))
+    run(spark, feed, window())
+    resetting.ask(lambda: spark, feed, AskedReset("a wrong time zone", "ann"))
+    run(spark, feed, window())
+    recreate(kafka, topic)
+    send(kafka, topic, messages(9)[3:])
+    with pytest.raises(SourceDataLostError, match="deleted and created again"):
+        extracted(spark, feed)

@@ -14,7 +14,7 @@ from changeledger.control.base import Part, now
 from changeledger.control.contracts import add_contract
 from changeledger.control.feed_tables import note_read_again
 from changeledger.control.resets import end_reset, pending_reset
-from changeledger.control.sources import exchange_marks
+from changeledger.control.sources import exchange_marks, marks_of_reset
 from changeledger.control.standing import ReleaseHead, standing
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.feeds import ResetRow
@@ -170,8 +170,8 @@ def _take(session: Session, release: ReleaseRow, reset: ResetRow | None) -> None
     else:
         set_position(session, feed, window_id, release.positions)
         end_reset(reset, release.id)
-        # Topics that were made again, a database restored: the next run takes them as they are.
-        exchange_marks(session, release, {})
+        # Topics that were made again, a database restored: they are those that the reset has read.
+        exchange_marks(session, release, marks_of_reset(session, feed, window_id))
     normalized = session.get(StageRow, (feed, window_id, "normalize"))
     for table, body in ((normalized and normalized.contracts) or {}).items():
         add_contract(session, release, table, body)

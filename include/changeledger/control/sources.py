@@ -19,6 +19,8 @@ from changeledger.model.window import SourceRead, Window
 
 # In the counts of a release: the marks of the sources that the feed has read up to it, and reads no more.
 LEFT_MARKS: Final = "left_marks"
+# Behind the id of a window that starts over, in front of the source whose mark it is: no name has it.
+_OF = "\x1e"
 # The columns of a `SourceState`, in the order of its fields.
 STATE_COLUMNS: Final = tuple(getattr(SourceStateRow, field.name) for field in fields(SourceState))
 
@@ -90,8 +92,34 @@ class Sources(Part):
                 if known is None or known.place <= mark.place:
                     session.merge(SourceMarkRow(feed=feed, source=source, **mark._asdict()))
 
+    def save_marks_of_reset(self, feed: str, window: Window, marks: Mapping[str, SourceMark]) -> None:
+        """Marks of a window that starts over, in place of those of an earlier try.
+
+        They count from its release on: until then those of what is published do, for the reset may be
+        withdrawn.
+        """
+        begin = f"{window.id}{_OF}"
+        mine = SourceMarkRow.feed == feed, SourceMarkRow.source.startswith(begin, autoescape=True)
+        with self._writing(feed) as session:
+            session.execute(delete(SourceMarkRow).where(*mine))
+            session.add_all(
+                SourceMarkRow(feed=feed, source=begin + source, **mark._asdict())
+                for source, mark in marks.items()
+            )
+
 
 def marks_of(session: Session, feed: str) -> dict[str, SourceMark]:
+    return {source: mark for source, mark in _all_marks(session, feed).items() if _OF not in source}
+
+
+def marks_of_reset(session: Session, feed: str, window_id: str) -> dict[str, SourceMark]:
+    """By what the sources are known again that the window has read, which has started over."""
+    begin = f"{window_id}{_OF}"
+    marks = _all_marks(session, feed).items()
+    return {source.removeprefix(begin): mark for source, mark in marks if source.startswith(begin)}
+
+
+def _all_marks(session: Session, feed: str) -> dict[str, SourceMark]:
     rows = session.scalars(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
     return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
 

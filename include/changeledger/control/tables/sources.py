@@ -30,7 +30,10 @@ class ReadRow(ControlTable):
 
 
 class SourceMarkRow(ControlTable):
-    """By what a partition is known again: its topic's id, and the last record that was read of it."""
+    """By what a partition is known again: its topic's id, and the last record that was read of it.
+
+    Of a window that starts over its id stands before the source, until it is released.
+    """
 
     __tablename__ = "source_marks"
 

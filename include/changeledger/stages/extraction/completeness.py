@@ -233,7 +233,7 @@ def save_landmarks(
 
     Those since the last release stay beside them: the window may never be released.
     """
-    marks = ctx.control.sources.marks(ctx.feed.feed)
+    marks = {} if ctx.starts_over else ctx.control.sources.marks(ctx.feed.feed)
     kept: dict[str, SourceMark] = {}
     for table in landmarks.keys() & ctx.names.keys():
         earlier = marks[table].identity.split(_NEXT) if table in marks else []
@@ -244,13 +244,12 @@ def save_landmarks(
 
 
 def save_marks(ctx: StageContext, marks: Mapping[str, SourceMark]) -> None:
-    """Store by what the sources are known again.
-
-    Not of a run that starts over: until its release, which forgets them, the marks are those of what is
-    published. The reset may be withdrawn. The run that follows the release marks the sources anew.
-    """
-    if not ctx.starts_over:
-        ctx.control.sources.save_marks(ctx.feed.feed, marks)
+    """Store by what the sources are known again."""
+    feed, sources = ctx.feed.feed, ctx.control.sources
+    if ctx.starts_over:
+        sources.save_marks_of_reset(feed, ctx.window, marks)
+    else:
+        sources.save_marks(feed, marks)
 
 
 def _save_topic_states(
