@@ -121,7 +121,8 @@ BOOK: Final[Mapping[str, Entry]] = {
     ),
     "source_complete": Entry(
         "a record that the source had and raw has not is lost for good once the position has moved",
-        "clear extract and what follows; set `cleanup.policy=delete` on topics of changes",
+        "clear extract and what follows; where a topic was compacted: a snapshot into topics with "
+        "`cleanup.policy=delete`, and a reset",
         f"[offsets of transaction markers, compaction]({_KAFKA})",
     ),
     "source_from_its_beginning": Entry(

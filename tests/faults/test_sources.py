@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
@@ -274,3 +274,13 @@ def test_a_compacted_topic(spark: SparkSession, kafka: KafkaBroker, topic: str, 
     assert read.problem == "the topic is compacted: of 5 offsets 1 have no record"
     with pytest.raises(AuditFailed, match="source_complete"):
         audit.run(spark, feed, over)
+    # What is gone does not come back with another policy, for this window or the next one.
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    wait(admin.incremental_alter_configs([changed]))
+    for again in (over, window()):
+        extract.run(spark, feed, again)
+        ControlStore(Settings().control_url).leases.release(feed.feed, again.holder)
+        (read,) = reads(feed, again)
+        assert read.problem == "the topic was compacted: of 5 offsets 1 have no record"

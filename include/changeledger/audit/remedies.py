@@ -94,8 +94,10 @@ REMEDIES: Final[Mapping[str, str]] = {
         "When both are, replay it on the view Quarantine."
     ),
     "source_complete": (
-        "Clear the task `extract` with what follows it. On topics of changes set "
-        "`cleanup.policy=delete`: what compaction removed cannot be told from what was lost."
+        "Clear the task `extract` with what follows it. What compaction removed does not come back with "
+        "another policy: let the source send a snapshot into topics with `cleanup.policy=delete`, and load "
+        "the feed again (`changeledger reset`). If only the producer's transactions left these offsets, "
+        "tolerate the rule, with the reason."
     ),
     "source_from_its_beginning": (
         "What retention had removed before the first read is not in the lake: let the source take a snapshot."

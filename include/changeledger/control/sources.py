@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import delete, func, or_, select
+from sqlalchemy import and_, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part
@@ -15,8 +15,10 @@ from changeledger.control.tables.releases import ReleaseRow
 from changeledger.control.tables.sources import ReadRow, SourceMarkRow, SourceStateRow
 from changeledger.control.tables.windows import TAKEN_BACK, WindowRow
 from changeledger.model.source_state import SourceState
-from changeledger.model.window import SourceRead, Window
+from changeledger.model.window import SourceRead, Window, partition_name
 
+# In the problem of a partition whose offsets without a record compaction may have emptied.
+COMPACTED: Final = " compacted: "
 # In the counts of a release: the marks of the sources that the feed has read up to it, and reads no more.
 LEFT_MARKS: Final = "left_marks"
 # Behind the id of a window that starts over, in front of the source whose mark it is: no name has it.
@@ -55,6 +57,25 @@ class Sources(Part):
         columns = of.source, of.asked, of.received, of.before, of.problem
         query = select(*columns).where(of.feed == feed, of.window_id == window_id)
         return [SourceRead(*row) for row in self._rows(query.order_by(of.source))]
+
+    def compacted_up_to(self, feed: str) -> dict[str, dict[str, int]]:
+        """By topic and partition: how far windows reach that lacked what compaction may have removed.
+
+        Of those that wait: what they lack the topic will not have again, whatever its settings are by then.
+        """
+        query = (
+            select(ReadRow.source, WindowRow.to_position)
+            .join(WindowRow, and_(WindowRow.feed == ReadRow.feed, WindowRow.window_id == ReadRow.window_id))
+            .where(ReadRow.feed == feed, WindowRow.status == "open", ReadRow.problem.contains(COMPACTED))
+        )
+        reached: dict[str, dict[str, int]] = {}
+        for source, to_position in self._rows(query):
+            for topic, ends in to_position.items():
+                for number, end in ends.items():
+                    if source == partition_name(topic, number):
+                        known = reached.setdefault(topic, {})
+                        known[number] = max(end, known.get(number, 0))
+        return reached
 
     def reads_since(self, feed: str, moment: datetime) -> ReadsInAll:
         """Of the windows that were opened at that moment or later, and are not taken back."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, SourceMark, furthest
+from changeledger.control.sources import COMPACTED
 from changeledger.dialects.interface import DecisiveSetting, TablePositions, TableReader
 from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.arrow import MESSAGE
@@ -159,14 +160,12 @@ def promise(ctx: StageContext, asked: Mapping[str, int]) -> None:
     ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
 
 
-def note_messages(
-    ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, released: Mapping[str, object]
-) -> None:
+def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, emptied: Offsets) -> None:
     """Store what was asked for and what came, and by what the partitions are known again.
 
     The topics may have been made again since the window was resolved: that is asked once more first. Offsets
     without a message are marks of transactions, or aborted messages; in a compacted topic they are
-    lost changes.
+    lost changes. So they are up to where compaction has `emptied` some, whatever the topic's policy is now.
     """
     counts = _counted(ctx)
     earliest, compacted = kafka.earliest(end), kafka.compacted(end)
@@ -181,11 +180,12 @@ def note_messages(
             problem = None
             if first < min(low, lowest, last):
                 problem = f"offsets {first} to {min(low, lowest) - 1} were removed while they were read"
-            elif topic in compacted and received < asked:
-                problem = f"the topic is compacted: of {asked} offsets {asked - received} have no record"
+            elif received < asked and (topic in compacted or first < emptied.get(topic, {}).get(number, 0)):
+                now = "is" if topic in compacted else "was"
+                problem = f"the topic {now}{COMPACTED}of {asked} offsets {asked - received} have no record"
             elif received > asked:
                 problem = f"{received} records came of {asked} offsets"
-            before = 0 if topic in released else first
+            before = 0 if topic in ctx.released else first
             reads.append(SourceRead(partition_name(topic, number), asked, received, before, problem))
     ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)

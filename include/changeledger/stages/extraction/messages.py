@@ -37,6 +37,8 @@ def extract_messages(ctx: StageContext) -> None:
     stored = ctx.open(lambda: _resolve(ctx, kafka, source), is_there=partial(_is_there, kafka))
     joined.note(ctx)
     start, end = stored.from_position or {}, stored.to_position
+    # Before the promise takes the place of what an earlier try has found.
+    emptied = ctx.control.sources.compacted_up_to(feed.feed)
     asked = {source: offsets or 0 for source, offsets in promised(start, end).items()}
     completeness.promise(ctx, asked)
     wanted = sum(asked.values())
@@ -46,7 +48,7 @@ def extract_messages(ctx: StageContext) -> None:
         since = ctx.main_before(ctx.lake.raw)
         raw = ctx.workers.read(kafka.messages(start, end)).through(partial(of_window, ctx.id), RAW)
         writes.replace_window(raw, ctx.lake.raw, ctx.id, since)
-    completeness.note_messages(ctx, kafka, start, end, ctx.released)
+    completeness.note_messages(ctx, kafka, start, end, emptied)
     if wanted or input_records.replayed(ctx) is not None:
         _fetch_schemas(ctx)
     topics, offsets = counted(len(end), "topic"), counted(wanted, "offset")
