@@ -162,6 +162,7 @@ def test_a_login_over_tls_of_a_private_authority(
     assert read(source) == ALL
     assert read_by_workers(spark, source) == ALL
     assert len(source.fingerprints({"open": {"0": 3}})["open"]["0"] or "") == 32
+    assert source.retention(["open"]) == {}, "Read does not include DescribeConfigs"
 
 
 @pytest.mark.parametrize("how", ["files", "texts", "locked key"])

@@ -97,7 +97,8 @@ REMEDIES: Final[Mapping[str, str]] = {
         "Clear the task `extract` with what follows it. What compaction removed does not come back with "
         "another policy: let the source send a snapshot into topics with `cleanup.policy=delete`, and load "
         "the feed again (`changeledger reset`). If only the producer's transactions left these offsets, "
-        "tolerate the rule, with the reason."
+        "tolerate the rule, with the reason. Where the login may not ask for the policy: grant "
+        "DESCRIBE_CONFIGS on the topics."
     ),
     "source_from_its_beginning": (
         "What retention had removed before the first read is not in the lake: let the source take a snapshot."

@@ -89,7 +89,7 @@ def _retention(feed: Feed, kafka: Kafka, topics: Sequence[str]) -> Checks[None]:
     if len(known) < len(topics):
         yield Check(
             "retention", WARNING, "the login may not ask how long topics keep messages (DESCRIBE_CONFIGS)",
-            "compare retention.ms with `schedule:` yourself, or grant DESCRIBE_CONFIGS",
+            "grant it: a topic that may be compacted stops the run at offsets without a record",
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, SourceMark, furthest
 from changeledger.control.sources import COMPACTED
 from changeledger.dialects.interface import DecisiveSetting, TablePositions, TableReader
-from changeledger.kafka.topics import Kafka, Offsets
+from changeledger.kafka.topics import Kafka, Offsets, Retention
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.lake import catalog, scans
 from changeledger.model.errors import ConfigError, SourceDataLostError, load_again
@@ -168,7 +168,7 @@ def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets,
     lost changes. So they are up to where compaction has `emptied` some, whatever the topic's policy is now.
     """
     counts = _counted(ctx)
-    earliest, compacted = kafka.earliest(end), kafka.compacted(end)
+    earliest, policies = kafka.earliest(end), kafka.retention(end)
     require_known(ctx, kafka, earliest, kafka.latest(end))
     reads = []
     for topic, partitions in end.items():
@@ -180,9 +180,9 @@ def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets,
             problem = None
             if first < min(low, lowest, last):
                 problem = f"offsets {first} to {min(low, lowest) - 1} were removed while they were read"
-            elif received < asked and (topic in compacted or first < emptied.get(topic, {}).get(number, 0)):
-                now = "is" if topic in compacted else "was"
-                problem = f"the topic {now}{COMPACTED}of {asked} offsets {asked - received} have no record"
+            elif received < asked:
+                was_compacted = first < emptied.get(topic, {}).get(number, 0)
+                problem = _without_record(asked, received, policies.get(topic), was_compacted)
             elif received > asked:
                 problem = f"{received} records came of {asked} offsets"
             before = 0 if topic in ctx.released else first
@@ -190,6 +190,16 @@ def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets,
     ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)
     _save_topic_states(ctx, kafka, end, {source: partition.newest for source, partition in counts.items()})
+
+
+def _without_record(asked: int, received: int, policy: Retention | None, was_compacted: bool) -> str | None:
+    """Why offsets have no record, but for marks of transactions."""
+    lacks = f"of {asked} offsets {asked - received} have no record"
+    if policy is None:
+        return f"{lacks}, and the login may not ask whether the topic is compacted (DESCRIBE_CONFIGS)"
+    if policy.compacts or was_compacted:
+        return f"the topic {'is' if policy.compacts else 'was'}{COMPACTED}{lacks}"
+    return None
 
 
 def _counted(ctx: StageContext) -> dict[str, _PartitionCounts]:
