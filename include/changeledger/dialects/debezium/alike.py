@@ -1,4 +1,4 @@
-"""Whether messages are written as others of their topic: with the same schema block, of the same table."""
+"""Recognizes messages that have the same schema block and table as sampled messages of their topic."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from changeledger.dialects.messages.samples import Sample
 
 # The members of `source` that name the table.
 NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
-# By how many bytes what follows those members may be longer than in the samples.
+# Bytes by which the text from these members to the end may exceed the longest in the samples.
 _SLACK = 32
 
 
 class Alike:
-    """Does a message begin as one of the samples that have a table, and name its table in the same words?"""
+    """The beginnings of the samples that have a table, and the words in which they name it."""
 
     def __init__(self, ends: Sequence[Sample], feed: Feed) -> None:
         begins, names, tail = set(), set(), 0
@@ -32,7 +32,7 @@ class Alike:
         self._begins, self._names, self._tail = tuple(begins), names, tail
 
     def holds(self, value: bytes) -> bool:
-        # Connectors of the 0.x line name the table by the topic alone.
+        # Debezium 0.x names the table in the topic only.
         near_end = value[-self._tail :]
         named = not self._names or any(name in near_end for name in self._names)
         return named and value.startswith(self._begins)

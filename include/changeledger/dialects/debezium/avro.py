@@ -1,8 +1,7 @@
-"""Connect's Avro schemas: as the schema block that says the same, and why one cannot be used; which table
-messages of one topic and schema are of.
+"""Translates Connect's Avro schemas to schema blocks, and finds the table of messages in Avro.
 
-`connect.name` is the block's `name`, `connect.parameters` its `parameters`. So columns are found in an Avro
-schema as in a block.
+`connect.name` becomes the block's `name`, and `connect.parameters` its `parameters`. So columns are found in
+an Avro schema as in a block.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 
 DIALECT = "debezium"
-# What Avro has in no name: Debezium writes an underscore for it.
+# Characters that no Avro name can have. Debezium writes an underscore for each.
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.]")
 CONNECT_NAME = "connect.name"
 _KINDS = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
@@ -44,7 +43,7 @@ _LOGICAL = {
 
 
 def schema_fault(schema_id: str, schemas: Mapping[str, str], side: Side = "value") -> Outcome | None:
-    """Why records of a schema cannot be read."""
+    """Returns why records of a schema cannot be read, or None if they can."""
     text = schemas.get(schema_id)
     if text is None:
         which = f"no schema of the id {schema_id}" + (" of the key" if side == "key" else "")
@@ -61,7 +60,7 @@ def schema_fault(schema_id: str, schemas: Mapping[str, str], side: Side = "value
 
 
 def block(node: Node) -> dict[str, Any]:
-    """Connect's schema block of a type."""
+    """Returns Connect's schema block for an Avro type."""
     said = node.properties
     kind = said.get("connect.type") or _KINDS.get(node.kind, node.kind)
     logical = str(said.get("logicalType"))
@@ -71,14 +70,14 @@ def block(node: Node) -> dict[str, Any]:
     if node.default is not None:
         schema_block["default"] = _default(node.default, kind)
     if node.kind == "record":
-        # Connect names a struct's record as it names the struct.
+        # Connect gives a struct's record the name of the struct.
         schema_block["name"] = schema_block["name"] or node.name
         schema_block["fields"] = [{**block(inner), "field": name} for name, inner in node.fields.items()]
     return schema_block
 
 
 def _default(default: Any, kind: str) -> Any:
-    """A DEFAULT as a block has it, which has bytes in base64; Avro's own has a letter for each byte."""
+    """Returns a DEFAULT as a block writes it: bytes in base64, where Avro has one character for each byte."""
     try:
         is_bytes = kind == "bytes" and isinstance(default, str)
         return b64encode(default.encode("latin-1")).decode() if is_bytes else default
@@ -94,26 +93,29 @@ def _parameters(said: Mapping[str, Any], logical: str) -> Iterator[tuple[str, An
 
 
 class AvroSchema(NamedTuple):
-    """What the messages of one topic and schema are. Without a table they are of none of the feed's."""
+    """The table, columns and database of the messages of one topic and schema.
+
+    `table` is None if the messages are of no table of the feed.
+    """
 
     table: str | None = None
-    # As the messages call it.
+    # The table's name in the messages.
     source_table: str = ""
     columns: Contract | None = None
     database: str | None = None
-    # Why they cannot be read.
+    # Why the messages cannot be read, if they cannot.
     fault: Outcome | None = None
 
 
 def by_schema(
     samples: Iterable[Sample], schemas: Mapping[str, str]
 ) -> dict[tuple[str, str, str], list[Sample]]:
-    """Framed messages by topic and schema id, and by their table where a schema has several; else empty."""
+    """Groups framed messages by topic, schema id and, if a schema has several tables, table; else `""`."""
     alike: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
         alike.setdefault((sample.topic, avro.schema_id(sample.value or b"")), []).append(sample)
     apart: dict[tuple[str, str, str], list[Sample]] = {}
-    # A registry counts its ids: later schemas of a table come behind, and what they say last holds.
+    # A registry counts its ids up. The later schemas of a table come last, and the last one holds.
     for place in sorted(alike, key=lambda place: (place[0], len(place[1]), place[1])):
         tables = [table_in(sample.value or b"", sample.topic, schemas) for sample in alike[place]]
         is_shared = len(set(tables) - {None}) > 1
@@ -123,14 +125,14 @@ def by_schema(
 
 
 def table_in(value: bytes, topic: str, schemas: Mapping[str, str]) -> str | None:
-    """`schema.table`, as the `source` of a framed record has it; None if it does not, or cannot be read."""
+    """Returns `schema.table` from the `source` of a framed record, or None if absent or unreadable."""
     schema = _schema_of(value, schemas)
     payload = None if schema is None else _example(Sample(topic, None, value), schema)
     return None if payload is None else source_name(payload, topic)
 
 
 def may_be_of_several(value: bytes, topic: str, schemas: Mapping[str, str]) -> bool:
-    """Is the schema of a framed record not named after the record's table?
+    """Returns whether the schema of a framed record is not named after the record's table.
 
     Debezium's topic routers (`ByLogicalTableRouter`, `ToLogicalTopicRouter`) name the schemas of all their
     tables after the topic, so that tables of the same columns share one.
@@ -147,12 +149,12 @@ def _schema_of(value: bytes, schemas: Mapping[str, str]) -> Schema | None:
 
 
 def _table_of(schema: Schema) -> str:
-    """The table in the schema's own name, `<prefix>.<schema>.<table>.Envelope`."""
+    """Returns the table in the schema's name, `<prefix>.<schema>.<table>.Envelope`."""
     return ".".join(schema.root.name.split(".")[-3:-1])
 
 
 def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str]) -> AvroSchema:
-    """By the first and the last message of one topic and schema, and table where that has several."""
+    """Finds table, columns and database from the sampled messages of one topic, schema and table."""
     first = samples[0]
     schema_id = avro.schema_id(first.value or b"")
     why = schema_fault(schema_id, schemas)
@@ -176,7 +178,7 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
 
 
 def _example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
-    """The record of a framed message; None if it is broken."""
+    """Returns the record of a framed message, or None if it is broken."""
     try:
         return schema.record((sample.value or b"")[avro.FRAME_BYTES :], "replace")
     except BrokenRecord:
@@ -188,7 +190,7 @@ def described(
     read: Mapping[tuple[str, str, str], AvroSchema],
     schemas: Mapping[str, str],
 ) -> Iterator[Described]:
-    """The samples of the feed's tables, by topic and schema id; one that is broken has an empty payload."""
+    """Yields the samples of the feed's tables with their blocks; a broken sample has an empty payload."""
     for place, schema in read.items():
         if schema.table is not None:
             writer = avro.schema(schemas[place[1]])
@@ -198,7 +200,7 @@ def described(
 
 
 def _by_name(schema: Schema, sample: Sample, feed: Feed) -> AvroSchema:
-    """The table in the schema's own name: no sample could be read."""
+    """Finds the table by the schema's name, for the case that no sample could be read."""
     name = _table_of(schema)
     config = feed.table(name)
     if config is None:

@@ -1,4 +1,7 @@
-"""Messages by what their own schema blocks say of the columns: a batch, and a topic, can have several."""
+"""Groups messages by what their schema blocks say about the columns.
+
+A topic, and a batch, can have several blocks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from changeledger.kernels.json_text import UNREADABLE
 
 _BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:\s*')
 Beginning = bytes | tuple[bytes, ...]
-# A connector has one block at a time: more than these are looked for in each message.
+# Limit of the beginnings that each message is compared with. A connector has one block at a time.
 _MOST_BEGINNINGS = 20
 
 
@@ -30,14 +33,14 @@ _WRAPPED = msgspec.json.Decoder(_Wrapped)
 
 
 def plans(values: Sequence[bytes | None], plan: TablePlan) -> Iterator[tuple[TablePlan, Sequence[int]]]:
-    """How the messages are decoded, and which of them so."""
+    """Yields the plans by which to decode the messages, each with the numbers of its messages."""
     if plan.unions or plan.avro_schema is not None:
         yield plan, range(len(values))
         return
     names = plan.writer_schema.names
     groups: dict[Fields | None, list[int]] = {}
     for block, rows in _by_block(values).items():
-        # Of no message nothing is decoded, in one way.
+        # An empty batch still gets one plan.
         if rows or not values:
             groups.setdefault(_fields(block, names), []).extend(rows)
     for fields, rows in groups.items():
@@ -45,12 +48,12 @@ def plans(values: Sequence[bytes | None], plan: TablePlan) -> Iterator[tuple[Tab
 
 
 def _by_block(values: Sequence[bytes | None]) -> dict[bytes, list[int]]:
-    """The messages of each schema block; of none where it is empty."""
+    """Groups the numbers of messages by schema block; `b""` holds the messages without one."""
     if all([value is None or value.startswith(BARE) for value in values]):  # noqa: C419 - a generator is slower
         return {b"": [*range(len(values))]}
     groups: dict[bytes, list[int]] = {b"": []}
     beginnings: list[tuple[Beginning, list[int]]] = [(BARE, groups[b""])]
-    # Most messages begin as the one before.
+    # Most messages begin like the previous one.
     begin, rows = beginnings[0]
     for at, value in enumerate(values):
         if value is None:
@@ -66,10 +69,10 @@ def _by_block(values: Sequence[bytes | None]) -> dict[bytes, list[int]]:
 
 
 def _beginning(value: bytes, groups: dict[bytes, list[int]]) -> tuple[Beginning, list[int]]:
-    """What messages with the same block as this one begin with, and which they are."""
+    """Returns what messages with this message's block begin with, and the group of that block."""
     block = _block(value)
     before = _BEFORE_BLOCK.match(value)
-    # Behind the payload, or where it stands twice, nothing but the whole message is known to have it.
+    # If the block follows the payload, or `schema` occurs twice, only the whole message identifies the block.
     is_first = block and before is not None and value.startswith(block, before.end())
     begin = value[: before.end() + len(block)] if is_first and before is not None else value
     return begin, groups.setdefault(block, [])

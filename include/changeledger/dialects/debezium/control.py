@@ -1,8 +1,8 @@
-"""Messages that are no changes: a connector's heartbeats, transactions, schema changes and notifications, and
+"""Recognizes control messages: a connector's heartbeats, transactions, schema changes and notifications, and
 the signals that are sent to it.
 
-A row that a transform took out of its envelope can have a column of any name, and a status BEGIN. So each
-kind is known by all of its members, or by what comes with them: the key, or a schema of Debezium's own.
+A row that a transform took out of its envelope can have columns of any name, even a `status` of BEGIN.
+Therefore each kind is recognized by all of its members, or by its key or one of Debezium's own schemas.
 Sources: Debezium's SchemaFactory, and its pages on notifications, signals (also "Defining a custom signal
 action"), transaction metadata and schema changes.
 """
@@ -17,7 +17,7 @@ HEARTBEAT, TRANSACTION = "heartbeat", "transaction"
 SCHEMA_CHANGE, NOTIFICATION, SIGNAL = "schema_change", "notification", "signal"
 # The default of `topic.heartbeat.prefix`.
 _HEARTBEAT_TOPICS = "__debezium-heartbeat"
-# How the names of the schemas of their values end; what precedes is the connector's.
+# Endings of the names of the values' schemas; what precedes them is the connector's.
 _SCHEMAS = {
     "io.debezium.connector.common.Heartbeat": HEARTBEAT,
     "io.debezium.connector.common.TransactionMetadataValue": TRANSACTION,
@@ -37,7 +37,7 @@ _SIGNALS = {
 def control_kind(
     message: Members, *, topic: str = "", key: bytes | None = None, schema: str | None = None
 ) -> str | None:
-    """Which control message this is; None if it is none. `schema`: the name of its Avro schema."""
+    """Returns the kind of a control message, or None for any other. `schema`: the name of its Avro schema."""
     payload = payload_of(message)
     name = _schema_of(message) if schema is None else schema
     by_schema = next(
@@ -59,7 +59,7 @@ def control_kind(
 
 
 def _schema_of(message: Members) -> str | None:
-    """The name in a schema block."""
+    """Returns the name in a message's schema block."""
     block = message.get("schema")
     if block is None or not json_text.is_object(block):
         return None
@@ -67,7 +67,7 @@ def _schema_of(message: Members) -> str | None:
 
 
 def _names_server(key: bytes | None) -> bool:
-    """Is it the key of a heartbeat?"""
+    """Returns whether the key is that of a heartbeat."""
     try:
         return key is not None and payload_of(json_text.members(key)).keys() == {"serverName"}
     except NotJson:
@@ -78,21 +78,21 @@ def _is_transaction(payload: Members) -> bool:
     status, own_id = (json_text.text(payload.get(name)) for name in ("status", "id"))
     if status not in {"BEGIN", "END"} or own_id is None or not payload.keys() <= _TRANSACTION:
         return False
-    # Members that are NULL can be left out; SQL Server's transactions are called by their commit LSN.
+    # Members that are NULL can be left out. The id of a transaction of SQL Server is its commit LSN.
     return payload.keys() >= _COUNTS or lsn.parse(own_id) is not None
 
 
 def _is_signal(payload: Members) -> bool:
-    """Of the channel `kafka`, whose data is an object, or the text of one."""
+    """Returns whether it is a signal of the channel `kafka`, whose data is an object or the text of one."""
     is_whole = _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL
     data = json_text.text(payload.get("data")) or ""
     return is_whole and json_text.text(payload["type"]) in _SIGNALS and data.lstrip().startswith("{")
 
 
 def _is_custom_signal(payload: Members, key: bytes | None) -> bool:
-    """Of an action of one's own: its type is any, and the key is the connector's prefix, a text.
+    """Returns whether it is a signal of a custom action, which has any type and the connector's prefix as key.
 
-    A row's key is an object, and no column of a row that was taken out of its envelope is one.
+    It is not a row: a row's key is an object, and no column of a row taken out of its envelope is one.
     """
     is_whole = _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL
     if not is_whole or key is None or key.lstrip().startswith(b"{"):

@@ -1,7 +1,7 @@
-"""Cells of decimals: base64 of an unscaled number, text, or a JSON number.
+"""Reads cells of decimals: base64 of an unscaled number, text, or a JSON number.
 
-A text and the number of a Decimal are exact. A double is not: it keeps 15 digits whatever they are, and what
-has more was rounded (`decimal.handling.mode: double`).
+Text and the number of a Connect Decimal are exact. A double (`decimal.handling.mode: double`) keeps any 15
+digits; a number with more digits may have been rounded.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ from changeledger.kernels.cells import Cells
 from changeledger.kernels.sql_text import Reader
 from changeledger.model.sql_type import SqlType
 
-# What a double keeps whatever the digits are.
+# Digits that a double keeps, whatever they are.
 _EXACT_DIGITS = 15
 _LONGEST_SCALE = 38
 
 
 class Form(NamedTuple):
-    """How a decimal is written. `scale`: of its bytes. `numbers`: which JSON numbers are exact."""
+    """How a decimal is written. `scale`: the scale of its bytes."""
 
     is_bytes: bool
     scale: int
-    # `scaled`: also those with as many places as the type, as `decimal.format: NUMERIC` writes each.
+    # Which JSON numbers are exact: all, those of at most 15 digits (`short`), or also those with as many
+    # places as the type, as `decimal.format: NUMERIC` writes each (`scaled`).
     numbers: Literal["all", "scaled", "short"]
 
 
 def form(sql: SqlType, source: DebeziumSource, field: Field | None) -> Form:
-    """By the schema block, else by the connector's mode. The block does not contradict the type."""
+    """Returns how the schema block, or without one the connector's mode, says that a decimal is written.
+
+    The block must not contradict the type.
+    """
     scale = SqlType.parse(sql.spark).scale or 0
     if field is not None and field.name == DECIMAL and field.scale is not None:
         return Form(is_bytes=True, scale=field.scale, numbers="all")
@@ -48,7 +52,7 @@ def form(sql: SqlType, source: DebeziumSource, field: Field | None) -> Form:
 
 
 def reader(sql: SqlType, how: Form) -> Reader:
-    """The value of a JSON text."""
+    """Returns the reader of a JSON text."""
     lake = SqlType.parse(sql.spark)
     precision, scale = lake.length or 0, lake.scale or 0
     if how.is_bytes:
@@ -57,13 +61,13 @@ def reader(sql: SqlType, how: Form) -> Reader:
 
 
 def number_reader(sql: SqlType, how: Form) -> Reader:
-    """The value of a JSON number; None too where it is not exact."""
+    """Returns the reader of a JSON number, which gives None also for a number that is not exact."""
     read = sql_text.reader(sql)
     return lambda text: None if is_inexact(text, how) else read(text)
 
 
 def is_inexact(text: str, how: Form) -> bool:
-    """Could the number have lost digits as a double?"""
+    """Returns whether the number may have lost digits as a double."""
     mantissa, _, exponent = text.lower().partition("e")
     whole, _, places = mantissa.lstrip("-").partition(".")
     if how.numbers == "all" or len(f"{whole}{places}".strip("0")) <= _EXACT_DIGITS:
@@ -76,7 +80,7 @@ def most_bytes(precision: int) -> int:
 
 
 def _encoded(text: str, written_scale: int, precision: int, scale: int) -> Decimal | None:
-    """From base64 of a big-endian two's complement."""
+    """Reads base64 of an unscaled number, a big-endian two's complement."""
     digits = from_padded_base64(text)
     if not digits or len(digits) > most_bytes(precision if written_scale == scale else _LONGEST_SCALE):
         return None
@@ -85,7 +89,7 @@ def _encoded(text: str, written_scale: int, precision: int, scale: int) -> Decim
 
 
 def of_bytes(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
-    """Columns of texts in base64."""
+    """Returns the converter of columns of base64 texts."""
     lake, kind = SqlType.parse(sql.spark), arrow_type(sql.spark)
     precision, scale = lake.length or 0, lake.scale or 0
     if how.scale == scale:
@@ -97,7 +101,10 @@ def of_bytes(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
 
 
 def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
-    """Columns of JSON tokens, numbers or texts; those in unusual forms are read one by one."""
+    """Returns the converter of columns of JSON tokens, numbers or texts.
+
+    A column with a token in an unusual form is read one by one.
+    """
     kind = arrow_type(sql.spark)
     plain = text_cells.decimal_pattern(kind)
     of_text, of_number = reader(sql, how), number_reader(sql, how)
@@ -107,7 +114,7 @@ def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
         tokens = pa.array([None if value is None else bytes(value) for value in values], pa.string())
         tokens = pc.if_else(pc.equal(tokens, "null"), pa.scalar(None, pa.string()), tokens)
         texts = pc.utf8_trim(tokens, characters='"')
-        # Text of any length is exact; of numbers these are.
+        # Text of any length is exact, a number only up to this length.
         exact = pc.or_(pc.starts_with(tokens, '"'), pc.less_equal(pc.binary_length(texts), _EXACT_DIGITS))
         usual = pc.and_(pc.match_substring_regex(texts, plain), exact)
         if pc.all(usual).as_py() is not False:
@@ -123,5 +130,5 @@ def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
 def _of_token(token: str, of_text: Reader, of_number: Reader) -> Any:
     if token[:1] != '"':
         return of_number(token)
-    # One with an escape is for the reader of a single record.
+    # A text with an escape is left to the reader of a single record.
     return None if "\\" in token else of_text(token[1:-1])

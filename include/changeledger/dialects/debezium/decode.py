@@ -1,4 +1,4 @@
-"""Raw messages of one table in, one row per message out: the canonical change, or what became of it."""
+"""Decodes the raw messages of one table into one row each: a canonical change, or the message's outcome."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from changeledger.kernels.images import Image
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
-# A placeholder stands where the source's log would have had the value.
+# Flag of a change with a placeholder for a value that the source's log always has.
 PLACEHOLDER_MISPLACED = "placeholder_misplaced"
 _UPDATE, _DELETE = "u", "d"
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """A row for each of a table's messages (`arrow.MESSAGE`), in their order (`messages.decoded_schema`)."""
+    """Decodes a table's messages (`arrow.MESSAGE`): a row each, in order (`message_rows.decoded_schema`)."""
     raw = message_rows.as_messages(raw)
     values, faults = _messages(raw, plan)
     parts: list[pa.RecordBatch] = []
@@ -73,7 +73,7 @@ def _read(
     how: TablePlan,
     faults: Mapping[int, Outcome],
 ) -> tuple[pa.RecordBatch, dict[int, Outcome]]:
-    """The events of these messages, which are written alike, and what else became of the others."""
+    """Returns the events of these messages, which `how` describes alike, and the outcomes of the others."""
     batches, unusual = _by_types(values, rows, how)
     singles = [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in unusual]
     alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], how)
@@ -84,7 +84,7 @@ def _read(
 def _in_order(
     parts: Sequence[pa.RecordBatch], places: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
-    """Changes of several parts, and which messages they are, in the order of these."""
+    """Concatenates the changes of several parts and their message numbers, in the order of the messages."""
     if len(parts) == 1:
         return parts[0], places[0]
     rows = np.concatenate(places)
@@ -102,9 +102,9 @@ def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) 
 def _by_types(
     values: Sequence[bytes | None], rows: Sequence[int], plan: TablePlan
 ) -> tuple[list[pa.RecordBatch], Sequence[int]]:
-    """The events of these messages that are as usual, and the numbers of the others."""
+    """Decodes with typed structs. Returns the events, and the numbers of the messages that need `single`."""
     if plan.unions:
-        # They are unwrapped one by one.
+        # Union values are unwrapped one message at a time.
         return [], rows
     if len(rows) == len(values):
         batch, unusual = typed.read(values, plan)
@@ -115,7 +115,7 @@ def _by_types(
 
 
 def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:
-    """The messages as JSON in UTF-8; None for others, and by their numbers why they are none."""
+    """Returns the messages as JSON in UTF-8, None where one has no such form, and the faults by number."""
     values = raw.column("value").to_pylist()
     faults: dict[int, Outcome] = {}
     if plan.avro_schema is not None:
@@ -127,7 +127,7 @@ def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None],
                     faults[at] = fault
         return values, faults
     try:
-        # Members that are passed over are not looked at otherwise.
+        # msgspec skips members that it does not decode, so it would miss bytes there that are not UTF-8.
         pc.cast(raw.column("value"), pa.string())
     except pa.ArrowInvalid:
         for at, value in enumerate(values):
@@ -137,7 +137,7 @@ def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None],
 
 
 def from_avro(value: bytes, schema: Schema) -> tuple[bytes | None, Outcome | None]:
-    """A framed record as JSON, or why it is none."""
+    """Returns a framed record as JSON, or the reason why it cannot be read."""
     try:
         if not avro.is_framed(value):
             raise BrokenRecord("no frame")
@@ -157,7 +157,7 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _columns(numbered_events: Sequence[tuple[int, Event]], plan: TablePlan) -> pa.RecordBatch:
-    """Events that were read one by one, as columns."""
+    """Converts events that were read one by one to columns."""
     schema = events.schema(plan.writer_schema)
     width = len(plan.writer_schema.columns)
     columns: list[Sequence[Any]] = [[at for at, _ in numbered_events]]
@@ -182,7 +182,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     of_log = is_update & of_sqlserver, is_delete & of_sqlserver
     before, after = _without_unsent(before, after, of_log, plan)
-    # An image beside an update's own is all that is read.
+    # Only an update changes columns.
     changed = images.changed(before.only(is_update), after, writer.names)
     key, moved = images.keys(before, after, is_delete, writer)
     moved &= is_update & before.present
@@ -214,7 +214,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
 
 
 def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
-    """The source's own id; SQL Server's is the commit LSN, which a snapshot row has of no transaction."""
+    """Returns the source's own transaction ids; for SQL Server the commit LSN, and NULL in snapshot rows."""
     commit = place.commit_lsn._replace(known=place.commit_lsn.known & ~place.is_snapshot)
     is_other = pc.fill_null(pc.not_equal(read.column("connector"), "sqlserver"), fill_value=False)
     source_id = pc.if_else(is_other, read.column("transaction"), pa.scalar(None, pa.string()))
@@ -224,9 +224,10 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
 def _without_unsent(
     before: Image, after: Image, of_log: tuple[Bools, Bools], plan: TablePlan
 ) -> Iterator[Image]:
-    """As `large_values.without_unsent`; nor is a NULL a value in a column that cannot be NULL.
+    """Marks values that were not sent as unavailable in both images.
 
-    `of_log`: which changes are updates of SQL Server's log, and which deletes.
+    These are the cells of `large_values.without_unsent`, after stand-ins for NULL have become NULL, and NULLs
+    in columns that the feed states as NOT NULL. `of_log`: the updates and the deletes of SQL Server's log.
     """
     with_nulls = stand_ins.as_nulls(before, after, *of_log, plan)
     sent = large_values.without_unsent(*with_nulls, *of_log, plan.writer_schema)
@@ -234,8 +235,11 @@ def _without_unsent(
 
 
 def _misplaced(before: Image, after: Image, is_update: Bools, plan: TablePlan) -> Bools:
-    """Has a column a placeholder whose values are always in SQL Server's log, or a large one behind a value?
-    Some builds mix columns up."""
+    """Returns which changes have a placeholder for a value that SQL Server's log always has.
+
+    That is a value of a column that is not large, or of a large one that had a value before the update.
+    Some builds of the connector mix columns up.
+    """
     small = [at for at, column in enumerate(plan.writer_schema.columns) if not column.is_large]
     misplaced = large_values.behind_a_value(before, after, is_update, plan.writer_schema)
     for image in (before, after):

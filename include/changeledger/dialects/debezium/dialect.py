@@ -1,4 +1,4 @@
-"""Debezium's connectors."""
+"""The dialect of Debezium's connectors, and the routing of its messages to tables."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from changeledger.kernels import avro
 
 
 def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
-    """For each message the number of its `TableRecords`; NULL for those of no table.
+    """Returns the number of each message's `TableRecords`, or NULL for a message of no table.
 
-    JSON in a topic whose tables are all in Avro is of no table: a control message, mostly.
+    JSON in a topic whose tables are all in Avro belongs to no table; it is usually a control message.
     """
     in_json = [(at, records) for at, records in enumerate(plan.tables) if records.schema_id is None]
     in_avro = [(at, records) for at, records in enumerate(plan.tables) if records.schema_id is not None]
@@ -65,7 +65,10 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
 
 
 def _own_names(plan: Discovery) -> dict[str, str]:
-    """By topic the only table of the feed that it has in the window, where it may have others beside it."""
+    """Returns topics with one table in this window that may also carry others, with that table in lower case.
+
+    These are topics of a feed with several tables whose names are not derived from the table's.
+    """
     return {
         records.topic: records.source_table.lower()
         for records in (plan.tables if plan.has_several else ())
@@ -77,7 +80,10 @@ def _own_names(plan: Discovery) -> dict[str, str]:
 def _of_framed(
     in_avro: Sequence[tuple[int, TableRecords]], plan: Discovery
 ) -> Callable[[str, bytes], int | None]:
-    """The number of a framed message's `TableRecords`, by its topic and value; None for none of a table."""
+    """Returns a lookup from a framed message's topic and value to the number of its `TableRecords`.
+
+    The lookup returns None for a message of no table.
+    """
     numbers = {
         (records.topic, records.schema_id, "" if records.is_only_table else records.source_table): at
         for at, records in in_avro

@@ -1,7 +1,7 @@
-"""Which topics have which tables, and how their columns are written: found in batches, planned on the driver.
+"""Discovers which topics have which tables, and how their columns are written.
 
-`facts` picks messages out of a batch, `samples.merged` those of all batches, and `discover` makes of them
-what routes and decodes the window's messages.
+`facts` picks messages out of each batch, `samples.merged` chooses among those of all batches, and `discover`
+derives from them, on the driver, what routes and decodes the window's messages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.contract import Contract
 
-# A connector has one schema block at a time.
+# Schema blocks of a table that are looked at. A connector has one block at a time.
 _MOST_BLOCKS = 20
 
 
@@ -48,10 +48,11 @@ _MOST_BLOCKS = 20
 class TableRecords:
     """The messages of one table in one topic, which share one writer schema.
 
-    `writer_schema`: None if it is the table's contract itself. `is_only_table`: has the topic, or in Avro the
-    schema in it, no other?
-    `unions`: is it Avro's own JSON? `schema_id`: the Avro schema that its frames name; what has no frame, a
-    tombstone for one, is `unframed`'s.
+    * `writer_schema`: None if it is the table's contract itself.
+    * `is_only_table`: whether the topic, or in Avro the schema in it, has no other table.
+    * `unions`: whether the messages are Avro's own JSON.
+    * `schema_id`: the Avro schema that the frames name.
+    * `unframed`: whether messages of the topic without a frame, such as tombstones, belong here.
     """
 
     topic: str
@@ -67,29 +68,29 @@ class TableRecords:
 
 @dataclass(frozen=True)
 class Discovery:
-    """Every message of a window is of one of `tables`, or of none."""
+    """What the messages of a window are about. Each message is of one of `tables`, or of none."""
 
     tables: Sequence[TableRecords]
-    # The database that all messages should be of; None: no message names one, or `is_of_several`.
+    # The database of all messages, or None if no message names one or `is_of_several`.
     database: str | None
-    # May each of several databases be the feed's?
+    # Whether several databases may be the feed's.
     is_of_several: bool = False
     # The Avro schemas that the messages name, as JSON, by id.
     schemas: Mapping[str, str] = field(default_factory=dict)
-    # Why messages cannot be read, by topic and schema id, or table as they call it.
+    # Why messages cannot be read, by topic and either schema id or the table's name in the messages.
     faults: Mapping[tuple[str, str], Outcome] = field(default_factory=dict)
-    # Each message has its schema with it, or names one of a registry.
+    # Always empty: each message carries its schema, or names one of a registry.
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
-    # By the feed's name of each table what the messages call it; None: several tables may be meant.
+    # Each table's name in the messages, by the feed's name; None if the messages may mean several tables.
     names: Mapping[str, str | None] = field(default_factory=dict)
-    # What people should know of the messages, though all can be read.
+    # Warnings about messages that can all be read.
     warnings: Sequence[str] = ()
-    # Has the feed several tables? A topic that is not called after one may have others in another window.
+    # Whether the feed has several tables. A topic not named after one may have others in another window.
     has_several: bool = False
 
 
 def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Discovery:
-    """What the facts of all of a window's messages say."""
+    """Derives the discovery of a window from the facts of its messages."""
     contracts, schemas = known.contracts, known.avro_schemas
     messages = keys.readable(messages, schemas)
     chosen, topics = _chosen(messages.filter(pc.invert(messages.column("framed"))), feed)
@@ -133,7 +134,10 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
 def _key_fault(
     table: str, columns: Contract | None, samples: Iterable[Sample], feed: Feed, known: EarlierWindows
 ) -> Outcome | None:
-    """`columns`: None if they are those of the table's contract."""
+    """Returns why a table's messages cannot be read because of their keys, or None.
+
+    `columns`: None if they are those of the table's contract.
+    """
     config = feed.table(table)
     stated = () if config is None else config.key
     return keys.fault(columns or known.contracts.get(table), samples, known.avro_schemas, stated)
@@ -145,15 +149,15 @@ def _warnings(
     read: Mapping[tuple[str, str, str], AvroSchema],
     schemas: Mapping[str, str],
 ) -> list[str]:
-    """Of each table whose values may not be as in the source."""
+    """Returns a warning for each table whose values may differ from the source's."""
     plain, framed = described_in_json(in_json), list(described(in_avro, read, schemas))
     return [*of_altered(plain), *of_altered(framed), *of_defaults(plain), *of_defaults(framed, in_avro=True)]
 
 
 def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:
-    """The messages that the tables' columns are taken from, and what they say."""
+    """Returns the messages from which the tables' columns are taken, and what they say."""
     ends, longer = _ends(plain)
-    # What the ends say comes last: it holds.
+    # The ends come last: what a later message says holds.
     chosen = [*_between(plain, ends, longer, feed), *ends]
     topics = table_facts(chosen, feed)
     shared = {topic for topic, tables in topics.items() if len(tables) > 1}
@@ -168,7 +172,7 @@ def _sample(row: Mapping[str, Any]) -> Sample:
 
 
 def _ends(plain: pa.RecordBatch) -> tuple[list[Sample], frozenset[str]]:
-    """The first and the last messages of every partition, and the topics that have others between them."""
+    """Returns the first and last messages of every partition, and the topics with others between them."""
     table = pa.Table.from_batches([plain])
     near = samples.at_ends(table, samples.EACH_END)
     limits = samples.bounds(table).to_pylist()
@@ -183,9 +187,10 @@ def _ends(plain: pa.RecordBatch) -> tuple[list[Sample], frozenset[str]]:
 def _between(
     plain: pa.RecordBatch, ends: Sequence[Sample], longer: Collection[str], feed: Feed
 ) -> list[Sample]:
-    """Messages between the ends of their topics of a table, or a schema block, that no end has.
+    """Returns messages between the ends of their topics that have a table or schema block which no end has.
 
-    `decode` takes any table as the feed's: here only those that are listed, as a name could be a broken one.
+    In a topic whose ends have tables, another table counts only if the feed lists it: a name may be damaged.
+    (`feed.table` is not enough, as the feed of the command `decode` may accept any name.)
     """
     topics = table_facts(ends, feed)
     looked_at = {topic for topic in longer if len(topics.get(topic, ())) < 2}
@@ -210,14 +215,14 @@ def _between(
 
 
 def _of_each_table(plain: pa.RecordBatch, topics: Collection[str]) -> list[Sample]:
-    """The first and the last message of each schema block of every table of these topics, in their order."""
+    """Returns the first and last message of each schema block of every table of these topics, in order."""
     groups: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
     for row in plain.to_pylist():
         if row["topic"] in topics and row["group"] is not None:
             groups.setdefault((row["topic"], row["table"]), {}).setdefault(row["group"], []).append(row)
     kept: list[Mapping[str, Any]] = []
     for blocks in groups.values():
-        # They come by offset and partition.
+        # The rows come in the order of offset and partition.
         for rows in list(blocks.values())[:_MOST_BLOCKS]:
             kept += [rows[0], rows[-1]]
     kept.sort(key=lambda row: (row["topic"], row["offset"], row["partition"]))

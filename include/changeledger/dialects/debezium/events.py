@@ -1,6 +1,6 @@
-"""The columns that both ways of reading events give, a row each; `decode` makes canonical changes of them.
+"""The columnar form of events, one row each, which `typed` and `single` produce and `decode` consumes.
 
-`b0, b1, ...` and `a0, a1, ...` are the cells of the images before and after, in the writer schema's order.
+`b0, b1, ...` and `a0, a1, ...` are the cells of the before and after images, in the writer schema's order.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from changeledger.model.contract import Contract
 
 BEFORE, AFTER = "b", "a"
 SIDES = (BEFORE, AFTER)
-# Of `source` and the message around it; `at` is the record's row in its batch.
+# Columns from `source` and the message around it. `at` is the record's row in its batch.
 PLACE = (
     ("at", pa.int64()),
     ("op", pa.string()),
     ("connector", pa.string()),
-    # Lower-case; NULL for absent.
+    # In lower case; NULL if absent.
     ("snapshot", pa.string()),
-    # `source.ts_ms`, and the message's own: milliseconds from 1970.
+    # `source.ts_ms` and the message's own `ts_ms`, in milliseconds since 1970.
     ("committed_ms", pa.int64()),
     ("sent_ms", pa.int64()),
     ("commit_lsn", pa.binary()),
@@ -48,7 +48,7 @@ def schema(writer_schema: Contract) -> pa.Schema:
 
 
 def image_columns(image: Image, columns: int) -> list[pa.Array]:
-    """The columns of one side."""
+    """Returns the columns of one side."""
     rows, width = len(image.present), max(columns, 1)
     kind = pa.binary(width)
     if image.states is None or not columns:
@@ -77,7 +77,7 @@ def _states(states: pa.FixedSizeBinaryArray, columns: int) -> Bytes | None:
 
 
 def together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """All events, in the order of their records."""
+    """Concatenates events in the order of their records."""
     some = [part for part in parts if part.num_rows] or list(parts[:1])
     if len(some) == 1:
         return some[0]

@@ -1,4 +1,4 @@
-"""Which messages of a batch a discovery may need: the ends of those that are written alike."""
+"""Picks the messages of a batch that a discovery may need: first and last of each group written alike."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.frames import with_id_header
 from changeledger.kernels import avro
 
-# Groups are a schema block and a table, apart by a character that no name has.
+# Separates table and schema block in the name of a group; no name has this character.
 _BETWEEN = "\n"
 
 
 def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
-    """The messages of a batch that a discovery may need (`samples.FACTS`).
+    """Returns the messages of a batch that a discovery may need (`samples.FACTS`).
 
-    `schemas`: those of a schema registry, by id. Messages that name another one need no discovery.
+    `schemas`: the known schemas of a registry, by id. Messages that name another one need no discovery.
     """
     values, framed = raw.column("value").to_pylist(), is_framed(raw.column("value"))
     in_frame = framed.to_pylist()
@@ -37,7 +37,7 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
                 groups[at] = f"{schema_id}{_BETWEEN}{block_or_table}"
             continue
         for some in (rows, rows[::-1]):
-            # The first one, and the last, that can be read.
+            # The first and the last message that can be read.
             at, table = next(((at, table) for at in some if (table := table_in(values[at]))), (0, None))
             if table is not None:
                 tables[at], groups[at] = table, f"{table}{_BETWEEN}{block_or_table}"
@@ -52,8 +52,11 @@ def _alike(
     in_frame: Sequence[bool],
     schemas: Mapping[str, str],
 ) -> dict[tuple[str, bytes | str, str], list[int]]:
-    """The messages that are written alike, in the order of their offsets: by topic, by the words that name
-    their table or by their frame, and by a name of their schema block or in Avro their table."""
+    """Groups the numbers of messages that are written alike, in the order of their offsets.
+
+    The key is the topic; the words that name the table, or the frame; and a name for the schema block, or in
+    Avro the table.
+    """
     alike: dict[tuple[str, bytes | str, str], list[int]] = {}
     blocks: dict[str, list[tuple[bytes, str]]] = {}
     shared: dict[tuple[str, bytes], bool] = {}
@@ -78,15 +81,15 @@ def _alike(
 
 
 def is_framed(values: pa.BinaryArray) -> pa.BooleanArray:
-    """Does a message begin with a zero byte and a schema's id, as no JSON does?"""
+    """Returns which messages begin with a zero byte and a schema id, as no JSON does."""
     framed = pc.and_(pc.less(values, b"\1"), pc.greater_equal(pc.binary_length(values), 5))
     return pc.fill_null(framed, fill_value=False)
 
 
 def _named(value: bytes, before: bytes | str | None) -> bytes | str | None:
-    """What messages of one table share: the words that name it, else its name; None if it has none.
+    """Returns the words that name a message's table, else the table's name; None if it has no table.
 
-    `before`: that of the message before, which mostly is this one's, too.
+    `before`: the result for the previous message, which is usually this one's as well.
     """
     at = value.rfind(b'"schema"')
     if isinstance(before, bytes) and at >= 0 and value.startswith(before, at):
@@ -96,7 +99,7 @@ def _named(value: bytes, before: bytes | str | None) -> bytes | str | None:
 
 
 def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
-    """A name for what precedes the payload; empty if there is none. `known`: those seen before."""
+    """Returns a name for what precedes the payload, empty if nothing does. `known`: blocks seen before."""
     for block, name in known:
         if value.startswith(block):
             return name

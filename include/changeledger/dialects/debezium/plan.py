@@ -1,4 +1,4 @@
-"""What the kernel must know to decode one table's messages: small, without Spark, and picklable."""
+"""The plan by which the kernel decodes one table's messages: small, picklable and without Spark."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from changeledger.model.contract import Column, Contract
 
 @dataclass(frozen=True)
 class TablePlan(plan.TablePlan):
-    """How the messages of one table, which share one writer schema, are decoded."""
+    """How to decode the messages of one table that share a writer schema."""
 
-    # The database that all messages are of; None if none says which, or several do.
+    # The database of all messages, or None if no message names one or several databases may be the feed's.
     database: str | None = None
-    # Are the messages Avro's own JSON, whose values are wrapped in the names of their types?
+    # Whether the messages are Avro's own JSON, which wraps values in the names of their types.
     unions: bool = False
-    # The Avro schema of the writer, as JSON; None: the messages are JSON.
+    # The writer's Avro schema as JSON, or None if the messages are JSON.
     avro_schema: str | None = None
-    # What the schema block of the messages says of each column; None: they have none, or each its own.
+    # What the schema block says about each column, or None if messages have no block or each has its own.
     fields: Fields | None = None
-    # May each of several databases be the feed's?
+    # Whether several databases may be the feed's.
     is_of_several: bool = False
 
     @property
@@ -40,15 +40,16 @@ class TablePlan(plan.TablePlan):
 
     @property
     def source_table(self) -> str:
-        """The table as the messages call it."""
+        """The table's name in the messages."""
         return self.writer_schema.source_table or self.writer_schema.table
 
     @property
     def written_columns(self) -> Sequence[tuple[Column, Field | None]]:
-        """The columns, and what the schema block says of them.
+        """The columns, each with its field of the schema block.
 
-        A count without a semantic type is one in the feed's unit where the feed states the column. Else its
-        type is another block's, and this field is of a column of whole numbers that had its name.
+        A whole number without a semantic type is a count in the feed's unit if the feed states the column.
+        Otherwise the column's type comes from another block, and this field belongs to a column of whole
+        numbers that had the same name.
         """
         columns, stated = self.writer_schema.columns, self._stated
         fields = self.fields or (None,) * len(columns)
@@ -58,11 +59,12 @@ class TablePlan(plan.TablePlan):
         ]
 
     def written_as(self, fields: Fields | None) -> TablePlan:
-        """The plan for the messages whose own block has these fields.
+        """Returns the plan for messages whose own schema block has these fields.
 
-        A column may have become larger or smaller since, or another connector states more of it: by its own
-        block a message is the same change in every window, whatever else is in that. The key has one text for
-        all. A column that is of another kind now is read as that, if it can be.
+        A column may have been widened or narrowed since, or another connector may state more about it.
+        Reading each message by its own block makes it the same change in every window, whatever other
+        messages the window has. Columns of the key keep their type, so that a key has one text everywhere.
+        If the plan's type cannot hold a column's written type, the column keeps the plan's type.
         """
         columns = self.writer_schema.columns
         if fields is not None:
@@ -73,7 +75,7 @@ class TablePlan(plan.TablePlan):
 
     @property
     def _stated(self) -> frozenset[str]:
-        """The columns, in lower case, whose types the feed states: they have no other."""
+        """The columns, in lower case, whose types the feed states; no block overrides these."""
         config = self.feed.table(self.writer_schema.table)
         return frozenset(c.name.lower() for c in config.stated) if config is not None else frozenset()
 
@@ -94,7 +96,7 @@ def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
     contract: Contract,
     window_id: str,
 ) -> TablePlan:
-    """The plan for one of a discovery's tables."""
+    """Returns the plan for table `number` of the discovery."""
     table = discovery.tables[number]
     avro_schema = discovery.schemas[table.schema_id] if table.schema_id is not None else None
     columns = resolved.writer_schema.names

@@ -1,4 +1,4 @@
-"""The images of one event read by itself: a value and a state for each column, or what is wrong with them."""
+"""Reads the images of a single event: a value and a state for each column, or what is wrong with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changeledger.kernels.json_text import Members, Token
 from changeledger.model.contract import Column
 from changeledger.model.sql_type import SqlType
 
-# Reasons of quarantine: the first that a message has counts.
+# Reasons of quarantine, in order: the first that applies to a message counts.
 _CONTRADICTS, _NO_KEY, _INEXACT = "schema_contradicts", "no_key", "inexact_number"
 _MISFIT = "value_does_not_fit"
 _KEY_REMEDY = "leave columns of the key as they are, or state another `key:` of the table"
@@ -33,9 +33,9 @@ class Side(NamedTuple):
 class _Column(NamedTuple):
     name: str
     type: str
-    # How it is written in each branch of a union; "": in none.
+    # How the column is written, by branch of a union; "" if the value is in none.
     cells: Mapping[str, Cell]
-    # Does a connector set up as the feed says write it as bytes?
+    # Whether a connector with the feed's settings writes the column as bytes.
     in_bytes: bool
 
 
@@ -55,7 +55,10 @@ def _in_bytes(column: Column, plan: TablePlan) -> bool:
 
 
 def _of_branches(column: Column, plan: TablePlan) -> dict[str, Cell]:
-    """A branch names Avro's type, as a schema block would; the scale of bytes is the column's."""
+    """Returns the column's cell for each branch of a union.
+
+    A branch names Avro's type as a schema block would. The scale of a decimal in bytes is the column's.
+    """
     kind = column.spark_type
     fields = {branch: Field(name) for branch, name in unions.KINDS.items()}
     if kind.startswith("decimal"):
@@ -66,7 +69,10 @@ def _of_branches(column: Column, plan: TablePlan) -> dict[str, Cell]:
 def images(
     before: Members | None, after: Members | None, plan: TablePlan, in_unions: bool
 ) -> tuple[Side | None, Side | None]:
-    """`in_unions`: are the cells wrapped in the names of their types? Raises Problem."""
+    """Reads both images of an event. Raises Problem.
+
+    `in_unions`: whether the cells are wrapped in the names of their types.
+    """
     names = set(plan.writer_schema.names)
     for image in (before, after):
         unknown = [name for name in image or {} if name not in names]
@@ -84,7 +90,7 @@ def images(
 
 
 def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, list[str]]) -> Side:
-    """`faults`: by reason, what is wrong with columns, to which those of this image are added."""
+    """Reads one image. Adds what is wrong with its columns to `faults`, by reason."""
     values, states = [], bytearray()
     for name, kind, cells, in_bytes in _columns(plan):
         text, branch, is_unquoted = _text(image.get(name), in_unions, in_bytes)
@@ -119,9 +125,9 @@ def _inexact(name: str, kind: str, text: str) -> str:
 
 
 def _text(token: Token | None, in_unions: bool, in_bytes: bool) -> tuple[str | None, str, bool]:
-    """The text of a cell, the branch of a union that it is in, and whether it has no quotes.
+    """Returns the text of a cell, its branch of a union, and whether it is written without quotes.
 
-    The text of `1200` or `true` could be base64 as well.
+    Quotes matter: `1200` and `true` could also be base64.
     """
     if token is None:
         return None, "", False

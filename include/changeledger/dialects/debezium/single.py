@@ -1,4 +1,4 @@
-"""One event read by itself: why it cannot be read, or what it says, member by member as it is written.
+"""Reads one event on its own, member by member, and says what is wrong with an event that cannot be read.
 
 The first problem counts, in the order of the functions here. Details are at most 500 characters.
 """
@@ -37,7 +37,7 @@ Texts = Mapping[str, str | None]
 
 
 class Event(NamedTuple):
-    """What an event says, in the types of `events.PLACE` and of the writer schema."""
+    """An event with values in the types of `events.PLACE` and of the writer schema."""
 
     op: str
     connector: str | None
@@ -54,7 +54,7 @@ class Event(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """The members of an event, as texts; of images each cell's token."""
+    """The members of an event: `before` and `after` as JSON tokens, all others as text."""
 
     op: str | None
     ts_ms: str | None
@@ -62,12 +62,12 @@ class Envelope(NamedTuple):
     transaction: str | None
     before: Members | None
     after: Members | None
-    # Are the cells of its images wrapped in the names of their types?
+    # Whether the cells of the images are wrapped in the names of their types.
     unions: bool = False
 
 
 def read(value: bytes | None, plan: TablePlan, topic: str = "", key: bytes | None = None) -> Event | Outcome:
-    """What a message (JSON) of the table says."""
+    """Reads a JSON message of the table: returns the event, or the outcome of a message that is no change."""
     if value is None:
         return Outcome(change.TOMBSTONE)
     try:
@@ -85,7 +85,7 @@ def read(value: bytes | None, plan: TablePlan, topic: str = "", key: bytes | Non
 
 
 def members_of(value: bytes) -> dict[str, Token]:
-    """The members of a message that is one JSON object, in UTF-8. Raises Problem."""
+    """Returns the members of a message. Raises Problem unless it is one JSON object in UTF-8."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -101,7 +101,7 @@ def members_of(value: bytes) -> dict[str, Token]:
 
 
 def wraps_nothing(message: Members) -> bool:
-    """Is the object what Connect's converter makes of a tombstone where it sends schemas?"""
+    """Returns whether the object is a tombstone as Connect's converter writes it with schemas enabled."""
     return message.keys() == {"payload", "schema"} and json_text.text(message["payload"]) is None
 
 
@@ -139,7 +139,7 @@ def _plain(token: Token | None, plan: TablePlan) -> str | None:
 
 
 def event_of(envelope: Envelope, plan: TablePlan) -> Event:
-    """What an event says. Raises Problem."""
+    """Returns the event in an envelope. Raises Problem."""
     op, source = _operation(envelope, plan)
     snapshot = (source.get("snapshot") or "false").lower()
     if snapshot not in SNAPSHOTS:
@@ -166,7 +166,7 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
     if op not in OPERATIONS:
         raise Problem("unknown_operation", f"op is {op}")
     _check_table(source.get("schema"), source.get("table"), plan)
-    # Tables of two databases can share their names, and even positions.
+    # Tables of two databases can share names, and even positions.
     database = source.get("db")
     if database is not None and (plan.is_of_several or plan.database not in {None, database}):
         raise Problem(DATABASE_MISMATCH, not_of_database(database, plan.database))
@@ -178,7 +178,7 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
 
 
 def _check_table(schema: str | None, name: str | None, plan: TablePlan) -> None:
-    """Raises Problem if a message is of another table. Those of the 0.x line do not say it."""
+    """Raises Problem if a message is of another table. Messages of Debezium 0.x do not name their table."""
     source_table, table = plan.source_table, plan.writer_schema.table
     named = f"{source_table.split('.', 1)[0] if schema is None else schema}.{name}"
     if name is None or named == source_table:
@@ -189,7 +189,7 @@ def _check_table(schema: str | None, name: str | None, plan: TablePlan) -> None:
 
 
 def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | None, int | None]:
-    """The LSNs, and the position of another connector, which then takes their place."""
+    """Returns commit LSN, change LSN, and the position of another connector, which replaces absent LSNs."""
     is_other = source.get("connector") not in {None, "sqlserver"}
     wal = sql_text.whole(source.get("lsn") or "", 0, _LONG) if is_other else None
     lsns: dict[str, bytes | None] = {}
@@ -215,7 +215,7 @@ def _millis(text: str | None) -> int | None:
 
 
 def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, Side | None]:
-    # Nothing is read of an image after a delete: other writers than the connector send an empty one.
+    # A delete's after image is ignored: other producers send an empty one.
     written_after = None if op == "d" else envelope.after
     before, after = sides.images(envelope.before, written_after, plan, envelope.unions)
     key_image = before if op == "d" else after

@@ -1,7 +1,7 @@
-"""Events decoded by types: a whole batch into columns, for the records that are as a connector writes them.
+"""Decodes events with typed structs, a whole batch into columns: the fast path for usual records.
 
-A record that does not decode, or of which a column says that something is unusual, is left to `single`: a
-record taken here must have no problem that `single` would find.
+A record that does not decode, or that a column check marks as doubtful, is left to `single`. A record that is
+accepted here must have no problem that `single` would find.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from changeledger.kernels.images import Image
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.kernels.lsn import Lsns
 
-# This many messages are taken apart while they are in the processor's cache.
+# Messages per step, few enough to stay in the processor's cache.
 _AT_ONCE = 500
 _OF_MESSAGE = ("op", "sent_ms", "transaction")
 _OF_SOURCE = ("connector", "snapshot", "ts_ms", "commit_lsn", "change_lsn", "lsn", "event_serial_no")
 
 
 class _Gathered:
-    """What messages say, a list for each member and for each column of an image."""
+    """Values gathered from messages: one list per member and per column of an image."""
 
     def __init__(self, how: Typed) -> None:
         self.rows: list[int] = []
         self.members: dict[str, list[Any]] = {name: [] for name in (*_OF_MESSAGE, *_OF_SOURCE)}
-        # Of the images before and after: which messages have one, and the cells of those.
+        # For the before and the after image: which messages have it, and the cells of those that do.
         self.present: tuple[list[bool], list[bool]] = ([], [])
         self.cells: tuple[list[list[Any]], list[list[Any]]] = (
             [[] for _ in how.cells],
@@ -65,7 +65,7 @@ class _Gathered:
 
 
 def read(values: Sequence[bytes | None], plan: TablePlan) -> tuple[pa.RecordBatch, list[int]]:
-    """The events of messages (JSON), and the numbers of the messages that are left."""
+    """Returns the events of JSON messages, and the numbers of the messages left to `single`."""
     how = typed(plan)
     gathered = _Gathered(how)
     for start in range(0, len(values), _AT_ONCE):
@@ -81,7 +81,7 @@ def read(values: Sequence[bytes | None], plan: TablePlan) -> tuple[pa.RecordBatc
 
 
 def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -> tuple[list[int], list[Any]]:
-    """The messages of these rows that decode, and have `source` and `op`."""
+    """Returns the messages of these rows that decode and have `source` and `op`, with their numbers."""
     decode = how.decoder.decode
     some = [at for at in rows if values[at] is not None]
     try:
@@ -109,7 +109,7 @@ def _message(value: bytes, how: Typed) -> Any:
 
 
 def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.RecordBatch, Bools]:
-    """The events, and which of them are not as usual after all."""
+    """Returns the events as columns, and which of them are doubtful."""
     said = gathered.members
     texts = [pa.array(said[name], pa.string()) for name in ("commit_lsn", "change_lsn")]
     lsns = [lsn.parse_all(lsn_texts) for lsn_texts in texts]
@@ -148,7 +148,7 @@ def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.Recor
 
 
 def _misplaced(texts: Sequence[pa.StringArray], lsns: Sequence[Lsns]) -> Bools:
-    """Which of the events have a text in place of an LSN that is none."""
+    """Returns which events have text that is not an LSN where an LSN belongs."""
     misplaced = np.zeros(len(texts[0]), np.bool_)
     for text, parsed in zip(texts, lsns, strict=True):
         misplaced |= valid(text) & ~parsed.known
@@ -156,13 +156,13 @@ def _misplaced(texts: Sequence[pa.StringArray], lsns: Sequence[Lsns]) -> Bools:
 
 
 def of_others(connector: pa.StringArray, wal: pa.Int64Array) -> pa.Int64Array:
-    """The 64-bit positions, of connectors that are not SQL Server's."""
+    """Returns the 64-bit positions of events from connectors other than SQL Server's, NULL for the rest."""
     is_other = pc.fill_null(pc.not_equal(connector, "sqlserver"), fill_value=False)
     return pc.if_else(is_other, wal, pa.scalar(None, pa.int64()))
 
 
 def _ordinals(values: Sequence[int | str | None]) -> tuple[pa.Int64Array, Bools]:
-    """The serial numbers, and which of them are none."""
+    """Returns the serial numbers, and which of the values are given but no number."""
     try:
         array = pa.array(values, pa.int64())
     except UNUSUAL:
@@ -182,9 +182,9 @@ def _snapshots(values: Sequence[str | bool | None]) -> pa.StringArray:
 
 
 def _image(rows: Indices, columns: Sequence[Sequence[Any]], how: Typed, size: int) -> tuple[Image, Bools]:
-    """One side of `size` events, and which of them have a cell that is not as usual.
+    """Returns one side of `size` events, and which events have an unusual cell.
 
-    `rows`: the events that have the image; `columns`: the cells of those, as msgspec gave them.
+    `rows`: the events that have the image. `columns`: the cells of these events, as msgspec decoded them.
     """
     unusual = np.zeros(size, np.bool_)
     present = np.zeros(size, np.bool_)
@@ -205,7 +205,7 @@ def _image(rows: Indices, columns: Sequence[Sequence[Any]], how: Typed, size: in
 
 
 def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
-    """The cells of a column, and their states; None if all are known."""
+    """Returns the cells of a column and their states, or None for the states if all are known."""
     try:
         return _converted(values, cell)
     except UNUSUAL:
@@ -214,7 +214,7 @@ def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
         try:
             converted, held = _converted(present, cell)
         except UNUSUAL:
-            # Times in text, mostly; a placeholder among them is for `single` to find.
+            # Usually times as text. A placeholder among them is left to `single`.
             kind = cell.convert([]).values.type
             converted, held = each(present, lambda value: _read(value, cell), kind), None
         states = np.zeros(len(values), np.uint8) if held is None else held
