@@ -90,7 +90,7 @@ def _is_signal(payload: Members) -> bool:
 
 
 def _is_custom_signal(payload: Members, key: bytes | None) -> bool:
-    """Returns whether it is a signal of a custom action, which has any type and the connector's prefix as key.
+    """Returns whether it is a signal of a custom action: of any type, keyed by the connector's prefix.
 
     It is not a row: a row's key is an object, and no column of a row taken out of its envelope is one.
     """

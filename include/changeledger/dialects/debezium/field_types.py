@@ -1,4 +1,4 @@
-"""Reads fields of a schema block: how they are written, and the SQL Server type of each."""
+"""Reads the fields of a schema block: how each is written, and its SQL Server type."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from changeledger.kernels import sql_text
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import DECIMALS, SqlType, written
 
-# Of a schema block that is none of Connect's.
+# Errors on reading a schema block that is not Connect's.
 BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
-# Connect counts the scale of a Decimal in 32 bits; one of three digits is beyond any decimal.
+# Range in which the scale of a Decimal is read. Connect has 32 bits for it; three digits exceed any decimal.
 _SCALES = (-999, 999)
 _LONGEST_CUT = 2**31 - 1
-# Of what a moment is, the SQL Server type that keeps it.
+# The SQL Server type that holds each kind of moment.
 _MOMENTS = {DATE: "date", TIME: "time", TIMESTAMP: "datetime2", ZONED: "datetimeoffset"}
 _MOST_DIGITS = 7
-# Of a decimal in SQL Server.
+# The greatest precision of a decimal in SQL Server.
 _MOST_PRECISE = 38
-# Objects of a time's parts, of which a parameter can say how many digits of a second the column has.
+# Beginning of the semantic types that are objects of a time's parts, and the parameter that can say how many
+# digits of a second the column has.
 _STRUCTURED, _DIGITS = "io.debezium.time.Structured", "io.debezium.time.precision"
-# Other semantic types of the schema block (`name`).
+# Other semantic types (`name`) of a schema block.
 _SEMANTIC = {"io.debezium.data.Uuid": "uniqueidentifier", "io.debezium.data.Xml": "xml"}
-# Parameters of a field, where the connector is set to send the source's types.
+# Prefix of a field's parameters if the connector is set to send the source's types.
 _SOURCE_COLUMN = "__debezium.source.column"
-# The greatest lengths but `max`.
+# The greatest lengths other than `max`.
 _SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
-# Connect's own types; whatever else a connector sends keeps its JSON text.
+# Connect's own types. Any other type keeps its JSON text.
 _PLAIN = {
     "boolean": "bit",
     "int8": "smallint",
@@ -54,9 +55,9 @@ _PLAIN = {
 
 
 def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
-    """What a schema block says of the columns; None if it has none of them.
+    """Returns the columns' fields in a schema block, or None if it has none of them.
 
-    Each field says what it says, whatever is wrong with those of other columns.
+    A broken field of another column does not affect a column's own.
     """
     of_row = [field for field in row_fields(block) if isinstance(field, dict)]
     named = {str(field.get("field")): read_field(field) for field in of_row}
@@ -79,7 +80,10 @@ def read_field(field: Mapping[str, Any]) -> Field:
 
 
 def _stand_in(field: Mapping[str, Any]) -> str | None:
-    """The column's DEFAULT; or what a connector writes where a column that cannot be NULL has none."""
+    """Returns what a connector may write in place of NULL for a column of text or bytes, if anything.
+
+    That is the column's DEFAULT, or an empty text if the column cannot be NULL and has no DEFAULT.
+    """
     default = field.get("default")
     if default is None and field.get("optional") is False:
         default = ""
@@ -98,9 +102,9 @@ class TypeSaid(NamedTuple):
 def column_type(field: Mapping[str, Any]) -> TypeSaid:
     """The SQL Server type for one field of a schema block.
 
-    A connector's own type of the source (`column.propagate.source.type`) counts where the lake holds it as
-    the one of the field: other databases have types of the same names.
-    Raises one of `BROKEN` where the field is none of Connect's, or the lake lacks its type.
+    The type that the connector states for the source (`column.propagate.source.type`) counts only if the lake
+    stores it like the field's own type, because other databases have types of the same names. Raises one of
+    `BROKEN` if the field is not Connect's, or the lake lacks its type.
     """
     parameters = field.get("parameters") or {}
     wire_type = _wire_type(field.get("name"), str(field.get("type")), parameters)
@@ -117,7 +121,7 @@ def _type_if_any(field: Mapping[str, Any]) -> tuple[str | None, bool]:
 
 
 def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:
-    """The source's own type, where the lake holds it as `in_lake`."""
+    """Returns the source's own type if the lake stores it as `in_lake`, else None."""
     stated = source_type(parameters)
     try:
         return stated if stated is not None and SqlType.parse(stated).spark == in_lake else None
@@ -127,7 +131,7 @@ def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:
 
 def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
     if name == DECIMAL:
-        # Where nobody states it, Confluent's Avro converter writes 64.
+        # Confluent's Avro converter writes 64 if no precision is stated.
         precision = min(int(parameters.get("connect.decimal.precision", _MOST_PRECISE)), _MOST_PRECISE)
         return f"decimal({precision},{int(parameters.get('scale', 0))})"
     of_name = _moment_type(str(name), parameters) or _SEMANTIC.get(str(name))
@@ -135,7 +139,7 @@ def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _moment_type(name: str, parameters: Mapping[str, Any]) -> str | None:
-    """The type of a moment by its semantic type; None if it is none."""
+    """Returns the SQL Server type for a temporal semantic type, or None for any other."""
     held, unit = MEANINGS.get(name, ("", None))
     base, is_structured = _MOMENTS.get(held), name.startswith(_STRUCTURED)
     if base is None or held == DATE or (held == ZONED and not is_structured):
@@ -145,14 +149,14 @@ def _moment_type(name: str, parameters: Mapping[str, Any]) -> str | None:
 
 
 def source_type(parameters: Mapping[str, Any]) -> str | None:
-    """The column's type in the source, as the connector writes it; None: it does not."""
+    """Returns the column's type in the source, or None if the connector does not send it."""
     kind = parameters.get(f"{_SOURCE_COLUMN}.type")
     if kind is None:
         return None
     kind = str(kind).lower().removesuffix(" identity")
     length, scale = (parameters.get(f"{_SOURCE_COLUMN}.{part}") for part in ("length", "scale"))
     if kind in _SIZED:
-        # Without its length it could be of any, `max` among them.
+        # Without a stated length it could be any, including `max`.
         return length and written(kind, -1 if int(length) > _SIZED[kind] else int(length), None, None)
     precision = int(length or 18) if kind in DECIMALS else None
     return written(kind, None, precision, None if scale in {None, ""} else int(scale))

@@ -1,8 +1,8 @@
-"""What a message's schema block says of its columns, and whether that fits the columns' types.
+"""Fields of a message's schema block, and whether they fit the columns' types.
 
-The block, or the Avro schema of the writer, decides how a value is written: the unit of a count, the scale of
-bytes, text or number. The feed's settings say what a block leaves open, and all of it without one. A block
-that rules the column's type out, or a setting, is a contradiction: no value is certain then.
+The block, or the writer's Avro schema, determines how a value is written: the unit of a count, the scale of
+bytes, text or number. The feed's settings decide what the block leaves open, and everything if there is no
+block. A block that rules out the column's type, or a setting, is a contradiction: no value can be trusted.
 
 Source: the connector's chapter on data types; Connect's `JsonConverter` (a decimal is base64 of its unscaled
 number, or with `decimal.format: NUMERIC` an exact number).
@@ -17,7 +17,7 @@ from changeledger.config.sources import DebeziumSource, TimePrecision
 from changeledger.model.sql_type import SqlType
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
-# What a temporal column holds.
+# Kinds of values of temporal columns.
 DATE, TIME, TIMESTAMP, ZONED = "date", "time", "timestamp", "timestamp with an offset"
 _HOLDS = {
     "date": DATE,
@@ -28,8 +28,8 @@ _HOLDS = {
     "datetimeoffset": ZONED,
 }
 _DAYS = 0
-# Semantic types: what they mean, and the unit of a count, of which a second has 10 to the power of it; None:
-# they are no counts.
+# For each semantic type its kind of value, and the unit of its count as a power of ten: a second has 10**unit
+# of them. The unit is None if the values are no counts.
 MEANINGS: Mapping[str, tuple[str, int | None]] = {
     "io.debezium.time.Date": (DATE, _DAYS),
     "org.apache.kafka.connect.data.Date": (DATE, _DAYS),
@@ -54,18 +54,18 @@ MEANINGS: Mapping[str, tuple[str, int | None]] = {
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
 _SINGLE, _DOUBLE = frozenset({"float", "float32"}), frozenset({"double", "float64"})
 _OBJECTS = frozenset({"struct", "array", "map"})
-# Settings by which a connector counts in one unit.
+# Modes in which a connector counts all times in one unit.
 _UNITS: Mapping[TimePrecision, int] = {"connect": 3, "microseconds": 6, "nanoseconds": 9}
 
 
 class Field(NamedTuple):
     """One field of a schema block: Connect's type, its semantic name, and the scale of a Decimal.
 
-    `sql_type`: the SQL Server type that it says; None: none that the lake has. `length_stated`: false if it
-    says only that it is text or bytes.
-    `is_masked`, `cut`: what the connector does with its text, and to how many characters it cuts it (the
-    parameters of Debezium's `MaskStrings` and `TruncateColumn`).
-    `stand_in`: of text or bytes, what is written in place of NULL; None: nothing else than NULL.
+    * `is_masked`, `cut`: whether the connector masks the text, and to how many characters it cuts it (the
+      parameters of Debezium's `MaskStrings` and `TruncateColumn`).
+    * `sql_type`: the SQL Server type that the field states, or None if the lake has no such type.
+    * `length_stated`: false if the field says only that it is text or bytes.
+    * `stand_in`: what may be written for a NULL in text or bytes, or None if nothing but NULL.
     """
 
     kind: str
@@ -79,30 +79,30 @@ class Field(NamedTuple):
 
     @property
     def altered(self) -> str | None:
-        """What the connector does with its text; None: nothing."""
+        """How the connector alters the text, or None if it does not."""
         if self.is_masked:
             return "is masked (column.mask.*)"
         return None if self.cut is None else f"is cut to {self.cut} characters (column.truncate.to.*.chars)"
 
     def may_be_of_several(self, text: str) -> bool:
-        """May several values of the source have become this text? A hash keeps them apart."""
-        # Java counts the units of UTF-16.
+        """Returns whether several source values may have become this text. A hash keeps them apart."""
+        # Java counts UTF-16 code units.
         is_cut = self.cut is not None and len(text.encode("utf-16-le")) // 2 >= self.cut
         return is_cut or (self.is_masked and not text.strip("*"))
 
     @property
     def meaning(self) -> tuple[str, int | None] | None:
-        """What moment it is, and the unit of its counts; None if it is none."""
+        """The kind of moment and the unit of its counts (`MEANINGS`), or None for other fields."""
         return MEANINGS.get(self.name or "")
 
     @property
     def is_single(self) -> bool:
-        """Is it a number of 32 bits, whose text has no more digits than such a number needs?"""
+        """Whether it is a 32-bit floating point number, whose text has only the digits that 32 bits need."""
         return self.kind in _SINGLE
 
     @property
     def is_bare_number(self) -> bool:
-        """Is it a whole number of which nothing says what it counts?"""
+        """Whether it is a whole number without a semantic type, so that nothing says what it counts."""
         return self.name is None and self.kind in {"int32", "int64"}
 
     @property
@@ -110,7 +110,10 @@ class Field(NamedTuple):
         return self.kind == "struct" and self.meaning is not None
 
     def of_unstated(self, sql: SqlType) -> Field:
-        """The field of a column whose type nobody states: a whole number is no time then."""
+        """Returns the field for a column whose type the feed does not state.
+
+        A whole number without a semantic type is then not taken for a time.
+        """
         is_number = self.name is None and self.kind in _WHOLE and sql.base in _HOLDS
         return self._replace(name=f"{self.kind} without a semantic type") if is_number else self
 
@@ -118,12 +121,12 @@ class Field(NamedTuple):
         return self.name or self.kind
 
 
-# By column; None: the block does not have it.
+# One per column, None if the block does not have the column.
 Fields = tuple[Field | None, ...]
 
 
 def row_fields(block: object) -> Iterable[Mapping[str, Any]]:
-    """The fields of the row, from the envelope's schema; `before` and `after` have the same ones."""
+    """Returns the row's fields from the envelope's schema; `before` and `after` have the same fields."""
     if not isinstance(block, dict):
         return []
     for part in block.get("fields", []):
@@ -133,7 +136,7 @@ def row_fields(block: object) -> Iterable[Mapping[str, Any]]:
 
 
 def unit(sql: SqlType, source: DebeziumSource, field: Field | None) -> int | None:
-    """The unit of a column's counts, of which a second has 10 to the power of it; None: it has no counts."""
+    """Returns the unit of a column's counts (a second has 10**unit), or None if it has no counts."""
     if field is not None and field.meaning is not None:
         return field.meaning[1]
     is_count = field is None or field.kind in _WHOLE
@@ -152,7 +155,7 @@ def _unit_of(sql: SqlType, mode: TimePrecision) -> int | None:
 
 
 def contradiction(sql: SqlType, source: DebeziumSource, field: Field | None) -> str | None:
-    """Why no value is certain of a column of this type that the block has as `field`; None: it is."""
+    """Returns how the block's `field` contradicts the column's type or a setting, or None."""
     if field is None:
         return None
     if sql.base in _HOLDS:
@@ -168,12 +171,12 @@ def contradiction(sql: SqlType, source: DebeziumSource, field: Field | None) -> 
     return None if fits else _other_type(field)
 
 
-# Values without one text of their own: a fraction has several, bytes have none, and a bit is `true` here and
-# 1 in SQL Server.
+# Types whose values do not have one text: a fraction has several, bytes have none, and a bit is `true` in
+# JSON and 1 in SQL Server.
 _WITHOUT_TEXT = frozenset({*_SINGLE, *_DOUBLE, "boolean", "bytes"})
-# What has the text of a whole number, or else none of the type's.
+# Types whose values are read as whole numbers; a value whose text is no whole number does not fit.
 _WHOLE_NUMBERS = frozenset({*_WHOLE, *_SINGLE, *_DOUBLE, "boolean", "string"})
-# Numbers that a floating point column holds without rounding.
+# Types whose values a floating point column holds without rounding.
 _NUMBERS = {
     "float": frozenset({"int8", "int16"}) | _SINGLE,
     "double": frozenset({"int8", "int16", "int32"}) | _SINGLE | _DOUBLE,
@@ -181,7 +184,7 @@ _NUMBERS = {
 
 
 def _means_otherwise(field: Field) -> bool:
-    """Does its value stand for something else, a moment or a number with places?"""
+    """Returns whether the value stands for something else: a moment, or a number with decimal places."""
     return field.name == DECIMAL or field.meaning is not None
 
 
@@ -202,7 +205,7 @@ def _of_time(sql: SqlType, source: DebeziumSource, field: Field) -> str | None:
     if field.name is not None or field.kind not in {*_WHOLE, "string", "struct"}:
         return _other_type(field)
     if field.kind not in _WHOLE:
-        # Text and objects say themselves what they are.
+        # Text and objects are self-describing.
         return None
     if sql.base == "datetimeoffset":
         return _other_type(field)
@@ -227,7 +230,7 @@ def _of_decimal(field: Field) -> str | None:
 
 
 def _of_binary(source: DebeziumSource, field: Field) -> str | None:
-    """Of objects (a spatial value) no text is bytes."""
+    """Objects (spatial values) are no contradiction here, but no value of theirs fits."""
     if _means_otherwise(field):
         return _other_type(field)
     if field.kind == "string" and source.binary_handling_mode == "bytes":

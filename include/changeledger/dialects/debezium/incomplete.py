@@ -1,8 +1,8 @@
-"""Images that lack a column of their message.
+"""Detects after images that lack a column which their message has elsewhere.
 
-A connector writes both images by one schema, with a null for each NULL. A column that `after` lacks, and that
-`before` or the message's own schema block has, was taken out behind the connector, by a tool that leaves out
-members that are null for one. The value is NULL then, or is not sent: the message does not say which. To keep
+A connector writes both images by one schema, with a null for each NULL. If `after` lacks a column that
+`before` or the message's own schema block has, something behind the connector removed it, such as a tool that
+leaves out null members. The value is then either NULL or not sent; the message does not say which. Keeping
 the last known value would be wrong for NULL (zendesk/maxwell#708; debezium/debezium#7974 for a field that is
 set to nothing).
 """
@@ -25,7 +25,7 @@ _REMEDY = (
 
 
 def rows(before: Image, after: Image, plan: TablePlan) -> Bools:
-    """Which events have such an image."""
+    """Returns which events have an incomplete after image."""
     if after.states is None:
         return np.zeros(len(after.present), np.bool_)
     is_absent = (after.states == NOT_CAPTURED) & after.present[:, None] & ~plan.is_computed
@@ -42,7 +42,7 @@ def _is_in_block(plan: TablePlan) -> Bools:
 
 
 def check(before: Members | None, after: Members | None, plan: TablePlan) -> None:
-    """As `rows`, of one event. Raises Problem."""
+    """Raises Problem if the after image of one event is incomplete (see `rows`)."""
     if after is None:
         return
     columns = zip(plan.writer_schema.names, _is_in_block(plan), strict=True)

@@ -1,8 +1,9 @@
-"""Images before a change that have less than the row: its key alone, a part of it, or nothing.
+"""Completes before images that hold less than the row: only its key, a part of the key, or nothing.
 
-PostgreSQL's default replica identity sends the key alone with a delete, and with an update the columns of the
-key that it changed; the connector writes NULL for the rest (debezium/debezium#1126, #4352). Others send an
-empty image (yugabyte/debezium-connector-yugabytedb#289). An update does not move its row from the key NULL.
+PostgreSQL's default replica identity sends only the key with a delete, and with an update only the key
+columns that it changed; the connector writes NULL for the rest (debezium/debezium#1126, #4352). Other
+connectors send an empty image (yugabyte/debezium-connector-yugabytedb#289). A key column that is NULL before
+an update was not sent: no update moves its row away from a NULL key.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from changeledger.kernels.images import Image
 
 
 def known(before: Image, after: Image, is_update: Bools, connector: pa.StringArray, plan: TablePlan) -> Image:
-    """The images before, with values marked as unknown where NULL stands for a value that was not sent."""
+    """Returns the before images, with unsent values filled in from the key or marked as unavailable."""
     columns = plan.writer_schema.columns
     keys = [at for at, column in enumerate(columns) if column.key_position]
     others = [at for at, column in enumerate(columns) if not column.key_position]
@@ -30,7 +31,7 @@ def known(before: Image, after: Image, is_update: Bools, connector: pa.StringArr
 
 
 def _with_key(before: Image, after: Image, is_update: Bools, keys: list[int]) -> Image:
-    """Drops an update's image that has no value; takes key columns that an image lacks from the one after."""
+    """Drops images of updates without any value, and fills missing key columns from the after image."""
     lacks = is_update & before.present
     if not keys or not (lacks & ~images.has_value(before, keys).all(axis=1)).any():
         return before
@@ -45,7 +46,7 @@ def _with_key(before: Image, after: Image, is_update: Bools, keys: list[int]) ->
 
 
 def _gaps_beside_key(before: Image, others: list[int], changes: Bools) -> Image:
-    """NULLs beside a key that stands alone are unavailable."""
+    """Marks all other columns as unavailable in images of `changes` that have no value beside the key."""
     if not others or not changes.any():
         return before
     empty = changes & before.present & ~images.has_value(before, others).any(axis=1)

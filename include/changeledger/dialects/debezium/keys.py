@@ -1,4 +1,4 @@
-"""What the keys of messages say of a table's key, in whatever form their converter writes them."""
+"""Reads the keys of messages, in whatever form their converter writes them, and checks them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY_AS_WRITTEN = (
 
 
 def readable(facts: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
-    """Facts of messages (`samples.FACTS`) with their keys in JSON: of one in Avro the block of its schema."""
+    """Returns facts of messages (`samples.FACTS`) with keys in JSON; for Avro, the key schema's block."""
     at, keys = facts.schema.get_field_index("key"), facts.column("key").to_pylist()
     json_keys = pa.array(
         [_in_json(key, schemas) if avro.is_framed(key) else key for key in keys], pa.binary()
@@ -40,7 +40,7 @@ def readable(facts: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatc
 
 
 def _in_json(key: bytes, schemas: Mapping[str, str]) -> bytes:
-    """The key as it is where its schema is not known."""
+    """Returns the block of a framed key's schema as JSON, or the key unchanged if the schema is unknown."""
     try:
         return json.dumps({"schema": block(avro.schema(schemas.get(avro.schema_id(key), "")).root)}).encode()
     except UnusableSchema:
@@ -50,8 +50,12 @@ def _in_json(key: bytes, schemas: Mapping[str, str]) -> bytes:
 def fault(
     columns: Contract | None, samples: Iterable[Sample], schemas: Mapping[str, str], stated: Collection[str]
 ) -> Outcome | None:
-    """Why a table's messages are not read: nothing says its key, and their own keys cannot be read; or some
-    of them have a longer key, unless the feed's `stated` one counts."""
+    """Returns why a table's messages are not read because of their keys, or None.
+
+    * Images lack a column of the `stated` key.
+    * Without a stated key, some messages have a longer key than `columns` says.
+    * Nothing says the key, and the messages' own keys cannot be read or have columns that images lack.
+    """
     if columns is None:
         return None
     if stated and not columns.key:
@@ -69,10 +73,10 @@ def lacks_of_key(absent: Iterable[str], members: Iterable[str]) -> str:
 
 
 def _of_longer_key(key: bytes | None, columns: Contract) -> Outcome | None:
-    """Rows that a part of their key identifies overwrite each other."""
+    """Returns a fault if a message's key has more columns: rows told apart by fewer overwrite each other."""
     names, in_key = names_in(json_object(key)), [column.name for column in columns.key]
     beyond = lacking(names, in_key)
-    # What no image has is no column that identifies a row of the lake.
+    # A column that no image has cannot identify a row of the lake.
     if not beyond or lacking(beyond, columns.names):
         return None
     what = f"the key of {columns.table} is {shown(names)} in some messages, {shown(in_key)} in others"
@@ -112,7 +116,7 @@ def _is_json(key: bytes) -> bool:
 
 
 def read_cell(cell: Any, column: Column, said: Mapping[str, Any] | None, feed: Feed) -> Any:
-    """A cell of a key as `messages.message_keys` has it: in the connector's modes, or as its block says."""
+    """Reads a cell of a key (`message_keys.ReadCell`) by its schema block or the connector's modes."""
     assert isinstance(feed.source, DebeziumSource), "config binds a dialect to its source"
     written = cell_of(column, feed.source, None if said is None else read_field(said))
     return written.read(cell) if isinstance(cell, str) else written.of_unquoted(as_json(cell))

@@ -1,10 +1,11 @@
-"""Large values that SQL Server's log leaves out, and that come as a plain NULL.
+"""Marks large values that SQL Server's log leaves out, and that arrive as a plain NULL.
 
-Operation 3 has NULL for a large value that its update did not change, and for `text`, `ntext` and `image`
-always, as operation 1 has (Microsoft's page on `cdc.<capture_instance>_CT`, large object data types). A
-connector writes that NULL into both images: before 3.6 always (debezium/debezium#7452), since then for the
-types and lengths that it does not take for large (#7881, #8078). The message has no mask of changes, so such
-a NULL is not known to be one: `kernels.images` calls the cell unavailable.
+Operation 3 (before an update) has NULL for a large value that the update did not change. For `text`, `ntext`
+and `image`, operations 3 and 1 (delete) always have NULL (Microsoft's page on `cdc.<capture_instance>_CT`,
+large object data types).
+A connector writes that NULL into both images: before 3.6 always (debezium/debezium#7452), since then for the
+types and lengths that it does not take for large (#7881, #8078). Without a change mask such a NULL cannot be
+told from a real one, so the cell is marked as unavailable (`kernels.images`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from changeledger.model.contract import Contract
 def without_unsent(
     before: Image, after: Image, is_update: Bools, is_delete: Bools, writer_schema: Contract
 ) -> tuple[Image, Image]:
-    """Both images, in which NULLs that may stand for a value are gaps.
+    """Returns both images with NULLs that may stand for a value marked as unavailable.
 
-    `is_update`, `is_delete`: which changes are those of a log that leaves large values out.
-    Before an update this is every NULL of a large column; behind it one that has no value before it: what
-    an update has emptied is in the log. In a delete it is a NULL of `text`, `ntext` and `image`, and of a
-    column that may be one of these.
+    `is_update`, `is_delete`: the changes from a log that leaves large values out.
+
+    * Before an update: every NULL of a large column.
+    * After an update: a NULL of a large column without a value before, as the log has each value that an
+      update set to NULL.
+    * In a delete: a NULL of `text`, `ntext` or `image`, or of a column that may be one of these.
     """
     large = _large(writer_schema)
     if not large or not (is_update | is_delete).any():
@@ -43,11 +46,12 @@ def without_unsent(
 
 
 def behind_a_value(before: Image, after: Image, is_update: Bools, writer_schema: Contract) -> Bools:
-    """Which of the updates have a placeholder for a large value behind a value.
+    """Returns which updates have a placeholder after a known value of a large column.
 
-    The log has the old value of a large column only where the update changed it, so also the new one, be
-    it NULL. Builds that read the mask of changes from its wrong end take that NULL for a value that was left
-    out, in tables of more than eight columns (debezium/debezium#8064). It is reported, and not guessed.
+    The log has the old value of a large column only if the update changed the column, and then also the new
+    value, even NULL. Connector builds that read the change mask from the wrong end take that NULL for a value
+    that was left out, in tables of more than eight columns (debezium/debezium#8064). The change is flagged;
+    its value is not guessed.
     """
     large = _large(writer_schema)
     if not large or after.states is None:

@@ -1,6 +1,6 @@
-"""Which of the tables and databases that messages name are the feed's.
+"""Determines which of the tables and databases named in messages are the feed's.
 
-Of tables whose names differ in case only it is one.
+Of tables whose names differ only in case, at most one is the feed's.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.source_names import database_meant, meant
 
-# What the connector writes as an underscore in a topic's name.
+# Characters for which the connector writes an underscore in a topic's name.
 _NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9._-]")
-# By topic, and by what its messages call them.
+# By topic, and by the table's name in its messages.
 Tables = Mapping[str, Mapping[str, TableFacts]]
 
 
@@ -32,7 +32,7 @@ def names_of(
     feed: Feed,
     contracts: Mapping[str, Contract],
 ) -> dict[str, str | None]:
-    """By the feed's name of each table what the messages call it, None if several may be meant."""
+    """Maps the feed's name of each table to its name in messages, or to None if they may mean several."""
     written: dict[str, dict[str, None]] = {}
     json_names = (name for names in topics.values() for name in names)
     for name in (*json_names, *(schema.source_table for schema in in_avro)):
@@ -44,7 +44,7 @@ def names_of(
 
 
 def table_called(name: str, names: Mapping[str, str | None], feed: Feed) -> str | None:
-    """The feed's name of a table; None if it is none of the feed's."""
+    """Returns the feed's name of a table that messages call `name`, or None if it is not the feed's."""
     config = feed.table(name)
     return config.table if config is not None and names.get(config.table) == name else None
 
@@ -52,7 +52,7 @@ def table_called(name: str, names: Mapping[str, str | None], feed: Feed) -> str 
 def of_feed(
     topics: Tables, names: Mapping[str, str | None], feed: Feed
 ) -> list[tuple[str, str, str, TableFacts]]:
-    """Topic, the feed's name, the messages' name, and what these say, of each table that is the feed's."""
+    """Returns the feed's tables: topic, the feed's name, the messages' name, and what the messages say."""
     return [
         (topic, table, name, facts)
         for topic, tables in topics.items()
@@ -62,7 +62,7 @@ def of_feed(
 
 
 def mismatch(named: str, table: str) -> Problem:
-    """A message of the topic of a table is of another one."""
+    """Returns the problem of a message of the table `named` in the topic of `table`."""
     what = f"{shown([named])} in the topic of {table}"
     if sharing(named, (table,)) is None:
         return Problem("table_mismatch", what)
@@ -75,9 +75,9 @@ def mismatch(named: str, table: str) -> Problem:
 
 @lru_cache(maxsize=4096)
 def sharing(named: str, tables: tuple[str, ...]) -> str | None:
-    """The one of these tables after which topics are called as after `named`; None if none is, but itself.
+    """Returns another of these tables whose topics have the same name as those of `named`, or None.
 
-    So it is with `foo@bar` and `foo$bar` (debezium/debezium#618).
+    An example is `foo@bar` and `foo$bar` (debezium/debezium#618).
     """
     written = _in_topics(named)
     alike = (table for table in tables if _in_topics(table) == written and table.lower() != named.lower())
@@ -89,16 +89,17 @@ def _in_topics(table: str) -> str:
 
 
 def is_called(topic: str, table: str) -> bool:
-    """Is the topic called after the table, as the connector calls it, with whatever before?"""
+    """Returns whether the topic's name ends with the table's, as the connector writes it in topics."""
     written = _in_topics(table)
     called = f".{topic.lower()}"
     return any(called.endswith(f".{part}") for part in (written, written.partition(".")[2]))
 
 
 class OwnDatabase(NamedTuple):
-    """Name of the database; None if several may be (`is_of_several`), or no message names one.
+    """The name of the feed's database.
 
-    `named`: the same, if a message has it. If none has, what the feed states may be wrong.
+    `name` is None if several may be the feed's (`is_of_several`), or no message names one. `named` is the
+    same name if a message has it, else None: then the feed may state a wrong one.
     """
 
     name: str | None
@@ -112,7 +113,7 @@ def own_database(
     feed: Feed,
     contracts: Mapping[str, Contract],
 ) -> OwnDatabase:
-    """The feed's database, by its messages, what it states, and what it has read so far."""
+    """Returns the feed's database, by its messages, its settings and the contracts read so far."""
     assert isinstance(feed.source, DebeziumSource), "config binds a dialect to its source"
     written = (of_table.payload["source"].get("db") for of_table in messages)
     named = Counter(name for name in written if isinstance(name, str))

@@ -1,12 +1,12 @@
-"""Days before 15 October 1582, and fractions of a second before 1970: the connector may write others.
+"""Finds days before 15 October 1582 and fractions of a second before 1970, which may be sent wrong.
 
-SQL Server counts them in the Gregorian calendar, and so does its JDBC driver. Java's `Timestamp` and `Date`
-count them in the Julian one, in which the connector asks them for year, month and day (`Conversions`): the
-day 0001-01-01 is sent as 0001-01-03. The driver has the same fault for `datetimeoffset`
-(microsoft/mssql-jdbc#1088, #2246, #2565). Nothing in a message says which calendar a day is of.
+SQL Server and its JDBC driver count old days in the Gregorian calendar. Java's `Timestamp` and `Date` count
+them in the Julian calendar, and the connector asks these for year, month and day (`Conversions`): the day
+0001-01-01 is sent as 0001-01-03. The driver has the same fault for `datetimeoffset`
+(microsoft/mssql-jdbc#1088, #2246, #2565). Nothing in a message says to which calendar a day belongs.
 
-Of a `datetimeoffset` the connector takes whole seconds from milliseconds by a division that rounds towards
-1970 (`SqlServerValueConverters.convertTimestampWithZone`): 1969-12-31T23:59:59.5Z is sent as
+For a `datetimeoffset` the connector computes whole seconds from milliseconds by a division that rounds
+towards 1970 (`SqlServerValueConverters.convertTimestampWithZone`): 1969-12-31T23:59:59.5Z is sent as
 1970-01-01T00:00:00.5Z.
 """
 
@@ -24,7 +24,7 @@ from changeledger.model.contract import Contract
 
 CALENDAR_SUSPECT = "calendar_suspect"
 _BASES = {"date", "datetime2", "datetimeoffset"}
-# By the lake's type of a column.
+# The first day that is certain, by the lake's type of the column.
 _FIRST_CERTAIN = {
     "date": date(1582, 10, 15),
     "timestamp_ntz": datetime(1582, 10, 15),
@@ -32,12 +32,12 @@ _FIRST_CERTAIN = {
 }
 _SECOND = timedelta(seconds=1)
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
-# All moments before it, in whatever offset, have an earlier text.
+# The texts of all moments before 1970-01-01T00:00:01Z, in any offset, sort before this one.
 _LATER = "1970-01-02"
 
 
 def in_images(before: Image, after: Image, columns_of: Contract) -> Bools:
-    """Which changes have such a day."""
+    """Returns which changes have such a day or fraction."""
     has_one = np.zeros(len(before.present), np.bool_)
     for at, column in enumerate(columns_of.columns):
         if column.sql_type.base not in _BASES:
@@ -53,8 +53,10 @@ def in_images(before: Image, after: Image, columns_of: Contract) -> Bools:
 
 
 def _may_be_late(moments: pa.StringArray) -> Bools:
-    """Which are a fraction of a second that a second before 1970 may have had? The connector's milliseconds
-    show no smaller one."""
+    """Returns which moments may be sent a second late: those before 1970-01-01T00:00:01Z with a fraction.
+
+    The connector counts in milliseconds, so fractions below one do not matter.
+    """
     is_late = flags_of(pc.less(moments, _LATER))
     for at in np.flatnonzero(is_late).tolist():
         moment = datetime.fromisoformat(moments[at].as_py())

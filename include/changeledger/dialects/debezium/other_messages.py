@@ -1,6 +1,7 @@
-"""Messages of topics without a table of the feed: heartbeats, transaction and schema topics, and the like.
+"""Classifies messages that belong to no table of the feed, such as heartbeats and schema changes.
 
-A change of a table that the feed does not list is control; anything else is quarantined.
+A change of a table that the feed does not list is control. What is neither that, nor a tombstone or another
+control message, is quarantined.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from changeledger.model.source_names import TABLES_ALIKE, not_meant
 
 
 def decode_other(raw: pa.RecordBatch, feed: Feed, discovery: Discovery) -> pa.RecordBatch:
-    """One row per message (`messages.UNCHANGED`)."""
+    """Returns one row per message (`message_rows.UNCHANGED`)."""
     raw = message_rows.as_messages(raw)
     columns = (raw.column(name).to_pylist() for name in Sample._fields)
     outcomes: list[Outcome] = []
@@ -45,7 +46,7 @@ def decode_other(raw: pa.RecordBatch, feed: Feed, discovery: Discovery) -> pa.Re
 
 
 def _of_avro(message: Sample, value: bytes, feed: Feed, discovery: Discovery) -> tuple[Outcome, bytes | None]:
-    """What becomes of a framed message, and its record in JSON where it can be read."""
+    """Returns the outcome of a framed message, and its record in JSON if it can be read."""
     schema_id = avro.schema_id(value)
     fault = discovery.faults.get((message.topic, schema_id)) or schema_fault(schema_id, discovery.schemas)
     if fault is not None:
@@ -58,7 +59,7 @@ def _of_avro(message: Sample, value: bytes, feed: Feed, discovery: Discovery) ->
 def _of_json(
     message: Sample, record: bytes | None, feed: Feed, discovery: Discovery, schema: str | None = None
 ) -> Outcome:
-    """`record`: the value in JSON. `schema`: the name of its Avro schema."""
+    """Returns a message's outcome. `record`: its value in JSON. `schema`: the name of its Avro schema."""
     if record is None:
         return Outcome(change.TOMBSTONE, "tombstone")
     try:
@@ -76,7 +77,7 @@ def _of_json(
 
 
 def _of_event(payload: Members, topic: str, feed: Feed, discovery: Discovery) -> Outcome:
-    """What becomes of a change event whose topic has no table."""
+    """Returns the outcome of a change event that was routed to no table. Raises Problem."""
     source = payload.get("source")
     if source is None or not json_text.is_object(source):
         raise Problem("no_source", "the message has no `source`")
@@ -90,10 +91,10 @@ def _of_event(payload: Members, topic: str, feed: Feed, discovery: Discovery) ->
     _check_table(full or ".".join(topic.split(".")[-2:]), feed, discovery)
     listed = {config.table.lower() for config in feed.tables}
     if full is None or not listed or full.lower() in listed:
-        # Neither the first nor the last messages of its topic had a table.
+        # Discovery found no table for it in the messages of its topic.
         what = "neither `source` nor the topic names a table of the feed"
         raise Problem("topic_names_no_table", what if full is None else f"{what}: {shown([full])}")
-    # The feed names it as its topic does, which is not its name (risingwavelabs/risingwave#26985).
+    # The feed lists the table by its name in topics, not its own name (risingwavelabs/risingwave#26985).
     alike = sharing(full, tuple(config.table for config in feed.tables))
     if alike is not None:
         raise mismatch(full, alike)
@@ -101,7 +102,7 @@ def _of_event(payload: Members, topic: str, feed: Feed, discovery: Discovery) ->
 
 
 def _check_table(name: str, feed: Feed, discovery: Discovery) -> None:
-    """Raises Problem if a table's name differs from that of one of the feed's in case only."""
+    """Raises Problem if the name differs only in case from the name of one of the feed's tables."""
     config = feed.table(name)
     if config is not None and discovery.names.get(config.table, name) != name:
         raise Problem(TABLES_ALIKE, not_meant(name, config.table, discovery.names[config.table]))

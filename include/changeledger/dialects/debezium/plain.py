@@ -1,4 +1,4 @@
-"""Sample messages as plain objects, for what is found out of a window before its messages are read."""
+"""Reads sample messages as plain objects, for the discovery that precedes decoding."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from changeledger.kernels import json_text
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.column_names import unlike
 
-# What ByLogicalTableRouter, and ToLogicalTopicRouter after it, add to keys: the table, which is no column.
+# Members that ByLogicalTableRouter and its successor ToLogicalTopicRouter add to keys: the table, no column.
 _OF_ROUTERS = {"__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier"}
 _PAYLOAD = b'"payload":'
-# How a message begins that has no block.
+# Beginnings of messages without a schema block.
 BARE = (b'{"before"', b'{"after"', b'{"source"', b'{"op"', b'{"ts_', b'{"transaction"')
-# How one begins that has a schema block before its payload.
+# The beginning of a message that has a schema block before its payload.
 _BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:')
 
 
 def json_object(raw: bytes | None) -> Mapping[str, Any]:
-    """The JSON object in `raw`, empty if there is none: a broken sample is ignored.
+    """Returns the JSON object in `raw`, or an empty one if the sample is broken.
 
-    So is one that no decoder reads: one that is not UTF-8, or has half a surrogate pair in it.
+    A sample that no decoder reads counts as broken: one that is not UTF-8, or has half of a surrogate pair.
     """
     text = raw or b"{}"
     try:
@@ -36,9 +36,9 @@ def json_object(raw: bytes | None) -> Mapping[str, Any]:
 
 
 def beginning(value: bytes) -> bytes:
-    """What is the same for all messages of one writer schema, up to their own payload; empty without a block.
+    """Returns the part of a message up to its payload, which is the same for all of one writer schema.
 
-    The row of a message without one can have a column of the payload's name.
+    Returns empty bytes for a message without a schema block; its row can have a column named `payload`.
     """
     if value.startswith(BARE):
         return b""
@@ -52,7 +52,7 @@ def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def names_in(key: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names in a key, by its schema block or its members; none if it is no object."""
+    """Returns the column names in a key, from its schema block or its members; none if it is no object."""
     try:
         names = tuple(str(field["field"]) for field in key["schema"]["fields"])
     except (LookupError, TypeError):
@@ -63,16 +63,16 @@ def names_in(key: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def lacking(names: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """The names that none of the columns has."""
+    """Returns the names that none of the columns has, in any case."""
     known = {name.lower() for name in columns}
     return [name for name in names if name.lower() not in known]
 
 
 def places(names: Sequence[str], columns: Sequence[str]) -> dict[str, int]:
-    """The place in the key of each of its columns, by its name in lower case; empty where one is lacking.
+    """Maps each column of the key, in lower case, to its place in the key; empty if `columns` lacks one.
 
     A key column that the connector leaves out of the values stays in the keys (Debezium's page on SQL Server,
-    `column.exclude.list`): what is left of such a key identifies the wrong rows.
+    `column.exclude.list`). The rest of such a key would identify the wrong rows.
     """
     if lacking(names, columns):
         return {}
@@ -89,7 +89,7 @@ class _Payload(msgspec.Struct, gc=False):
 
 
 class _Routed(msgspec.Struct, gc=False):
-    """No more of a message than names its table."""
+    """The part of a message that names its table."""
 
     payload: _Payload | None = None
     source: _Source | None = None
@@ -99,7 +99,7 @@ _ROUTED = msgspec.json.Decoder(_Routed)
 
 
 def table_in(value: bytes | None) -> str | None:
-    """`schema.table`, as `source` has it; None if it does not."""
+    """Returns `schema.table` from a message's `source`, or None if that does not have both."""
     if value is None:
         return None
     try:

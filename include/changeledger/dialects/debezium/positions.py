@@ -1,7 +1,7 @@
-"""Where an event stands in its source's order, and when its change was committed.
+"""Derives an event's position in its source's order, and the commit time of its change.
 
-The commit time is `source.ts_ms`. Producers that do not know it write 0 (or count in another unit, and so
-end up in 1970): the message's own time stands in, that of the connector, else that of the Kafka record.
+The commit time is `source.ts_ms`. Producers that do not know it write 0, or count in another unit and end up
+in 1970. Then the message's own time stands in: the connector's `ts_ms`, else the time of the Kafka record.
 A commit time later than that of the message is doubtful.
 """
 
@@ -18,32 +18,32 @@ from changeledger.kernels.lsn import Lsns
 
 # In milliseconds.
 _FIRST_KNOWN = clocks.FIRST_KNOWN // 1000
-# SQL Server's own rank at one position (delete 1, insert 2, update 4); a snapshot row shows the state
-# after everything at its position.
+# SQL Server's own rank of changes at one position (delete 1, insert 2, update 4). A snapshot row comes last:
+# it shows the state after everything at its position.
 _RANKS = {"d": 1, "c": 2, "u": 4, "r": 5}
 
 
 class Positions(NamedTuple):
-    """Of n events."""
+    """Positions and commit times of n events."""
 
     commit_lsn: Lsns
     change_lsn: Lsns
     ordinal: pa.Int64Array
     sort_key: pa.BinaryArray
     committed_at: pa.TimestampArray
-    # Is the commit time another clock's?
+    # Whether the commit time is doubtful: taken from another clock, or later than the message.
     is_suspect: Bools
     is_snapshot: Bools
 
     @property
     def is_first(self) -> Bools:
-        """Does the change not say where it stands in its transaction? It sorts before the others."""
+        """Whether the change has no place in its transaction, so that it sorts before the others."""
         is_first: Bools = self.commit_lsn.known & ~self.is_snapshot & ~self.change_lsn.known
         return is_first
 
 
 def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
-    """`raw`: the messages of the events, row by row."""
+    """Returns the positions of events. `raw`: the message of each event, row by row."""
     wal = lsn.of_integers(events.column("wal"))
     commit, change = (_or(lsn.of_bytes(events.column(name)), wal) for name in ("commit_lsn", "change_lsn"))
     snapshot, op = _is_snapshot(events), events.column("op")
@@ -54,7 +54,7 @@ def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
         rank[equal(op, letter)] = number
     key = np.hstack([*_place(commit, change, ordinal, snapshot, raw), rank])
     sort_key = fixed_width(key)
-    # An incremental snapshot carries the stream's position; one of the whole table has none in a transaction.
+    # An incremental snapshot has the stream's change LSN; other snapshots have no place in a transaction.
     known = change.known & (~snapshot | equal(events.column("snapshot"), "incremental"))
     return Positions(commit, change._replace(known=known), ordinal, sort_key, committed_at, suspect, snapshot)
 
@@ -64,7 +64,10 @@ def _or(lsns: Lsns, other: Lsns) -> Lsns:
 
 
 def _is_snapshot(events: pa.RecordBatch) -> Bools:
-    """Absent is false. Other producers write a row of a snapshot as an insert."""
+    """Returns which events are snapshot rows; an absent `snapshot` is false.
+
+    Other producers write a snapshot row as an insert.
+    """
     op, words = events.column("op"), events.column("snapshot")
     return equal(op, "r") | (equal(op, "c") & valid(words) & ~equal(words, "false"))
 
@@ -78,7 +81,7 @@ def _committed(
     of_record = np.where(valid(received), numbers(received), 0)
     seen = np.where(sent_ms >= _FIRST_KNOWN, sent_ms * 1000, of_record)
     micros = np.where(is_unknown, seen, millis * 1000)
-    # The connector may read rows of a snapshot for long before it knows their position and its time.
+    # Not for snapshots: the connector may read their rows long before it knows their position and its time.
     is_ahead = ~snapshot & (seen > 0) & clocks.is_ahead(micros, seen)
     return pa.array(micros, pa.int64()).view(INSTANT), is_unknown | is_ahead
 
@@ -86,10 +89,10 @@ def _committed(
 def _place(
     commit: Lsns, change: Lsns, ordinal: pa.Int64Array, snapshot: Bools, raw: pa.RecordBatch
 ) -> tuple[Any, ...]:
-    """28 bytes a row, in three parts: the position, or the order of delivery if there is none.
+    """Returns 28 bytes per row in three parts: the position, or without one the order of delivery.
 
-    What a snapshot row does not say of its position lies after all that is there. Without a position it is
-    older than every change.
+    Parts that a snapshot row does not state sort after everything at the stated part of its position. A row
+    without any position is older than every change.
     """
     unknown: Bytes = np.where(snapshot, 255, 0).astype(np.uint8)[:, None]
     serial = lsn.big_endian(numbers(ordinal), 8)

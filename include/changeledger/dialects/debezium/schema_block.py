@@ -1,4 +1,4 @@
-"""What messages say of their table: its name in `source`, its columns and key in the schema blocks."""
+"""Reads what messages say about their table: its name in `source`, columns and key in schema blocks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from changeledger.model.errors import ContractError
 
 
 class TableFacts(NamedTuple):
-    """What the samples of one topic say of one table.
+    """What the samples of one topic say about one table.
 
-    `columns`: those that a schema block or the feed's YAML states. `names`: of the members of images.
+    `columns`: stated by a schema block or the feed's YAML. `names`: the names of the images' members.
     """
 
     columns: Contract | None = None
     names: tuple[str, ...] = ()
 
     def read_by(self, contract: Contract | None) -> Contract | None:
-        """The columns, with what only the table's `contract` says: its key, or all of its columns.
+        """Returns the writer schema: the columns, completed from the table's `contract`.
 
-        The names are as the messages write them: a name is the same in another case. None if that
-        is the contract itself.
+        The contract supplies the key if only it has one, or all columns. Names are spelled as in the
+        messages; names that differ only in case are the same. Returns None if the result equals the contract.
         """
         known = _keyed_as(self.columns, contract) if self.columns and contract else self.columns or contract
         if known is None:
@@ -46,7 +46,7 @@ class TableFacts(NamedTuple):
 
 
 class TableMessage(NamedTuple):
-    """A sample of one of the feed's tables, read. `name`: what it calls its table."""
+    """A parsed sample of one of the feed's tables. `name`: the table's name in the message."""
 
     sample: Sample
     name: str
@@ -56,7 +56,7 @@ class TableMessage(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A change event of a table, as its messages call it, and the schema block of its columns."""
+    """A change event: its table's name in messages, the schema block of its columns, and its payload."""
 
     table: str
     block: object
@@ -64,7 +64,7 @@ class Described(NamedTuple):
 
 
 def of_tables(samples: Sequence[Sample], feed: Feed) -> Iterator[TableMessage]:
-    """The samples that are change events of the feed's tables."""
+    """Yields the samples that are change events of the feed's tables."""
     for sample in samples:
         message = json_object(sample.value)
         payload = payload_of(message)
@@ -75,7 +75,7 @@ def of_tables(samples: Sequence[Sample], feed: Feed) -> Iterator[TableMessage]:
 
 
 def by_table(messages: Iterable[TableMessage]) -> dict[tuple[str, str], list[Sample]]:
-    """The samples by topic, and the table as they call it."""
+    """Groups the samples by topic and by the table's name in the messages."""
     tables: dict[tuple[str, str], list[Sample]] = {}
     for message in messages:
         tables.setdefault((message.sample.topic, message.name), []).append(message.sample)
@@ -87,12 +87,12 @@ def described_in_json(messages: Iterable[TableMessage]) -> list[Described]:
 
 
 def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:
-    """By topic its tables, as the messages call them, and what these say of them.
+    """Maps each topic to its tables, by their names in messages, with what the samples say about them.
 
     A later sample of a table extends the columns of an earlier one.
     """
     topics: dict[str, dict[str, TableFacts]] = {}
-    # Hundreds of samples have the same block: it is read once.
+    # Hundreds of samples can have the same block, which is read once.
     read: dict[tuple[str, bytes, tuple[str, ...]], Contract | None] = {}
     latest: dict[tuple[str, str], Contract | None] = {}
     for sample, name, config, message, payload in of_tables(samples, feed):
@@ -109,18 +109,18 @@ def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Ta
 
 
 def union_topics(samples: Sequence[Sample]) -> set[str]:
-    """The topics whose messages are Avro's own JSON (`debezium_unions`)."""
+    """Returns the topics whose messages are Avro's own JSON (`unions`)."""
     return {sample.topic for sample in samples if is_wrapped(payload_of(json_object(sample.value)))}
 
 
 def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
-    """The feed's table of a change event; None if it is none, or of another table."""
+    """Returns the feed's table of a change event; None for another table or another message."""
     name = source_name(payload, topic)
     return None if name is None else feed.table(name)
 
 
 def source_name(payload: Mapping[str, Any], topic: str) -> str | None:
-    """What a change event calls its table, `schema.table`; None if it is none."""
+    """Returns the table's name in a change event, `schema.table`, or None for another message."""
     source = payload.get("source")
     if not isinstance(source, dict) or "op" not in payload:
         return None
@@ -128,7 +128,7 @@ def source_name(payload: Mapping[str, Any], topic: str) -> str | None:
 
 
 def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
-    """The columns by the members of images and keys, all of them text: messages without a schema block."""
+    """Returns columns of messages without schema blocks: the members of images and keys, all as text."""
     names: tuple[str, ...] = ()
     key: dict[str, None] = {}
     for sample in samples:
@@ -154,7 +154,7 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
 
 
 def _members(payload: Mapping[str, Any], known: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The names of the images' members, after those that are `known`."""
+    """Returns the names of the images' members, after those already `known`."""
     names = dict.fromkeys(known)
     for side in ("before", "after"):
         image = row_of(payload.get(side)) or payload.get(side)
@@ -171,12 +171,12 @@ def _together(known: Contract | None, newer: Contract | None) -> Contract | None
     try:
         return known.evolved_to(newer)
     except ContractError:
-        # For normalize to find, against what the table has published.
+        # Normalize reports it, when it compares the columns with the published ones.
         return _beside(newer, known)
 
 
 def _beside(newer: Contract, known: Contract) -> Contract:
-    """The newer columns, and behind them those that were dropped: only older messages have them."""
+    """Returns the newer columns, followed by the dropped ones, which only older messages have."""
     names = {column.name.lower() for column in newer.columns}
     dropped = (
         c.model_copy(update={"nullable": True, "key_position": 0})
@@ -188,7 +188,10 @@ def _beside(newer: Contract, known: Contract) -> Contract:
 
 
 def _keyed_as(columns_of: Contract, other: Contract) -> Contract:
-    """A message without a key says nothing of its table's key: what another one says holds."""
+    """Returns the columns with the key of `other` if they have none.
+
+    A message without a key says nothing about its table's key.
+    """
     if columns_of.key:
         return columns_of
     return _keyed(columns_of, [c.name for c in other.key])
@@ -203,7 +206,7 @@ def _keyed(columns_of: Contract, names: Sequence[str]) -> Contract:
 
 
 def _table_name(source: Mapping[str, Any], topic: str) -> str:
-    """`schema.table`; connectors of the 0.x line say it only by the topic, `<prefix>.<schema>.<table>`."""
+    """Returns `schema.table`. Debezium 0.x has it only in the topic's name, `<prefix>.<schema>.<table>`."""
     schema, table = source.get("schema"), source.get("table")
     *_, topic_schema, topic_table = ["", "", *topic.split(".")]
     if table is None:
@@ -214,7 +217,7 @@ def _table_name(source: Mapping[str, Any], topic: str) -> str:
 
 
 def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
-    """The columns by a message's schema block, the key by its key's, unless the feed states them."""
+    """Returns a table's columns and key: stated by the feed, else from a message's block and its key."""
     columns = _with_stated(_block_columns(message), config)
     if not columns:
         return None
@@ -222,7 +225,7 @@ def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[st
 
 
 def _with_stated(of_block: Sequence[Column], config: TableConfig) -> list[Column]:
-    """The columns that the feed states, as it states them, and behind them those that the block alone has."""
+    """Returns the columns that the feed states, followed by those that only the block has."""
     stated = [Column(name=c.name, type=c.type, nullable=c.nullable, ordinal=1) for c in config.stated]
     names = {column.name.lower() for column in stated}
     columns = [*stated, *(column for column in of_block if column.name.lower() not in names)]
@@ -230,9 +233,10 @@ def _with_stated(of_block: Sequence[Column], config: TableConfig) -> list[Column
 
 
 def _block_columns(message: Mapping[str, Any]) -> list[Column]:
-    """The columns in the schema block; none if it is broken.
+    """Returns the columns in the schema block; none if it is broken.
 
-    Of columns whose names Spark cannot distinguish the first: messages that have both are refused.
+    Of several columns whose names Spark cannot distinguish, only the first is returned; messages that have
+    both are refused later.
     """
     try:
         columns = [
@@ -255,7 +259,7 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
 
 
 def written_fields(block: object, columns: Sequence[str]) -> Fields | None:
-    """What a schema block says of the columns; None if it is none."""
+    """Returns the columns' fields in a schema block, or None if it is broken or has none of them."""
     try:
         return fields_of(block, columns)
     except BROKEN:

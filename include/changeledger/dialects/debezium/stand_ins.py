@@ -1,8 +1,8 @@
-"""What is written in place of a NULL that SQL Server's log has for a large value (`large_values`).
+"""Reads stand-ins, written in place of a NULL that SQL Server's log has for a large value (`large_values`).
 
-Where a column cannot be NULL, the connector writes its DEFAULT, or without one an empty text or no bytes
-(`convertValue` in Debezium's `JdbcValueConverters`). Where it can, a converter writes the DEFAULT, if it is
-not told to leave NULLs alone. Both are read as the NULL that they stand for.
+For a column that cannot be NULL, the connector writes its DEFAULT, or without one an empty text or no bytes
+(`convertValue` in Debezium's `JdbcValueConverters`). For a column that can, a converter writes the DEFAULT
+unless it is told to leave NULLs alone. Both are read as the NULL that they stand for.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from changeledger.model.contract import Column
 
 
 class _StandIn(NamedTuple):
-    """Of one large column."""
+    """The stand-in of one large column. `at`: the column's number."""
 
     at: int
     value: Any
-    # May deletes lack the column's value?
+    # Whether deletes may lack the column's value.
     is_lob: bool
 
 
 def as_nulls(
     before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
 ) -> tuple[Image, Image]:
-    """Both images, in which what may stand for a NULL is one.
+    """Returns both images with possible stand-ins replaced by NULL.
 
-    `is_update`, `is_delete`: which changes are those of a log that leaves large values out. What is behind
-    another value is no stand-in: the log has the new value where it has the old one.
+    `is_update`, `is_delete`: the changes from a log that leaves large values out. A value after a different
+    old value is no stand-in: if the log has the old value, it also has the new one.
     """
     if not (is_update | is_delete).any():
         return before, after
@@ -71,7 +71,7 @@ def _stand_ins(plan: TablePlan) -> Sequence[_StandIn]:
 
 
 def _stand_in(column: Column, field: Field | None, plan: TablePlan) -> Any:
-    """What is written in place of a NULL of this column; None: nothing, or nobody says what."""
+    """Returns the value written in place of NULL in this column, or None if nobody says which."""
     without_block = None if column.nullable else ""
     text = without_block if field is None else field.stand_in
     return None if text is None else cell_of(column, plan.source, field).read(text)

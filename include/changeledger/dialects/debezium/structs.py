@@ -1,4 +1,4 @@
-"""What msgspec decodes of a message: structs for one table, that take only what is as usual."""
+"""Builds the msgspec structs by which messages of one table are decoded; they accept only usual messages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from changeledger.dialects.debezium.values import Cell, cell_of
 from changeledger.kernels import json_text
 from changeledger.kernels.arrow import arrow_type
 
-# In milliseconds: the years 1 to 9999.
+# The years 1 to 9999, in milliseconds since 1970.
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
 _Instant = Annotated[int, Meta(ge=FIRST, le=LAST)]
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-# What `source.snapshot` says, in lower case (Debezium's `SnapshotRecord`).
+# The values of `source.snapshot` in lower case (Debezium's `SnapshotRecord`).
 SNAPSHOTS = frozenset(
     {"true", "first", "first_in_data_collection", "last_in_data_collection", "last", "false", "incremental"}
 )
@@ -31,7 +31,7 @@ class _Transaction(msgspec.Struct, gc=False):
 
 
 class Typed(NamedTuple):
-    """How messages of one table are decoded by types. `keys`: the numbers of the key's columns."""
+    """The decoder for one table's messages, and its columns. `keys`: the numbers of the key's columns."""
 
     decoder: msgspec.json.Decoder[Any]
     cells: Sequence[Cell]
@@ -41,7 +41,7 @@ class Typed(NamedTuple):
 
 @lru_cache(maxsize=64)
 def typed(plan: TablePlan) -> Typed:
-    """Compiled once a process, for each plan."""
+    """Returns the decoder for a plan, compiled once per process."""
     columns = plan.writer_schema.columns
     cells = [cell_of(column, plan.source, field) for column, field in plan.written_columns]
     rename = json_text.renamed(column.name for column in columns)
@@ -69,7 +69,10 @@ def typed(plan: TablePlan) -> Typed:
 
 
 def _source(plan: TablePlan) -> Any:
-    """`source`, with the names as the messages write them: what differs is compared alone."""
+    """Returns the struct of `source`, with table and database as literals.
+
+    A message with other names does not decode, and is checked on its own.
+    """
     schema, table = plan.source_table.split(".", 1)
     members: list[Any] = [
         ("connector", str | None, None),

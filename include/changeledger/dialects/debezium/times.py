@@ -1,10 +1,12 @@
-"""Cells of times: counts in some unit, ISO text, or an object of the parts.
+"""Reads cells of times: counts in some unit, ISO text, or an object of the parts.
 
-A count is a JSON number: digits in quotes are none (a custom converter may write the day 20240102). ISO text
-and objects say what they are, and are read in any mode. Only a count needs the unit of the schema block, or
-of the connector's mode.
-Source: the connector's chapter on temporal values; of objects (`time.precision.mode: structured`) Debezium's
-`StructuredTemporal` and its like, first with `nanos`, then with `picoseconds` (debezium/debezium#7554).
+A count is a JSON number. Digits in quotes are not a count (a custom converter may write the day 20240102).
+ISO text and objects are self-describing, and are read in any mode. Only a count needs the unit from the
+schema block or the connector's mode.
+
+Sources: the connector's chapter on temporal values. For objects (`time.precision.mode: structured`),
+Debezium's `StructuredTemporal` and related classes, first with `nanos`, later with `picoseconds`
+(debezium/debezium#7554).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _TICK_DIGITS = 7
 
 
 class _Parts(msgspec.Struct, forbid_unknown_fields=True):
-    """A time by its parts, as the connector's structured types name them."""
+    """The parts of a time, named as in the connector's structured types."""
 
     year: int | None = None
     month: int | None = None
@@ -43,7 +45,7 @@ class _Parts(msgspec.Struct, forbid_unknown_fields=True):
     nanos: int | None = None
     picoseconds: int | None = None
     offset_seconds: int | None = msgspec.field(default=None, name="offsetSeconds")
-    # Of another database: where a zone is, there is its offset.
+    # From other databases. A time with a zone also has its offset.
     zone: str | None = msgspec.field(default=None, name="zoneId")
     # An infinity, which SQL Server does not have.
     special: str | None = msgspec.field(default=None, name="specialValue")
@@ -54,7 +56,7 @@ _PARTS = msgspec.json.Decoder(_Parts)
 
 
 def limits(sql: SqlType, unit: int) -> tuple[int, int]:
-    """The least and the greatest count in units, of which a second has 10 to the power of 3, 6 or 9."""
+    """Returns the least and the greatest count. `unit`: a second has 10**unit; 3, 6 or 9."""
     if sql.base == "date":
         return DAYS
     least, most = (0, MICROS_A_DAY - 1) if sql.base == "time" else MICROS
@@ -66,11 +68,11 @@ def limits(sql: SqlType, unit: int) -> tuple[int, int]:
 
 
 def _step(sql: SqlType, unit: int) -> int:
-    """A count of units is a multiple of this one.
+    """Returns the number of which every valid count is a multiple.
 
-    Finer digits than the type has were never in the column: the connector's count of nanoseconds has wrapped
-    around at 64 bits, as it does outside the years 1677 to 2262 (debezium/debezium#7529), or its unit is
-    another one, or the type is not the column's. No wrapped count is a multiple of 100: 2^64 mod 100 is 16.
+    A count with finer digits than the type was never in the column. Either the connector's count of
+    nanoseconds wrapped around at 64 bits, as it does outside the years 1677 to 2262 (debezium/debezium#7529),
+    or the unit or the column's type is wrong. No wrapped count is a multiple of 100: 2^64 mod 100 is 16.
     """
     if sql.base == "date":
         return 1
@@ -79,9 +81,10 @@ def _step(sql: SqlType, unit: int) -> int:
 
 
 def _fitted(counts: Numbers, sql: SqlType, unit: int) -> tuple[Numbers, Bools]:
-    """The counts in the digits that the type has, and which of them have others.
+    """Rounds counts to the type's digits. Returns them, and which counts have finer digits and do not fit.
 
-    A `datetime` counts thirds of 10 ms: .883333, to one in the last of six digits, is .883 in its own text.
+    A `datetime` counts in thirds of 10 ms. Its tick .883333, give or take one in the sixth digit, is rounded
+    to .883 as in SQL Server's own text.
     """
     step, second = _step(sql, unit), 10**unit
     is_between: Bools = counts % step != 0
@@ -95,7 +98,7 @@ def _fitted(counts: Numbers, sql: SqlType, unit: int) -> tuple[Numbers, Bools]:
 
 
 def counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
-    """Columns of counts."""
+    """Returns the converter of columns of counts."""
     digits, step = sql.fraction_digits, _step(sql, unit)
 
     def convert(values: Sequence[Any]) -> Cells:
@@ -125,7 +128,7 @@ def counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
 
 
 def count_reader(sql: SqlType, unit: int) -> Reader:
-    """From the text of a count of units."""
+    """Returns the reader of a count as text."""
     least, most = limits(sql, unit)
     convert = counted(sql, unit)
 
@@ -144,7 +147,7 @@ def count_reader(sql: SqlType, unit: int) -> Reader:
 
 
 def written(sql: SqlType) -> Reader:
-    """From ISO text, `2018-06-20T15:13:16.945Z`, or from the JSON of an object of parts."""
+    """Returns the reader of ISO text (`2018-06-20T15:13:16.945Z`) or of an object of parts in JSON."""
     of_iso = sql_text.reader(sql)
 
     def read(text: str) -> Any:
@@ -159,7 +162,7 @@ def written(sql: SqlType) -> Reader:
 
 
 def _iso(text: str, sql: SqlType) -> str | None:
-    """The parts in an object as ISO text; None if they are not those of the type."""
+    """Converts an object of parts to ISO text; returns None if the parts are not those of the type."""
     try:
         parts = _PARTS.decode(text)
     except (msgspec.MsgspecError, UnicodeEncodeError):
@@ -192,6 +195,6 @@ def _nanos(parts: _Parts) -> int | None:
 
 def _offset(seconds: int) -> str:
     minutes, rest = divmod(abs(seconds), 60)
-    # An offset of seconds is none of the type's, nor does its text fit.
+    # The type has no offsets with seconds, so the reader refuses this text.
     of_seconds = f":{rest:02d}" if rest else ""
     return f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}{of_seconds}"

@@ -1,8 +1,8 @@
-"""Events as Avro's own JSON: printed by a console consumer, or by a sink that kept the unions.
+"""Unwraps events in Avro's own JSON, as printed by a console consumer or by a sink that kept the unions.
 
-A value of an optional field is wrapped in the name of its branch: `{"long": 5}`, and the row in that of its
-record: `{"server1.dbo.t.Value": {...}}`. Bytes are text of one character a byte. Its row
-tells such an event: other events of the topic are plain JSON.
+The value of an optional field is wrapped in the name of its branch (`{"long": 5}`), and a row in the name of
+its record (`{"server1.dbo.t.Value": {...}}`). Bytes are text with one character per byte. An event is
+recognized by its wrapped row; other events of the topic are plain JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from changeledger.kernels import json_text
 from changeledger.kernels.json_text import Members, NotJson, Token
 
 _ROW = ".Value"
-# Branches, and their types as a schema block has them.
+# For each branch its type in a schema block.
 KINDS: Mapping[str, str] = {
     "string": "string",
     "bytes": "bytes",
@@ -28,7 +28,7 @@ KINDS: Mapping[str, str] = {
 
 
 def row_of(image: Any) -> Mapping[str, Any] | None:
-    """The members inside a wrapped row; None if it is not wrapped."""
+    """Returns the members inside a wrapped row, or None if the image is not wrapped."""
     if not isinstance(image, dict) or len(image) != 1:
         return None
     ((name, row),) = image.items()
@@ -40,7 +40,7 @@ def is_wrapped(payload: Mapping[str, Any]) -> bool:
 
 
 def row(image: Members | None) -> Members | None:
-    """As `row_of`, of an image by its tokens."""
+    """Does the same as `row_of` for an image given as tokens."""
     if image is None or len(image) != 1:
         return None
     ((name, inner),) = image.items()
@@ -48,10 +48,10 @@ def row(image: Members | None) -> Members | None:
 
 
 def cell(token: Token, *, in_bytes: bool) -> tuple[str | None, str, bool]:
-    """The text of a cell, bytes as base64; the branch that wraps it, and whether it has no quotes.
+    """Returns the text of a cell (bytes as base64), its branch, and whether it is written without quotes.
 
-    A value in a column that cannot be NULL is not wrapped, and a text is no wrapper, whatever it looks like.
-    `in_bytes`: is a text without a wrapper bytes?
+    A value in a column that cannot be NULL is not wrapped, and text is never a wrapper, whatever it looks
+    like. `in_bytes`: whether text without a wrapper is bytes.
     """
     name = branch_of(token)
     inside = json_text.members(token)[name] if name else token
@@ -61,7 +61,7 @@ def cell(token: Token, *, in_bytes: bool) -> tuple[str | None, str, bool]:
 
 
 def branch(text: str | None) -> str | None:
-    """What is inside a wrapped value; of one that is not, the value."""
+    """Returns the value inside its wrapper, or unchanged if it is not wrapped."""
     if text is None or not text.startswith("{"):
         return text
     try:
@@ -78,7 +78,7 @@ def branch(text: str | None) -> str | None:
 
 
 def branch_of(token: Token | None) -> str:
-    """The branch whose name wraps a value; empty if it is not wrapped."""
+    """Returns the branch whose name wraps a value, or an empty text if it is not wrapped."""
     if token is None or not json_text.is_object(token):
         return ""
     name = next(iter(json_text.members(token)), "")
@@ -86,7 +86,7 @@ def branch_of(token: Token | None) -> str:
 
 
 def _in_base64(text: str) -> str:
-    """Where the text has no other characters than those of bytes."""
+    """Converts text of one character per byte to base64; returns other text unchanged."""
     try:
         return b64encode(text.encode("latin-1")).decode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Debezium's JSON cells as values of their columns' types, in the modes in which a connector writes them.
+"""Converts Debezium's JSON cells to values of their columns' types, by the modes of the connector.
 
 Source: the connector's chapter on data types; `decimal.handling.mode`, `time.precision.mode`,
 `binary.handling.mode`.
@@ -29,22 +29,22 @@ from changeledger.model.sql_type import SqlType
 class Cell(NamedTuple):
     """How the connector writes one column."""
 
-    # What msgspec takes for it; anything else is not as usual.
+    # The type for msgspec; a message with any other value is unusual.
     wire: Any
-    # A column of what msgspec gave. Raises one of `UNUSUAL` where something else is in it.
+    # Converts a column of values from msgspec. Raises one of `UNUSUAL` for a value of another kind.
     convert: Callable[[Sequence[Any]], Cells]
-    # The text of one cell.
+    # Reads the text of one cell.
     read: Reader
-    # What stands for a value that the connector could not read.
+    # The texts that stand for a value that the connector could not read.
     placeholders: tuple[str, ...]
     is_text: bool
-    # The text of a JSON number or truth value, where that says something else than the same text in quotes.
+    # Reads the text of a JSON number or Boolean, if that means something else than the same text in quotes.
     read_unquoted: Reader | None = None
-    # Could such a number have lost digits?
+    # Tells whether a JSON number may have lost digits.
     is_inexact: Callable[[str], bool] | None = None
-    # Why no value is certain.
+    # Why no value of the column can be trusted, if none can.
     contradiction: str | None = None
-    # Of the key: what the connector has done to a text that several rows may have.
+    # For a key column: says how the connector altered a text that several rows may have, or None.
     key_lost: Callable[[str], str | None] | None = None
 
     @property
@@ -56,7 +56,7 @@ UNUSUAL = (pa.ArrowException, TypeError, OverflowError, ValueError)
 
 
 def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) -> Cell:
-    """`field`: what the schema block of the messages says of the column."""
+    """Returns how a column is written. `field`: the column's field in the messages' schema block."""
     sql = column.sql_type
     placeholders = _placeholders(column, source, field)
     contradiction = fields.contradiction(sql, source, field)
@@ -70,7 +70,7 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
     if sql.spark == "binary":
         of_text = of_size(sql, _of_bytes(source, field))
         convert = cells.one_by_one(of_text, pa.binary())
-        # Neither a number nor `true` is a text of bytes, though it looks like one.
+        # A number or `true` is no text of bytes, though it may look like base64.
         return Cell(str, lambda values: convert(cells.texts(values)), of_text, placeholders, True, _no_value)
     read = sql_text.reader(sql)
     if sql.spark == "string":
@@ -80,14 +80,17 @@ def cell_of(column: Column, source: DebeziumSource, field: Field | None = None) 
         return _of_key(cell, field, sql) if column.key_position and field is not None else cell
     is_widened = sql.spark == "double" and field is not None and field.is_single
     convert = _widened if is_widened else _numbers(sql)
-    # The column was a real: 1.1 of 32 bits is 1.10000002384185791.
+    # The column was a real: 1.1 in 32 bits is 1.10000002384185791.
     read = sql_text.real if is_widened else read
     unquoted = _of_json(read) if sql.spark in {"float", "double"} else None
     return Cell(_wire_of_number(sql), convert, read, placeholders, False, unquoted)
 
 
 def _of_key(cell: Cell, field: Field, sql: SqlType) -> Cell:
-    """Rows that have the same text in place of different keys would overwrite each other."""
+    """Returns the cell of a key column, which refuses texts that may stand for several keys.
+
+    Rows with the same text in place of different keys would overwrite each other.
+    """
     if field.cut is not None and sql.length is not None and 0 < sql.length <= field.cut:
         field = field._replace(cut=None)
     if field.altered is None:
@@ -101,7 +104,7 @@ def _of_key(cell: Cell, field: Field, sql: SqlType) -> Cell:
 
 
 def _in_range(sql: SqlType, cell: Cell) -> Cell:
-    """A count, and bytes of a decimal, can be beyond the type, too."""
+    """Returns the cell with a check of the type's range, which counts and decimals may exceed."""
     convert = cell.convert
     return cell._replace(
         convert=lambda values: cells.in_range(sql, convert(values)),
@@ -143,12 +146,12 @@ def _of_decimal(
 
 
 def _number(read: Reader) -> Reader:
-    """A number keeps its digits; the text of a bit is 1 in SQL Server, not `true`."""
+    """Returns a reader that refuses `true` and `false`: as text, a bit is 1 or 0 in SQL Server."""
     return lambda text: None if text in {"true", "false"} else read(text)
 
 
 def _of_json(read: Reader) -> Reader:
-    """Of a number in JSON, whose digits beyond 64 bits nobody reads."""
+    """Returns a reader that first takes a JSON number as 64 bits, so that further digits do not count."""
 
     def read_number(text: str) -> Any:
         number = json_text.number(text.encode())
@@ -167,12 +170,12 @@ def _is_hex(source: DebeziumSource, field: Field | None) -> bool:
 
 
 def _placeholders(column: Column, source: DebeziumSource, field: Field | None) -> tuple[str, ...]:
-    """What stands for a value that the connector could not read, as text and as text of bytes.
+    """Returns the placeholders for values that the connector could not read, as text and as encoded bytes.
 
-    A text whose type nobody states may be bytes: in hex or in base64, if the block does not say it.
+    A text column without a stated type may hold bytes, in hex or base64.
     """
     raw = source.placeholder_bytes
-    # As Java makes text of bytes that are none.
+    # Java decodes bytes in the same way: it replaces those that are no UTF-8.
     plain = raw.decode(errors="replace")
     in_hex, in_base64 = (raw.hex(), raw.hex().upper()), (b64encode(raw), urlsafe_b64encode(raw))
     texts = (plain, *in_hex, *(text.decode() for text in in_base64))
@@ -184,7 +187,7 @@ def _placeholders(column: Column, source: DebeziumSource, field: Field | None) -
 
 
 def _of_tokens(read: Reader, kind: pa.DataType) -> Callable[[Sequence[Any]], Cells]:
-    """Columns of JSON tokens, read one by one."""
+    """Returns the converter of columns of JSON tokens, which are read one by one."""
     return lambda tokens: cells.each([json_text.text(token) for token in tokens], read, kind)
 
 
@@ -192,7 +195,7 @@ def _wire_of_number(sql: SqlType) -> Any:
     if sql.base == "bit":
         return bool
     if sql.spark in {"float", "double"}:
-        # Arrow refuses a whole number of more digits than it keeps.
+        # Arrow refuses an integer with more digits than a float keeps.
         return int | float
     least, most = sql_text.whole_range(sql)
     return Annotated[int, msgspec.Meta(ge=least, le=most)]
@@ -206,13 +209,16 @@ def _numbers(sql: SqlType) -> Callable[[Sequence[Any]], Cells]:
 
 
 def _widened(values: Sequence[Any]) -> Cells:
-    """32-bit numbers as 64-bit ones."""
+    """Converts 32-bit numbers to 64-bit ones."""
     narrow = cells.reals(values)
     return narrow._replace(values=pc.cast(narrow.values, pa.float64()))
 
 
 def _of_bytes(source: DebeziumSource, field: Field | None) -> Reader:
-    """Where the setting alone says that bytes are base64, and a text is hex, another connector writes it."""
+    """Returns the reader of bytes as hex or base64.
+
+    If only the setting says base64, a text that looks like hex is refused: another connector wrote it.
+    """
     if _is_hex(source, field):
         return from_hex
     if field is not None and field.kind == "bytes":
@@ -221,6 +227,6 @@ def _of_bytes(source: DebeziumSource, field: Field | None) -> Reader:
 
 
 def _base64_of_either_alphabet(text: str) -> bytes | None:
-    """The alphabet for addresses has - and _ where the usual one has + and /."""
+    """Reads base64 in the standard or the URL-safe alphabet, which has - and _ in place of + and /."""
     usual = from_padded_base64(text)
     return from_padded_base64(text.translate({45: "+", 95: "/"})) if usual is None else usual

@@ -1,4 +1,4 @@
-"""What people should know of messages that can all be read: their values may not be as in the source."""
+"""Warnings about readable messages whose values may differ from the source's."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
 
 _DOUBLES = {"double", "float64"}
-# How many digits of a second a count has, by its unit.
+# Names of the units of a count.
 _UNITS = {3: "milliseconds", 6: "microseconds"}
-# Of the converters to JSON and to Avro, what has NULL written.
+# Settings of the converters to JSON and to Avro that make them write NULL.
 _JSON_SETTING = "replace.null.with.default=false"
 _AVRO_SETTING = "ignore.default.for.nullables=true"
 _MOST_SHOWN, _LONGEST_DEFAULT = 5, 40
 
 
 def of_altered(messages: Iterable[Described]) -> list[str]:
-    """One for each table with columns whose values a connector is set to alter.
+    """Returns a warning for each table with columns whose values the connector is set to alter.
 
-    The lake has such values as they are sent, but for keys. Sources: Debezium's `MaskStrings` and
-    `TruncateColumn` (parameters `masked` and `truncateLength`), and its page on SQL Server: with
-    `decimal.handling.mode: double` and with times of fewer digits than the column has, values may lose
-    digits, which the source's type shows (`column.propagate.source.type`). The connector itself writes every
-    time by a semantic type; a custom converter may not, and has its own format
-    (oryanmoshe/debezium-timestamp-converter#19, #28).
+    Such values are stored as sent, except in keys. Three things alter values:
+
+    * Masking and cutting (parameters `masked` and `truncateLength` of `MaskStrings` and `TruncateColumn`).
+    * `decimal.handling.mode: double`, and times with fewer digits than the column has, as the source's type
+      shows (`column.propagate.source.type`; Debezium's page on SQL Server).
+    * A custom converter, which may write a time in its own format. The connector itself gives every time a
+      semantic type (oryanmoshe/debezium-timestamp-converter#19, #28).
     """
     seen: dict[str, dict[str, str]] = {}
     latest: dict[str, object] = {}
     for table, block, _ in messages:
-        # Hundreds of samples have the same block: it is read once. None is not read.
+        # Hundreds of samples can have the same block, which is read once. An absent block is skipped.
         if latest.get(table) == block:
             continue
         latest[table] = block
@@ -58,7 +59,7 @@ def of_altered(messages: Iterable[Described]) -> list[str]:
 
 
 def _altered(field: Mapping[str, Any]) -> str | None:
-    """What the connector does with the values of a column; None: nothing that the block says."""
+    """Returns how the connector alters a column's values by the block, or None if it does not say so."""
     written = read_field(field)
     return written.altered or _lost_digits(written, field.get("parameters") or {})
 
@@ -78,14 +79,14 @@ def _lost_digits(written: Field, parameters: Mapping[str, Any]) -> str | None:
 
 
 def of_defaults(messages: Iterable[Described], *, in_avro: bool = False) -> list[str]:
-    """One for each table with columns whose NULL may have become their DEFAULT before it was written.
+    """Returns a warning for each table with columns whose NULL the converter may have written as DEFAULT.
 
-    The block has such a column as optional, with a default, and Connect's converters write the default for
-    NULL unless they are told not to (KAFKA-8713, confluentinc/schema-registry#2314). A NULL that stands in a
-    message is a NULL, and shows that its converter writes it.
+    Such a column is optional and has a default in the block. Connect's converters write the default for NULL
+    unless they are told not to (KAFKA-8713, confluentinc/schema-registry#2314). A NULL in such a column of a
+    message shows that the converter writes NULL, so there is no warning.
     """
     setting = _AVRO_SETTING if in_avro else _JSON_SETTING
-    # By table: the defaults of its columns, and the rows of messages that have them.
+    # For each table the defaults of its columns, and the sampled rows.
     seen: dict[str, tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
     for table, block, payload in messages:
         try:
@@ -111,10 +112,11 @@ def of_defaults(messages: Iterable[Described], *, in_avro: bool = False) -> list
 def of_unnamed(
     read: Mapping[tuple[str, str, str], AvroSchema], schemas: Mapping[str, str], feed: Feed
 ) -> list[str]:
-    """One for each table in whose Avro schema a time looks like a number.
+    """Returns a warning for each table whose Avro schema does not tell times from numbers.
 
-    Connect's converter writes the name of each schema, and a connector names every event, unless the
-    converter is set to leave names out (Confluent's page on the Avro converter, `connect.meta.data`).
+    Connect's converter writes the name of every schema, and a connector names every event. The names are
+    missing only if the converter is set to leave them out (`connect.meta.data`, Confluent's page on the Avro
+    converter).
     """
     numbers: dict[str, dict[str, None]] = {}
     for (_, schema_id, _), schema in read.items():
