@@ -1,7 +1,8 @@
-"""Columns whose values SQL Server hides from a login (dynamic data masking).
+"""Detects columns whose values SQL Server hides from a login (dynamic data masking).
 
-A login without UNMASK reads `xxxx` or 0 in place of each value, and no error. A change table of SQL Server is
-masked as its table is: `cdc.captured_columns` has the masks, and SQL Server's procedures set them on it.
+A login without UNMASK reads `xxxx` or 0 in place of each value, and gets no error. A change table of SQL
+Server is masked like its table: `cdc.captured_columns` has the masks, and SQL Server's procedures set them on
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _COLUMNS = table(
 def masked_columns(
     database: SourceDatabase, schema: str, name: str, columns: Collection[str]
 ) -> Sequence[str]:
-    """Those of a table's columns that are masked; none before SQL Server 2016."""
+    """Returns the masked ones of a table's columns; none before SQL Server 2016."""
     if "is_masked" not in database.columns(header(_COLUMNS)):
         return []
     of_table = _COLUMNS.c.object_id == func.object_id(literal(_securable(schema, name)))
@@ -34,7 +35,7 @@ def masked_columns(
 
 
 def require_values(database: SourceDatabase, schema: str, name: str, masked: Sequence[str]) -> None:
-    """Raises ConfigError if the login reads masks of a table's columns. `masked`: those that are masked."""
+    """Raises ConfigError if the login reads masks in place of values. `masked`: the masked columns."""
     if not masked:
         return
     (rights,) = database.rows(_rights(_securable(schema, name), masked))
@@ -52,7 +53,10 @@ def require_values(database: SourceDatabase, schema: str, name: str, masked: Seq
 
 
 def _rights(securable: str, names: Sequence[str]) -> Select[Any]:
-    """May the login see the values? 1 if so; NULL where the version knows no such right on a column."""
+    """Returns a query for the login's UNMASK right on the database and on each column.
+
+    Its cells are 1 with the right, and NULL if the version knows no such right on a column.
+    """
     of_database = func.has_perms_by_name(func.quotename(func.db_name()), "DATABASE", "UNMASK")
     of_columns = (
         func.has_perms_by_name(literal(securable), "OBJECT", "UNMASK", literal(name), "COLUMN")

@@ -1,4 +1,4 @@
-"""What a dialect is: its kernel, and what is asked of its source beside the records."""
+"""The interface of a dialect: its kernel, and the queries to its source beside the records."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class MessageDialect:
     """A dialect on Kafka topics."""
 
     kernel: MessageKernel
-    # Does the source itself say which columns are computed?
+    # Whether the source itself says which columns are computed.
     knows_computed: bool = False
-    # Are its LSNs those of commits, so that commit times rise with them?
+    # Whether the LSNs are those of commits, so that commit times rise with them.
     has_commit_lsns: bool = False
-    # Have rows of a full load no position, so that they count as older than every change?
+    # Whether rows of a full load have no position, so that they count as older than every change.
     has_loads_without_position: bool = False
-    # A table's columns as text, from the names in messages that have no types (None: there are no names);
-    # None if messages always have them.
+    # Returns a table's columns as text, by the names in messages without types, or None if they have no
+    # names. The field is None for a dialect whose messages always have types.
     named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None
-    # What the cells of messages' keys in JSON are.
+    # Reads the cells of messages' keys in JSON.
     read_key_cell: ReadCell = of_text
 
     @property
@@ -43,35 +43,35 @@ class MessageDialect:
 
 
 class ChangeTable(NamedTuple):
-    """A change table: whose changes it has, and its columns as they are now."""
+    """A change table: the source table whose changes it has, and its current columns."""
 
     table: str
-    # Its own name (`dbo_orders`, `dbo.orders__ct`), which no other has. Two capture instances may capture one
-    # table.
+    # The unique name of the change table (`dbo_orders`, `dbo.orders__ct`). Two capture instances may capture
+    # one table.
     instance: str
     writer_schema: Contract
 
 
-# How far each table is read: its name to the position of the last row, as text that orders as it does.
+# How far each table is read: the position of the last row, as text that sorts like the position, by table.
 TablePositions = Mapping[str, str]
 
 
 class Caution(NamedTuple):
-    """What may be wrong or missing in a source's records, though nothing in them shows it."""
+    """A warning about what may be wrong or missing in a source's records, though nothing in them shows it."""
 
     text: str
     remedy: str
 
 
 class SourceDatabase(Protocol):
-    """What a reader of change tables asks of the database."""
+    """The queries that a reader of change tables sends to the database."""
 
     def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
-        """The rows of a small result."""
+        """Returns the rows of a small result."""
         ...
 
     def columns(self, query: Select[Any]) -> Sequence[str]:
-        """The names of a result's columns."""
+        """Returns the names of a result's columns."""
         ...
 
 
@@ -80,7 +80,7 @@ class TableReader(Protocol):
 
     @property
     def tables(self) -> Sequence[ChangeTable]:
-        """Of one source table in the order in which they follow each other."""
+        """The change tables; those of one source table in the order in which they succeed each other."""
         ...
 
     def check(self, released: TablePositions) -> None:
@@ -88,39 +88,39 @@ class TableReader(Protocol):
         ...
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """By what the source recognises the positions, by table; without those that it does not know.
+        """Returns, by table, marks by which the source identifies the positions; unknown ones are left out.
 
-        A source that was restored from a backup, and has grown since, has others. Raises SourceDataLostError
-        if a position is not in the source any more though older ones are.
+        A source that was restored from a backup and has grown since gives other marks. Raises
+        SourceDataLostError if the source no longer has a position although it has older ones.
         """
         ...
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
-        """How far the source reaches now, beside how far its tables are read."""
+        """Returns how far the source reaches now, compared with how far its tables are read."""
         ...
 
     def kept_since(self) -> datetime | None:
-        """The time of the oldest change that the source still has; None if it has none, or does not say."""
+        """Returns the time of the oldest change that the source has; None if it has none or does not say."""
         ...
 
     def cautions(self) -> Sequence[Caution]:
-        """By what the source says of its tables."""
+        """Returns cautions that follow from the source's metadata of its tables."""
         ...
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
-        """What the window reads of each table: `(from, to]`.
+        """Returns what the window reads of each table: `(from, to]`.
 
         A table without a `from` is read from its beginning; one without a `to` has nothing to read yet.
         """
         ...
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
-        """SELECTs that together give the rows of `(after, to]` once; at least one."""
+        """Returns one or more SELECTs that together give each row of `(after, to]` once."""
         ...
 
 
 class DecisiveSetting(NamedTuple):
-    """A setting by which rows are read: its name in the feed's YAML, and its value."""
+    """A setting by which rows are read: its name in the feed's YAML, and how to get its value."""
 
     name: str
     value_in: Callable[[Feed], str]
@@ -133,22 +133,22 @@ class TableDialect:
     kernel: TableKernel
     # Raises ConfigError and ContractError if the feed's tables cannot be read as configured.
     reader: Callable[[Feed, SourceDatabase], TableReader]
-    # The source table of a change table, by the latter's name.
+    # Returns the source table of a change table, by the change table's name.
     source_table: Callable[[str], str]
-    # Which columns of a change table, in its order, are the dialect's own: their lower-case names. The last
-    # argument has the source's columns that are stated.
+    # Returns which columns of a change table are the dialect's own, in lower case. Takes the table's columns
+    # in their order, the feed, and the source's columns that are stated.
     header_names: Callable[[Sequence[str], Feed, Collection[str]], frozenset[str]]
-    # To rows that are all there is of a source, as text: what `reader` would have asked it beside them.
+    # Completes rows given as text, without a source, with what `reader` would have queried beside them.
     completed: Callable[[Sequence[Mapping[str, str | None]], Feed], Sequence[Mapping[str, str | None]]] = (
         lambda rows, _: rows
     )
-    # Are there rows without a position, which each window reads again?
+    # Whether there are rows without a position, which each window reads again.
     has_rows_without_position: bool = False
-    # Do masks count the header's columns, before the source's?
+    # Whether the bits of masks count the header's columns, before the source's.
     masks_count_header: bool = False
-    # Does the source itself say which columns are computed?
+    # Whether the source itself says which columns are computed.
     knows_computed: bool = False
-    # A setting of the feed that other published rows would have followed from.
+    # A setting of the feed whose change would have produced other published rows.
     decisive: DecisiveSetting | None = None
 
     @property

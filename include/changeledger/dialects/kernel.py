@@ -1,9 +1,13 @@
-"""What a kernel of messages is: a frozen record of functions, which Spark and the command line call alike.
+"""The interface of a message kernel: a frozen record of functions that Spark and the command line both call.
 
-A window is read in three steps: `facts` of every batch of raw messages, `merged`; on the driver a `discovery`
-of what they are about; then for each of its tables a `plan`, by which the messages of that table are decoded.
-Discovery and plan can be pickled. A batch may be cut anywhere: each message is decoded by itself. Only the
-parts of events that were split over several messages must come together (`Segments`).
+A window is read in three steps:
+
+1. `facts` picks what matters from every batch of raw messages, and `merged` combines the results.
+2. On the driver, `discover` determines which tables the messages are about.
+3. For each table a `plan` is made, by which its messages are decoded.
+
+Discovery and plan can be pickled. A batch may be cut anywhere, because each message is decoded on its own.
+Only the parts of an event that was split over several messages must come together (`Segments`).
 """
 
 from __future__ import annotations
@@ -21,13 +25,13 @@ from changeledger.model.contract import Contract
 
 
 class EarlierWindows(NamedTuple):
-    """What earlier windows have found."""
+    """Contracts and schemas that are known from earlier windows."""
 
     # By table.
     contracts: Mapping[str, Contract]
-    # By the names that discoveries gave them.
+    # By the name that a discovery gave each.
     writer_schemas: Mapping[str, Contract]
-    # As JSON, by a registry's id or by the name that a discovery gave them.
+    # As JSON, by a registry's id or the name that a discovery gave each.
     avro_schemas: Mapping[str, str]
 
 
@@ -36,22 +40,22 @@ class TableRecords(Protocol):
 
     @property
     def table(self) -> str:
-        """The feed's name for it, `schema.table`."""
+        """The feed's name of the table, `schema.table`."""
         ...
 
     @property
     def source_table(self) -> str:
-        """Its name as the messages write it."""
+        """The table's name in the messages."""
         ...
 
     @property
     def source_database(self) -> str | None:
-        """The database of which the messages are; None if they do not say it."""
+        """The database of the messages, or None if they do not name it."""
         ...
 
     @property
     def writer_schema(self) -> Contract | None:
-        """The columns as the messages write them; None: those of the table's contract."""
+        """The columns as the messages write them, or None for those of the table's contract."""
         ...
 
 
@@ -60,27 +64,30 @@ class Discovery(Protocol):
 
     @property
     def tables(self) -> Sequence[TableRecords]:
-        """Every message is of one of these, or of no table."""
+        """The tables of the messages; a message is of one of these or of no table."""
         ...
 
     @property
     def new_writer_schemas(self) -> Mapping[str, Contract]:
-        """Writer schemas to be remembered for later windows, by name."""
+        """Writer schemas to keep for later windows, by name."""
         ...
 
 
 class ResolvedSchema(NamedTuple):
     """How messages of a table are written."""
 
-    # With the byte order of the masks, where there are any.
+    # Includes the byte order of the masks, if there are any.
     writer_schema: Contract
-    # Why the masks must not be read: changes with a mask are quarantined for it. None: they may be read.
+    # Why changes with a mask are quarantined, or None if masks may be read.
     masks_unreadable: str | None = None
 
 
 class Joined(NamedTuple):
-    """`events`: whole events, as raw messages with their segments beside. `left`: segments of no whole event,
-    with what becomes of them (`messages.UNCHANGED`)."""
+    """The result of joining segments.
+
+    `events`: whole events, as raw messages together with their segments. `left`: segments of incomplete
+    events, with their outcomes (`message_rows.UNCHANGED`).
+    """
 
     events: pa.RecordBatch
     left: pa.RecordBatch
@@ -88,17 +95,17 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True)
 class Segments:
-    """Events that were split over several messages."""
+    """Functions for events that were split over several messages."""
 
-    # Do the facts say that there are some?
+    # Tells by the facts whether there are split events.
     come_in: Callable[[pa.RecordBatch], bool]
-    # The messages of a batch that are parts of events, with the column `event`: equal for parts of one.
+    # Returns the messages of a batch that are parts of events, with the column `event` that parts share.
     of: Callable[[pa.RecordBatch], pa.RecordBatch]
     keyed_schema: pa.Schema
-    # All parts of an event must be given at once.
+    # Joins parts. All parts of an event must be given at once.
     joined: Callable[[pa.RecordBatch], Joined]
     joined_schema: pa.Schema
-    # The number that `routes` gives them.
+    # The number that `routes` returns for parts of events.
     number: int
 
 
@@ -118,27 +125,28 @@ def _no_schemas(_facts: pa.RecordBatch) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class MessageKernel:
-    """A dialect on Kafka topics. Raw batches are `arrow.MESSAGE`."""
+    """The kernel of a dialect on Kafka topics. Raw batches have the schema `arrow.MESSAGE`."""
 
     name: str
     facts_schema: pa.Schema
-    # What a discovery needs of the messages of a batch. Takes the Avro schemas that are known.
+    # Picks what a discovery needs from a batch of messages. Takes the known Avro schemas.
     facts: Callable[[pa.RecordBatch, Mapping[str, str]], pa.RecordBatch]
-    # The facts of all parts of a window together; they do not depend on how it was cut.
+    # Merges the facts of all parts of a window; the result does not depend on how the window was cut.
     merged: Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
     discover: Callable[[pa.RecordBatch, Feed, EarlierWindows], Any]
-    # int32: of each message the number of its `TableRecords`; NULL for those of no table.
+    # Returns the number of each message's `TableRecords` (int32), or NULL for a message of no table.
     routes: Callable[[pa.RecordBatch, Any], pa.Int32Array]
-    # One row per message of that table, in their order (`messages.decoded_schema`).
+    # Decodes messages of one table, one row each and in order (`message_rows.decoded_schema`).
     decode: Callable[[pa.RecordBatch, Any], pa.RecordBatch]
-    # One row per message of no table (`messages.UNCHANGED`).
+    # Decodes messages of no table, one row each (`message_rows.UNCHANGED`).
     decode_other: Callable[[pa.RecordBatch, Feed, Any], pa.RecordBatch]
-    # For one of the discovery's tables, by its number, how it is written, its contract, and the window's id.
+    # Makes the plan of a table, by the discovery and the table's number in it, the feed, how the table is
+    # written, its contract and the window's id.
     plan: Callable[[Any, int, Feed, ResolvedSchema, Contract, str], Any] = _table_plan
-    # The Avro schemas that messages of the window bring along, by name.
+    # Returns the Avro schemas that messages of the window carry, by name.
     schemas_in: Callable[[pa.RecordBatch], Mapping[str, str]] = _no_schemas
     segments: Segments | None = None
-    # What masks must obey, by the writer's columns; None: the dialect has none.
+    # Returns the rules for masks, by the writer's columns. None if the dialect has no masks.
     mask_rules: Callable[[Contract], MaskRules] | None = None
-    # What people should know of a discovery's messages, though all can be read: one sentence each.
+    # Returns warnings about messages that can all be read, one sentence each.
     warnings: Callable[[Any], Sequence[str]] = _no_warnings

@@ -1,4 +1,4 @@
-"""What kernels must know to decode one table's records: small, without Spark, and picklable."""
+"""The plan by which kernels decode one table's records: small, picklable and without Spark."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from changeledger.model.contract import Contract
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How the records of one table, which share one writer schema, are decoded."""
+    """How to decode the records of one table that share a writer schema."""
 
     feed: Feed
-    # The columns as the records write them, with the ordinals of masks and their byte order (`mask_order`;
-    # None: not known).
+    # The columns as the records write them, with the ordinals of masks and their byte order (`mask_order`,
+    # None if unknown).
     writer_schema: Contract
-    # The table's contract in the lake; it has all columns of the writer schema, in the same or wider types.
+    # The table's contract in the lake. It has all columns of the writer schema, in the same or wider types.
     contract: Contract
     window_id: str
-    # Why the masks must not be read: changes with a mask are quarantined for it. None: they may be read.
+    # Why changes with a mask are quarantined, or None if masks may be read.
     masks_unreadable: str | None = None
-    # Of messages of Qlik: the Avro schemas that they name, by name.
+    # For messages of Qlik: pairs of name and Avro schema.
     avro_schemas: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_computed(self) -> Bools:
-        """Which columns are computed, so that no value of theirs is believed (ADR 0017)."""
+        """Which columns are computed, so that their values are not used (ADR 0017)."""
         computed = self.contract.computed
         return np.array([name.lower() in computed for name in self.writer_schema.names], np.bool_)
 
     @property
     def never_null(self) -> list[int]:
-        """The columns, by their numbers, of which the feed says that they cannot be NULL; without the key."""
+        """The numbers of the columns outside the key that the feed states as NOT NULL."""
         config = self.feed.table(self.writer_schema.table)
         stated = () if config is None else config.stated
         names = {column.name.lower() for column in stated if not column.nullable}

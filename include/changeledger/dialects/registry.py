@@ -1,4 +1,4 @@
-"""The dialects that there are."""
+"""All dialects, by name."""
 
 from __future__ import annotations
 

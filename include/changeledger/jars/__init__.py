@@ -1,4 +1,4 @@
-"""The jars that Spark needs beside its own: which, and how they are fetched.
+"""The additional jars that Spark needs: their list, and how they are fetched.
 
-Standard library only: the set-up of a checkout imports it before any package is installed.
+Uses only the standard library, because the set-up of a checkout imports it before any package is installed.
 """

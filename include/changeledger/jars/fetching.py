@@ -1,10 +1,12 @@
-"""Fetch jars into `<target>/<configuration>/`, each checked against `jars.sha256` beside this file.
+"""Fetches jars into `<target>/<configuration>/`, each checked against `jars.sha256` beside this file.
 
-`ivy.xml` names every jar with one exact revision. Ivy, which ships inside pyspark, fetches those that are
-missing into a staging folder; a jar gets its place by a rename after its checksum was found right, so an
-interrupted or damaged download is repaired by running again. Jars of ours that are no longer listed are
-removed: two revisions of one library on a class path would be a matter of chance. Others beside them stay:
-somebody needs them for a login (docs/connections.md).
+`ivy.xml` names every jar with one exact revision. Ivy, which ships inside pyspark, fetches missing jars into
+a staging folder. A jar is moved to its place by a rename once its checksum is verified, so that running again
+repairs an interrupted or damaged download.
+
+Jars that were fetched earlier and are no longer listed are removed: with two revisions of a library on the
+class path, chance would decide. Other jars in the folder stay, as somebody needs them for a login
+(docs/connections.md).
 """
 
 from __future__ import annotations
@@ -23,24 +25,24 @@ IVY_XML: Final = _HERE / "ivy.xml"
 LOCK: Final = _HERE / "jars.sha256"
 CONFIGURATIONS: Final = ("spark", "spark-s3", "s3", "rest", "kafka", "debezium", "yarn", "bench")
 _CLASSIFIER: Final = "{http://ant.apache.org/ivy/maven}classifier"
-# In each folder, names the jars that were put there.
+# The file in each folder that lists the jars fetched into it.
 _OURS: Final = "fetched"
 Checksums = dict[str, str]
 """`<configuration>/<file>` → SHA-256 in hex; the format of `sha256sum`, so that it can be checked by hand."""
 
 
 class SetupError(Exception):
-    """Set-up cannot go on; the message says what to do, from its second line on."""
+    """Raised if set-up cannot go on. From its second line on, the message says what to do."""
 
     @property
     def parts(self) -> tuple[str, str]:
-        """What is wrong, and the remedy; empty if it says none."""
+        """What is wrong, and the remedy, which is empty if there is none."""
         what, _, remedy = str(self).partition("\n")
         return what, remedy.strip()
 
 
 def modules(ivy_xml: Path = IVY_XML) -> dict[str, ElementTree.Element]:
-    """Dependency elements by `<configuration>/<file>`. Ivy's `conf` reads `ours->theirs`."""
+    """Returns the dependency elements by `<configuration>/<file>`. Ivy's `conf` reads `ours->theirs`."""
     elements = {}
     for element in ElementTree.parse(ivy_xml).iter("dependency"):  # noqa: S314
         configuration = element.attrib["conf"].partition("->")[0]
@@ -61,7 +63,7 @@ def sha256(file: Path) -> str:
 
 
 def unsound(folder: Path, expected: Checksums) -> list[str]:
-    """The expected files that are missing from `folder` or differ from their checksum."""
+    """Returns the expected files that are missing from `folder` or differ from their checksum."""
     return [
         name
         for name, digest in expected.items()
@@ -70,7 +72,10 @@ def unsound(folder: Path, expected: Checksums) -> list[str]:
 
 
 def accept(staging: Path, target: Path, expected: Checksums) -> None:
-    """Move the expected files from `staging` to `target`, none of them unless all are right."""
+    """Moves the expected files from `staging` to `target`.
+
+    Raises SetupError, and moves none, unless all have the right checksum.
+    """
     wrong = unsound(staging, expected)
     if wrong:
         raise SetupError(
@@ -86,10 +91,10 @@ def accept(staging: Path, target: Path, expected: Checksums) -> None:
 
 
 def remove_unlisted(target: Path, configuration: str, listed: Checksums) -> list[str]:
-    """Remove those that an earlier call has put there; returns their names."""
+    """Removes jars that an earlier call fetched and that are no longer listed. Returns their names."""
     folder = target / configuration
     known = folder / _OURS
-    # Who fetched before it was noted has put all of them there.
+    # A folder from before this file was written has only fetched jars.
     ours = known.read_text().split() if known.exists() else [file.name for file in folder.glob("*.jar")]
     gone = [name for name in ours if f"{configuration}/{name}" not in listed and (folder / name).exists()]
     for name in gone:
@@ -101,14 +106,17 @@ def note_ours(target: Path, configuration: str, listed: Checksums) -> None:
     names = [name.partition("/")[2] for name in listed if name.startswith(f"{configuration}/")]
     known, text = target / configuration / _OURS, "".join(f"{name}\n" for name in names)
     if not known.exists() or known.read_text() != text:
-        # A folder of somebody else, in which all jars were.
+        # A folder that already had all jars may belong to somebody else and not be writable.
         with suppress(OSError):
             known.write_text(text)
 
 
 @contextmanager
 def staging_folder(target: Path) -> Iterator[Path]:
-    """An empty folder in the target, so that a rename suffices; what a killed run left in it is gone."""
+    """Provides an empty folder in the target, so that a rename suffices, and removes it at the end.
+
+    Removes what a killed run has left in it.
+    """
     staging = target / ".staging"
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
@@ -121,7 +129,7 @@ def staging_folder(target: Path) -> Iterator[Path]:
 def download(
     wanted: Sequence[ElementTree.Element], staging: Path, ivy_jar: Path, java: str, log: Path
 ) -> None:
-    """Let Ivy fetch exactly the wanted modules into `staging/<configuration>/`."""
+    """Lets Ivy fetch exactly the wanted modules into `staging/<configuration>/`."""
     root = ElementTree.Element("ivy-module", version="2.0")
     ElementTree.SubElement(root, "info", organisation="changeledger", module="jars")
     configurations = ElementTree.SubElement(root, "configurations")
@@ -156,9 +164,9 @@ def ensure(  # noqa: PLR0913, PLR0917 - what to fetch, where to, with what
     log: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Afterwards `<target>/<configuration>/` holds the listed jars, unchanged, and none of an earlier list.
+    """Makes `<target>/<configuration>/` hold the listed jars, unchanged, and none of an earlier list.
 
-    `log`: where what Ivy says goes. Raises SetupError.
+    `log`: the file for Ivy's output. Raises SetupError.
     """
     # Ivy refuses a relative path.
     target = target.absolute()
@@ -178,7 +186,7 @@ def ensure(  # noqa: PLR0913, PLR0917 - what to fetch, where to, with what
 
 
 def lock(target: Path, ivy_jar: Path, java: str, log: Path) -> None:
-    """Write `jars.sha256` again, after a deliberate change of `ivy.xml`."""
+    """Writes `jars.sha256` again, after a deliberate change of `ivy.xml`."""
     known = modules()
     with staging_folder(target) as staging:
         download(list(known.values()), staging, ivy_jar, java, log)

@@ -1,4 +1,4 @@
-"""The Java that Spark will take."""
+"""Finds a Java that Spark supports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ REMEDY: Final = (
 
 
 def java() -> str:
-    """Its command: JAVA_HOME before PATH. Raises SetupError if there is none, or it is of another version."""
+    """Returns the command of Java: that of JAVA_HOME if set, else of PATH.
+
+    Raises SetupError if there is no Java, or it has another version.
+    """
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
     origin = f"JAVA_HOME={home}" if home else "PATH"
@@ -35,6 +38,6 @@ def java() -> str:
 
 
 def java_version(banner: str) -> int:
-    """Major version in the output of `java -version`; before 9 it read 1.8."""
+    """Returns the major version from the output of `java -version`, 0 if absent. Before 9 it reads 1.8."""
     version = re.search(r'version "(?:1\.)?(\d+)', banner)
     return int(version[1]) if version else 0

@@ -1,7 +1,7 @@
-"""Small questions to a database, asked by JDBC without Spark: a JVM of this process, with the drivers alone.
+"""A small JDBC client without Spark: a JVM of this process that has only the database drivers.
 
-It starts in a tenth of a second and ends with the process. The drivers, and what a connection sets for them,
-are those that Spark reads with.
+The JVM starts in a tenth of a second and ends with the process. Drivers and their settings are the same as in
+Spark's reads.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
 from changeledger.spark.session import jars
 
-# Moments without a zone are read as they are written: in UTC there are no hours that a clock skips.
+# In UTC no hour is skipped, so times without a zone are read as they are written.
 _JVM: Final = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC"]
-# java.sql.Types: their numbers are the same in every JDK.
+# Numbers of java.sql.Types, the same in every JDK.
 _BINARY: Final = (-4, -3, -2, 2004)
 _TIMESTAMP: Final = 93
 _FROM_TEXT: Final[Mapping[int, Callable[[str], Any]]] = {
@@ -37,7 +37,7 @@ _FROM_TEXT: Final[Mapping[int, Callable[[str], Any]]] = {
 
 
 class Answer(NamedTuple):
-    """`rows` by the labels of the result's columns, in their order. `kinds`: their types in JDBC."""
+    """The result of a query: its columns' labels, rows by label, and the columns' JDBC types (`kinds`)."""
 
     columns: tuple[str, ...]
     rows: list[dict[str, Any]]
@@ -45,16 +45,16 @@ class Answer(NamedTuple):
 
 
 class Session:
-    """One connection to a database; opened with the first question. Threads may share it."""
+    """One connection to a database, opened by the first query. Threads may share it."""
 
     def __init__(self, driver: str, url: str, properties: Mapping[str, str], first: str = "") -> None:
-        """`first`: a statement that every session begins with."""
+        """`first`: a statement that is executed when the connection opens."""
         self._driver, self._url, self._properties, self._first = driver, url, properties, first
         self._lock = Lock()
         self._connection: Any = None
 
     def ask(self, sql: str) -> Answer:
-        """Raises py4j's Py4JJavaError where the database does not answer; ConfigError without Java."""
+        """Executes a query. Raises py4j's Py4JJavaError if the database fails, ConfigError without Java."""
         with self._lock:
             statement = self._opened().createStatement()
             try:
@@ -109,7 +109,7 @@ def _cell(result: Any, place: int, kind: int) -> Any:
 @cache
 def _gateway() -> JavaGateway:
     home = os.environ.get("JAVA_HOME")
-    # Under spark-submit pyspark itself is in an archive.
+    # Under spark-submit, pyspark itself is in an archive without the jars.
     spark = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     (py4j,) = Path(spark, "jars").glob("py4j-*.jar")
     try:

@@ -1,4 +1,7 @@
-"""JDBC: a SELECT of SQLAlchemy Core, compiled for the database; Spark reads rows, small results need none."""
+"""Reads databases by JDBC. Queries are SELECTs of SQLAlchemy Core, compiled for the database.
+
+Spark reads rows; small results are read without Spark.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,10 @@ from changeledger.pages.redaction import redacted_message
 from changeledger.spark import failures
 
 _FETCH_ROWS = "10000"
-# Seconds until a port is open, and until the login is done; the driver would wait for a login for ever.
+# Timeouts in seconds, for connecting and for the login; by default the driver waits for a login forever.
 _PATIENCE = {"connectTimeout": "5", "loginTimeout": "20"}
-# Classes of SQLSTATE: connections, logins, names and rights, resources, a server that is stopped.
+# Classes of SQLSTATE whose messages hold no values of rows: connections, logins, names and rights, resources,
+# a server that is stopped.
 _TELLS_NO_ROW = ("08", "28", "42", "53", "57")
 _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
     "mssql": (mssql.dialect, "com.microsoft.sqlserver.jdbc.SQLServerDriver"),
@@ -40,7 +44,7 @@ _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
 
 
 class JdbcDatabase:
-    """One database. `conn_type` is mssql, postgres or sqlite; `schema` is the database's name."""
+    """One database. The connection's type is mssql, postgres or sqlite, its `schema` the database's name."""
 
     def __init__(self, conn_id: str, connection: Connection) -> None:
         if connection.conn_type not in _DIALECTS:
@@ -63,17 +67,17 @@ class JdbcDatabase:
         return self._connection.conn_type == "mssql"
 
     def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
-        """The result of a small SELECT, by column. Raises SourceUnavailable."""
+        """Returns the rows of a small SELECT, each by column. Raises SourceUnavailable."""
         with self._asked():
             return list(self._session.ask(self.sql(query)).rows)
 
     def columns(self, query: Select[Any]) -> list[str]:
-        """The names of a result's columns. Raises SourceUnavailable."""
+        """Returns the names of a result's columns. Raises SourceUnavailable."""
         with self._asked():
             return list(self._session.ask(self.sql(query)).columns)
 
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
-        """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
+        """Returns the rows of all SELECTs, one Spark task each. They must have the same columns."""
         first, queries = self._begun(spark, queries)
         kind = self._connection.conn_type
         is_typed = kind != "sqlite"
@@ -94,7 +98,7 @@ class JdbcDatabase:
     def _begun(
         self, spark: SparkSession, queries: Sequence[Select[Any]]
     ) -> tuple[DataFrame, Sequence[Select[Any]]]:
-        """The frame of the first SELECT; all of them with text for what Spark does not know."""
+        """Returns the frame of the first SELECT, and all SELECTs, with types unknown to Spark as text."""
         try:
             return self._frame(spark, queries[0]), queries
         except (Py4JJavaError, PySparkException) as error:
@@ -124,7 +128,7 @@ class JdbcDatabase:
         return frame
 
     def count(self, queries: Sequence[Select[Any]]) -> int:
-        """How many rows the SELECTs give together, counted by the database. Raises SourceUnavailable."""
+        """Returns the number of rows of all SELECTs, counted by the database. Raises SourceUnavailable."""
         counts = [
             select(func.count().label("rows")).select_from(query.order_by(None).subquery("asked"))
             for query in queries
@@ -132,7 +136,7 @@ class JdbcDatabase:
         return sum(int(row["rows"]) for query in counts for row in self.rows(query))
 
     def close(self) -> None:
-        """End the session that small results were asked in; the next question begins another."""
+        """Ends the session for small results; the next query begins another."""
         self._session.close()
 
     def sql(self, query: Select[Any]) -> str:
@@ -140,7 +144,7 @@ class JdbcDatabase:
 
     @property
     def _first(self) -> str:
-        """PostgreSQL prints moments in the session's zone, which would be that of this machine."""
+        """The statement that begins a session. By default PostgreSQL prints times in this machine's zone."""
         return "SET TIME ZONE 'UTC'" if self._connection.conn_type == "postgres" else ""
 
     def _properties(self) -> dict[str, str]:
@@ -175,7 +179,7 @@ class JdbcDatabase:
         except Py4JJavaError as error:
             cause = jdbc_tls.explained(self._conn_id, self._connection, str(error))
             if cause is None:
-                # A login or a grant: another try fails in the same way.
+                # A login or a missing grant fails again in the same way.
                 known = failures.known(error, self._conn_id)
                 cause = known if isinstance(known, ConfigError) else None
             if cause is not None:
@@ -188,7 +192,7 @@ class JdbcDatabase:
 
 
 def _reason(error: Py4JJavaError) -> str:
-    """What the driver says; where values are hidden, its codes for what may be about a row."""
+    """Returns the driver's message, or only its codes if values are redacted and it may hold some."""
     raised = error.java_exception
     said = str(raised.toString().splitlines()[0][:300])
     if not Settings().redact_values:
@@ -196,7 +200,7 @@ def _reason(error: Py4JJavaError) -> str:
     try:
         state, code = raised.getSQLState(), raised.getErrorCode()
     except Py4JError:
-        # Of Java itself, such as a driver that cannot be loaded.
+        # An error of Java itself, such as a driver that cannot be loaded.
         return redacted_message(said)
     if str(state).startswith(_TELLS_NO_ROW):
         return said

@@ -1,8 +1,8 @@
-"""Decimals of a database with more digits than Spark's, on their way into Spark: as text.
+"""Reads decimals with more digits than Spark's as text.
 
 PostgreSQL's `numeric` without a precision may have any number of digits, and Spark reads it as
-decimal(38,18); one of more than 38 digits it reads with fewer places. Either way it rounds each value without
-a word.
+decimal(38,18). A `numeric` of more than 38 digits it reads with fewer decimal places. In both cases Spark
+rounds silently.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import Select, String, cast, select
 
 
 def rounded(schema: StructType) -> frozenset[str]:
-    """The decimals that Spark would read with other places than JDBC says they have."""
+    """Returns the decimals that Spark would read with another scale than JDBC states."""
     return frozenset(
         field.name
         for field in schema
@@ -25,6 +25,6 @@ def rounded(schema: StructType) -> frozenset[str]:
 
 
 def printed(query: Select[Any], names: Collection[str]) -> Select[Any]:
-    """The rows of the SELECT with these columns as text."""
+    """Returns the SELECT with these columns as text."""
     asked = query.subquery("asked")
     return select(*(cast(c, String()).label(c.name) if c.name in names else c for c in asked.c))

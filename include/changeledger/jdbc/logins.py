@@ -1,8 +1,8 @@
-"""Logins of SQL Server that are not the database's own: Microsoft Entra, and Kerberos.
+"""Checks logins to SQL Server by Microsoft Entra and Kerberos.
 
-Microsoft's driver does them; a job runs where nobody answers a question, and Spark's workers log in as it
-does. What needs a person, Windows, or the environment of one machine is refused by its name. Logins and
-secrets are the connection's own fields: the driver gets them as properties, and no URL has them.
+Microsoft's driver implements them. Jobs run unattended, and Spark's workers log in like the job; therefore
+logins that need a person, Windows or the environment of one machine are refused by name. Logins and secrets
+are the connection's own fields, which the driver gets as properties and never in a URL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENTRA_PASSWORD: Final = "ActiveDirectoryPassword"  # noqa: S105 - as above
 AUTHENTICATIONS: Final = (SQL_PASSWORD, SERVICE_PRINCIPAL, MANAGED_IDENTITY, ENTRA_PASSWORD)
 KERBEROS: Final = "JavaKerberos"
 _DOCS: Final = "docs/connections.md, 'Logins of SQL Server'"
-# Of realms, and of names of services such as MSSQLSvc/sql.example.com:1433@EXAMPLE.COM.
+# Realms, and names of services such as MSSQLSvc/sql.example.com:1433@EXAMPLE.COM.
 PLAIN: Final = re.compile(r"[\w.\-/:@]+\Z")
 
 _NOT_POSSIBLE: Final[Mapping[str, Mapping[str, str]]] = {
@@ -40,7 +40,7 @@ _NOT_POSSIBLE: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 class _Library(NamedTuple):
-    """A jar that the driver needs and does not bring: how its file begins, and its Maven coordinates."""
+    """A jar that the driver needs but does not include: how its file begins, and its Maven coordinates."""
 
     begins: str
     coordinates: str
@@ -55,7 +55,7 @@ _LIBRARIES: Final = {
 
 
 def refuse_impossible(conn_id: str, extra: Mapping[str, object]) -> None:
-    """Raises ConfigError for a way to log in that the driver has, and a job cannot use."""
+    """Raises ConfigError for a way to log in that the driver has but a job cannot use."""
     for name, values in _NOT_POSSIBLE.items():
         why = {value.lower(): reason for value, reason in values.items()}.get(str(extra.get(name)).lower())
         if why is not None:
@@ -68,9 +68,9 @@ def refuse_impossible(conn_id: str, extra: Mapping[str, object]) -> None:
 def checked_login(
     conn_id: str, connection: Connection, extra: Mapping[str, str], jars: Iterable[str]
 ) -> None:
-    """Raises ConfigError unless login, password and extras say one way to log in, and the driver can do it.
+    """Raises ConfigError unless login, password and extra state one way to log in that the driver supports.
 
-    `jars`: names of the files that it is loaded with.
+    `jars`: the names of the jars on the driver's class path.
     """
     authentication, is_integrated = extra.get("authentication"), extra.get("integratedSecurity") == "true"
     wrong = _wrong_kerberos(connection, extra) if is_integrated else _wrong_entra(connection, extra)

@@ -1,7 +1,7 @@
-"""What a JDBC connection states beside its login: checked before anything is made of it.
+"""Checks the fields of a JDBC connection before they are used.
 
-An extra that nothing reads is refused by its name: whoever has set one counts on it. No field can add
-properties to a JDBC URL: a driver's properties can switch its checks off, or name a class that it loads.
+An extra that nothing reads is refused by name, because whoever set it relies on it. No field can add
+properties to a JDBC URL, because these can switch off a driver's checks or name a class that it loads.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from changeledger.jdbc import logins
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
-# What a host and a database may be called: nothing that ends a part of a JDBC URL and begins another.
+# Allowed names of hosts and databases, without characters that end a part of a JDBC URL.
 _HOST: Final = re.compile(r"[\w.\-:\[\]\\]+\Z")
 _PATH: Final = re.compile(r"[^?#;\x00-\x1f]+\Z")
 _NAME: Final = re.compile(r"[^;{}/?&#%\x00-\x1f]+\Z")
 _FLAG: Final = ("true", "false")
 SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-# By type of connection its extras, with the values that they may have; any text, if none are listed.
+# The extras of each type of connection, with their allowed values; any text if none are listed.
 _EXTRAS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "mssql": {
         "encrypt": (*_FLAG, "strict"),
@@ -42,9 +42,9 @@ _IN_URL: Final = ("realm", "serverSpn")
 
 
 def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
-    """The connection's extras, with values as its driver writes them.
+    """Returns the connection's extras, with values spelled as in its driver.
 
-    Raises ConfigError for an extra of another name, and for a field that is no plain value.
+    Raises ConfigError for an unknown extra, and for a field without a usable value.
     """
     kind, is_file = connection.conn_type, connection.conn_type == "sqlite"
     known, extra = _EXTRAS[kind], {n: v for n, v in connection.extra.items() if v is not None}
@@ -74,7 +74,7 @@ def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
 
 
 def _value(name: str, allowed: tuple[str, ...], value: object) -> str | None:
-    """None if it is none of those, or would end its part of a URL."""
+    """Returns the value in the driver's spelling, or None if not allowed or not safe in a URL."""
     if allowed:
         return {choice.lower(): choice for choice in allowed}.get(str(value).lower())
     is_usable = name not in _IN_URL or logins.PLAIN.match(str(value))

@@ -1,10 +1,12 @@
-"""Times without a zone on their way from a database into Spark: as text.
+"""Reads times without a zone from a database into Spark as text.
 
-Spark's reader takes them from `java.sql.Timestamp`, an instant in the zone of the JVM: it turns 02:30 of the
-night in which summer time begins there into 03:30. `java.sql.Date` is no better with days that calendars have
-left out: in October 1582, and 30 December 2011 in Samoa. What has more digits of a second than Spark's
-timestamps stays text (`datetime2(7)` that a feed states as `datetime2(6)`): the last one must not get lost.
-Nor must the offset of a `datetimeoffset` that a feed states as another type: Spark's timestamps are instants.
+Spark's reader takes them from `java.sql.Timestamp`, an instant in the JVM's zone. In the night in which
+summer time begins there, 02:30 becomes 03:30. `java.sql.Date` has the same fault for days that a calendar
+left out: some in October 1582, and 30 December 2011 in Samoa.
+
+Two kinds of values stay text, so that nothing is lost: times with more digits of a second than Spark's
+timestamps (`datetime2(7)` that a feed states as `datetime2(6)`), and a `datetimeoffset` that a feed states as
+another type, as Spark's timestamps are instants without an offset.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from changeledger.model.change import quoted
 
 Kinds = dict[str, str]
 
-# Of a second, in Spark's timestamps.
+# Digits of a second in Spark's timestamps.
 _DIGITS: Final = 6
-# Styles of CONVERT: `2026-08-07 16:25:00.883`, with all digits that the type has, and `2026-08-07`.
+# Styles of CONVERT: `2026-08-07 16:25:00.883` with all digits of the type, and `2026-08-07`.
 _STYLES: Final = {"timestamp_ntz": 121, "timestamp": 121, "date": 23}
 
 
@@ -47,9 +49,9 @@ def _mssql(element: _Printed, compiler: SQLCompiler, **named: Any) -> str:
 
 
 def kinds_of(schema: StructType, *, has_offsets: bool = False) -> Kinds:
-    """The columns of times and days without a zone.
+    """Returns the columns of times and days without a zone.
 
-    `has_offsets`: those of times with an offset of their own, too, which instants are not.
+    `has_offsets`: include Spark's timestamps with a zone, because the database's type has its own offsets.
     """
     types: dict[type[DataType], str] = {TimestampNTZType: "timestamp_ntz", DateType: "date"}
     if has_offsets:
@@ -58,9 +60,9 @@ def kinds_of(schema: StructType, *, has_offsets: bool = False) -> Kinds:
 
 
 def held(schema: StructType) -> Kinds:
-    """Those of `kinds_of` whose values Spark's types hold, by the digits that JDBC says they have.
+    """Returns the columns of `kinds_of` whose values fit Spark's types, by the digits that JDBC states.
 
-    A time of day, which Spark takes for one of 1970 and says so, is none of them.
+    A time of day is left out; Spark reads it as a time of 1970, and marks it in the metadata.
     """
     of_day = {field.name for field in schema if field.metadata.get("logical_time_type")}
     scales = {field.name: field.metadata.get("scale", 0) for field in schema if field.name not in of_day}
@@ -68,11 +70,11 @@ def held(schema: StructType) -> Kinds:
 
 
 def printed(query: Select[Any], kinds: Kinds) -> Select[Any]:
-    """The rows of the SELECT with these columns as text."""
+    """Returns the SELECT with these columns as text."""
     asked = query.subquery("asked")
     return select(*(_Printed(c, kinds[c.name]).label(c.name) if c.name in kinds else c for c in asked.c))
 
 
 def read_back(frame: DataFrame, kinds: Kinds) -> DataFrame:
-    """Raises Spark's error of a text that is no time."""
+    """Casts these columns from text back to their types. Spark raises an error for text that is no time."""
     return frame.withColumns({name: F.col(quoted(name)).cast(kind) for name, kind in kinds.items()})

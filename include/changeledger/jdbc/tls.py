@@ -1,6 +1,6 @@
-"""TLS of PostgreSQL sources: the driver's properties, and the remedies for what it refuses.
+"""TLS of PostgreSQL sources: the driver's properties, and remedies for refused connections of all databases.
 
-Names of the settings: libpq's, which Airflow's connections of PostgreSQL have, too. pgjdbc reads them alike.
+The settings have libpq's names, as in Airflow's PostgreSQL connections. pgjdbc reads them in the same way.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ConfigError
 
-# What the JVM trusts, in place of a file below the home folder of whoever runs Spark.
+# Uses the JVM's trust store, in place of a file in the home folder of the user who runs Spark.
 _JVM_TRUST: Final = "org.postgresql.ssl.DefaultJavaSSLFactory"
 _NOT_TRUSTED: Final = re.compile(
     r"PKIX path|could not be verified by hostnameverifier|No subject alternative|No name matching"
     r"|does not support SSL|Failed to validate the server name"
 )
-# Of Entra's codes: an unknown application or user, a wrong or expired secret, a wrong password.
+# Entra's codes here: an unknown application or user, a wrong or expired secret, a wrong password.
 _NOT_LET_IN: Final = re.compile(
     r"password authentication failed|Login failed for user|no pg_hba.conf entry"
     r"|AADSTS(?:700016|7000215|7000222|50034|50126)\b|Pre-authentication information was invalid"
@@ -29,7 +29,10 @@ _NOT_LET_IN: Final = re.compile(
 
 
 def postgres_properties(conn_id: str, host: str | None, extra: Mapping[str, str]) -> dict[str, str]:
-    """Verified TLS, unless the connection states another `sslmode` or is one to this machine itself."""
+    """Returns properties for verified TLS, unless the connection states `sslmode` or is to this machine.
+
+    Raises ConfigError if the file `sslrootcert` does not exist.
+    """
     mode = extra.get("sslmode") or ("prefer" if _is_loopback(host) else "verify-full")
     root = extra.get("sslrootcert")
     if root is None:
@@ -43,7 +46,7 @@ def postgres_properties(conn_id: str, host: str | None, extra: Mapping[str, str]
 
 
 def explained(conn_id: str, connection: Connection, said: str) -> ConfigError | None:
-    """The error that a driver's text stands for; None if trying again may help."""
+    """Returns the error that a driver's text stands for, or None if trying again may help."""
     if match := _NOT_TRUSTED.search(said):
         postgres = connection.conn_type == "postgres"
         setting = "sslrootcert" if postgres else "trustServerCertificate (of a server that signed its own)"

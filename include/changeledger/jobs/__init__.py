@@ -1,4 +1,4 @@
-"""One script for each job: arguments and one call. Airflow's tasks run them by their path (`script`)."""
+"""One script for each job, which takes arguments and makes one call. Airflow's tasks run it by its path."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def script(job: str) -> Path:
-    """The script's file: spark-submit takes no module."""
+    """Returns the script's file, because spark-submit takes no module."""
     return Path(__file__).with_name(f"{job}.py")

@@ -5,5 +5,5 @@ from changeledger.job import Choice, main_of_database
 from changeledger.reports.comparison import compare_and_report
 
 if __name__ == "__main__":
-    # Full: all there is.
+    # full: compare from the beginning, not from the last comparison.
     main_of_database(compare_and_report, Choice("full", {"false": False, "true": True}), Database.report)

@@ -1,6 +1,6 @@
-"""What librdkafka says against a connection, as one error with its remedy.
+"""Translates librdkafka's errors about a connection to one error with a remedy.
 
-Its texts: rdkafka_ssl.c and rdkafka_sasl.c, and OpenSSL's.
+Sources of the texts: rdkafka_ssl.c, rdkafka_sasl.c and OpenSSL.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _cause(said: str, message: str, remedy: str) -> _Cause:
     return _Cause(re.compile(said, re.IGNORECASE), message, remedy)
 
 
-# The first that fits: a refused certificate of the client is also a handshake that failed.
+# The first match counts, as a refused client certificate is also a failed handshake.
 _CAUSES: Final = (
     _cause(
         r"authorization failed|_AUTHORIZATION_FAILED",
@@ -55,12 +55,12 @@ _CAUSES: Final = (
 
 
 class Complaints:
-    """What librdkafka says in the background: why a request that ran out of time did."""
+    """Collects the errors that librdkafka reports in the background: the reasons why a request timed out."""
 
     def __init__(self) -> None:
-        # It repeats them a hundred times a second.
+        # librdkafka repeats errors a hundred times a second.
         self.last: deque[KafkaError] = deque(maxlen=20)
-        # Has a connection to each broker failed?
+        # Whether a connection to every broker has failed.
         self.no_broker = False
 
     def add(self, error: KafkaError) -> None:
@@ -70,12 +70,12 @@ class Complaints:
             self.last.append(error)
 
     def heard(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        """Settings of a client that complains here alone: it would log each failed attempt."""
+        """Returns settings for a client that reports errors only here; it would log each failed attempt."""
         return {**settings, "log_level": 0, "error_cb": self.add}
 
 
 def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
-    """The error that a client's text stands for; None if trying again may help."""
+    """Returns the error that a client's text stands for, or None if trying again may help."""
     for cause in _CAUSES:
         place = cause.said.search(said)
         if place is not None:

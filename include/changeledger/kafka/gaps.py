@@ -1,4 +1,4 @@
-"""Do topics still have what a window is to read?"""
+"""Checks that topics still have what a window is to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from changeledger.model.errors import ConfigError, SourceDataLostError, load_aga
 
 
 def check_named(feed: str, left_out: Sequence[str]) -> None:
-    """Raises ConfigError if there are topics that were read and that `topics:` does not name any more."""
+    """Raises ConfigError if there are topics that were read and that `topics:` no longer names."""
     if left_out:
         raise ConfigError(
             f"{feed}: `topics:` does not name {', '.join(left_out)} any more, whose messages are published",
@@ -47,8 +47,8 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
 def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offsets) -> None:
     """Raises SourceDataLostError if a requested window begins before what the topics still keep.
 
-    `needed` are offsets at a time: a first offset there, when something before it is gone, may not be the
-    first that was there. An empty partition shows nothing.
+    `needed`: the offsets at the window's start time. If this is a partition's first offset and earlier ones
+    are gone, messages of the window may be gone as well. An empty partition is not a gap.
     """
     below = [
         f"{topic}[{partition}] begins at offset {low}"

@@ -1,8 +1,8 @@
-"""Messages of Kafka topics as Arrow batches, read by Spark's Python workers.
+"""Reads messages of Kafka topics as Arrow batches, in Spark's Python workers.
 
-An offset need not have a record: transactions leave marks, aborted records are not handed out, compaction
-removes some. So a range of offsets is over when the client is beyond its end: at a record there, or at the
-end of the partition. Offsets that are gone are an error, not a gap.
+Not every offset has a record: transactions leave marks, aborted records are not delivered, and compaction
+removes records. A range of offsets is therefore complete when the client is past its end: at a later record,
+or at the end of the partition. Offsets that were removed raise an error; they are not skipped.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from changeledger.kernels.sql_text import MICROS
 from changeledger.model import change
 from changeledger.model.errors import ChangeledgerError, SourceDataLostError, SourceUnavailable
 
-# Offsets that one client reads; a topic of one partition is then still read by every core.
+# Offsets that one client reads, few enough that every core has a part of a topic with one partition.
 _OFFSETS_AT_ONCE: Final = 50_000
-# A batch has at most so many records, and about so many bytes. How long it may take to come.
+# Limits of a batch: records, bytes (about), and seconds to wait for it.
 _MOST_ROWS, _MOST_BYTES, _WAIT_SECONDS = 2_000, 64 << 20, 0.2
-# What the client fetches ahead of what is taken: beyond a range's end, it is thrown away. A full queue is
-# looked at again soon: by default the client waits a second, and nothing comes meanwhile.
+# Limits of what the client fetches ahead: records past a range's end are fetched in vain. A full queue is
+# checked again after 5 ms; by default the client waits a second, and delivers nothing meanwhile.
 _AHEAD: Final = {
     "queued.min.messages": 10_000, "queued.max.messages.kbytes": 32 << 10, "fetch.queue.backoff.ms": 5,
     # As Java's clients do by default.
@@ -56,12 +56,12 @@ class Range(NamedTuple):
     end: int
 
 
-# Ranges of different partitions, which one client reads together.
+# Ranges of different partitions that one client reads together.
 Part = tuple[Range, ...]
 
 
 def in_parts(ranges: Sequence[Range], most: int = _OFFSETS_AT_ONCE) -> tuple[Part, ...]:
-    """The ranges, cut and put together so that each part has about `most` offsets, and not more."""
+    """Cuts and combines the ranges into parts of about `most` offsets, and not more."""
     parts: list[list[Range]] = [[]]
     room = most
     for piece in (piece for offset_range in ranges for piece in _pieces(offset_range, most)):
@@ -75,7 +75,7 @@ def in_parts(ranges: Sequence[Range], most: int = _OFFSETS_AT_ONCE) -> tuple[Par
 
 
 def _pieces(whole: Range, most: int) -> Iterator[Range]:
-    """Pieces of equal size: two of them are never in one part."""
+    """Cuts a range into pieces of equal size, of which no two fit into one part."""
     size = whole.end - whole.start
     number = -(-size // most)
     cuts = [whole.start + size * at // number for at in range(number + 1)] if size > 0 else []
@@ -85,7 +85,7 @@ def _pieces(whole: Range, most: int) -> Iterator[Range]:
 
 @dataclass(frozen=True)
 class MessageScan:
-    """Messages of ranges of offsets. `seconds`: so long may nothing come."""
+    """A scan of ranges of offsets. It fails when no message arrives for `seconds`."""
 
     settings: ClientSettings
     parts: tuple[Part, ...]
@@ -94,16 +94,16 @@ class MessageScan:
 
     @property
     def weights(self) -> list[int]:
-        """How many offsets each part has."""
+        """The number of offsets of each part."""
         return [sum(offset_range.end - offset_range.start for offset_range in part) for part in self.parts]
 
     def without_parts(self) -> MessageScan:
         return replace(self, parts=())
 
     def rows(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The messages of a part, by offset in each partition.
+        """Yields the messages of a part, in the order of offsets within each partition.
 
-        Raises SourceDataLostError if some are gone, SourceUnavailable if nothing comes any more, ConfigError
+        Raises SourceDataLostError if messages are gone, SourceUnavailable if no more arrive, and ConfigError
         if the broker refuses the client.
         """
         reading = _Reading(self, part)
@@ -119,16 +119,16 @@ def of_window(window_id: str, messages: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class _Reading:
-    """A client, and how far it is."""
+    """A client, and how far it has read."""
 
     def __init__(self, scan: MessageScan, part: Part) -> None:
         self._scan = scan
         ranges = {(offset_range.topic, offset_range.partition): offset_range for offset_range in part}
-        # Of the ranges that are not over.
+        # The ends of the ranges that are not complete.
         self._ends: dict[Place, int] = {place: offset_range.end for place, offset_range in ranges.items()}
         # The next offset of each partition.
         self._next: dict[Place, int] = {place: offset_range.start for place, offset_range in ranges.items()}
-        # Where a partition ends before its range does.
+        # The ends of partitions that end before their range.
         self._short: dict[Place, int] = {}
         self._complaints = Complaints()
         with scan.settings.given() as settings:
@@ -141,7 +141,7 @@ class _Reading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         at_once, last = _MOST_ROWS, time.monotonic()
         while self._ends:
-            # For more than there can be the client would wait until the time is over.
+            # If asked for more than can come, the client would wait until the timeout.
             records = self._wanted(self._consumer.consume(min(at_once, self._remaining), _WAIT_SECONDS))
             if records:
                 batch = _as_batch(records)
@@ -153,13 +153,13 @@ class _Reading:
 
     @property
     def _remaining(self) -> int:
-        """So many records can still come; at least 1, while a range is not over."""
+        """The number of records that can still come; at least 1 while a range is not complete."""
         return sum(end - self._next[place] for place, end in self._ends.items())
 
     def _wanted(self, came: Sequence[Message]) -> Sequence[Message]:
-        """The records of the ranges among what came. Ranges that are over are left."""
+        """Returns the received records that are in the ranges. Notes progress, and handles errors."""
         records = [record for record in came if record.error() is None]
-        # Those of one place come by their offsets.
+        # Records of one partition come in the order of their offsets.
         last = {(record.topic(), record.partition()): record for record in records}
         reached = {_place(record): int(record.offset() or 0) + 1 for record in last.values()}
         wanted = records
@@ -175,7 +175,7 @@ class _Reading:
         return wanted
 
     def _leave(self, reached: Mapping[Place, int]) -> None:
-        """The next offset of each partition is known: is its range over?"""
+        """Notes the next offset of each partition, and pauses partitions whose range is complete."""
         self._next |= reached
         over = [place for place, offset in reached.items() if offset >= self._ends.get(place, 0)]
         for place in reached:
@@ -186,7 +186,10 @@ class _Reading:
             self._consumer.pause([TopicPartition(*place) for place in over])
 
     def _meet(self, error: KafkaError, at: Message) -> None:
-        """The end of a partition, or an error. One of no topic is the connection's: the client goes on."""
+        """Handles the end of a partition, or an error.
+
+        An error without a topic is the connection's: it is noted, and the client goes on.
+        """
         if at.topic() is None:
             self._complaints.add(error)
         elif _place(at) not in self._ends:
@@ -240,7 +243,7 @@ def _lost(what: str) -> SourceDataLostError:
 
 
 def _as_batch(records: Sequence[Message]) -> pa.RecordBatch:
-    # What a producer says may be beyond the calendar, as microseconds are in place of milliseconds.
+    # A producer's time can be beyond the calendar, such as microseconds in place of milliseconds.
     millis = [min(record.timestamp()[1], MICROS[1] // 1000) for record in records]
     times = pa.array(millis, pa.timestamp("ms", "UTC"))
     cells = [
@@ -256,7 +259,7 @@ def _as_batch(records: Sequence[Message]) -> pa.RecordBatch:
 
 
 def _headers(of: Sequence[Any]) -> pa.Array:
-    """NULL for a message without any."""
+    """Returns the messages' headers, NULL for a message without any."""
     if not any(of):
         return pa.nulls(len(of), HEADERS)
     pairs = [pair for headers in of for pair in headers or ()]

@@ -1,4 +1,4 @@
-"""Single records of topics, by their offsets."""
+"""Reads single records of topics by offset."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-# By topic and partition; None if the partition ends at the place.
+# By topic and partition; None if there is no message at the offset or after it.
 FirstMessages = dict[str, dict[str, Message | None]]
 
-# What a place holds where it holds no record: the end, or offsets that are gone.
+# Errors that mean that an offset has no record: the end of the partition, or offsets that are gone.
 _NO_RECORD = frozenset(
     {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 )
@@ -20,15 +20,15 @@ _NO_RECORD = frozenset(
 def first_messages(
     settings: Mapping[str, Any], isolation: str, places: Mapping[str, Mapping[str, int]], seconds: float
 ) -> FirstMessages:
-    """The first message at each offset or after it.
+    """Returns the first message at each offset or after it.
 
-    All partitions are read together: one after the other costs up to a second each. Raises KafkaException
-    if nothing comes for this many seconds.
+    Reads all partitions together, as one after the other costs up to a second each. Raises KafkaException
+    if nothing arrives for `seconds`.
     """
     wanted = [TopicPartition(t, int(p), offset) for t, ps in places.items() for p, offset in ps.items()]
     if not wanted:
         return {}
-    # One record of each partition is wanted, and what is behind it may be much.
+    # Only one record of each partition is wanted, so little is fetched at once.
     reading = consumer(settings, isolation, {"fetch.wait.max.ms": 50, "fetch.message.max.bytes": 64 << 10})
     try:
         return _read(reading, wanted, seconds)
@@ -37,7 +37,7 @@ def first_messages(
 
 
 def consumer(settings: Mapping[str, Any], isolation: str, more: Mapping[str, Any]) -> Consumer:
-    """It says where a partition ends, and an offset that is gone is an error; it commits nothing."""
+    """Returns a consumer that reports partition ends, fails for removed offsets, and commits nothing."""
     return Consumer(
         {
             **settings,
@@ -61,7 +61,7 @@ def _read(consumer: Consumer, places: list[TopicPartition], seconds: float) -> F
         error = None if message is None else message.error()
         if message is None or (error is not None and error.code() not in _NO_RECORD):
             fault = error or fault
-            # A fault of the connection is no topic's: the client continues by itself, meanwhile.
+            # An error without a topic is the connection's: the client retries by itself until the deadline.
             if time.monotonic() > deadline or (message is not None and message.topic() is not None):
                 raise KafkaException(fault)
             continue

@@ -1,4 +1,4 @@
-"""A schema registry of Confluent's kind: the schemas of messages' writers, by the ids that they carry."""
+"""Fetches the schemas of messages' writers, by the ids in messages, from a registry of Confluent's kind."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from changeledger.model.errors import ConfigError, SourceUnavailable
 
 log = logging.getLogger("changeledger")
 
-# Members of a Kafka connection that begin so are the registry client's settings, under their own names.
+# Prefix of the registry client's settings in the extra of a Kafka connection.
 PREFIX = "schema.registry."
-# To be connected to one that is not there takes 5 s in all; its answer may take longer.
+# Connecting to a registry that is down fails after 5 s in all; an answer may take longer.
 _PATIENCE: Final[Mapping[str, Any]] = {
     "timeout": Timeout(20.0, connect=2.0),
     "max.retries": 1,
@@ -34,12 +34,12 @@ class SchemaRegistry:
     """The registry that a Kafka connection names."""
 
     def __init__(self, conn_id: str, settings: Mapping[str, Any]) -> None:
-        # It logs every request with its address.
+        # httpx2 logs every request with its address.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._conn_id = conn_id
         known = dict(settings)
         addresses = [urlsplit(address.strip()) for address in str(known.pop("url")).split(",")]
-        # Without a login in it: addresses are in errors.
+        # Addresses appear in errors, so they are kept without a login.
         self._address = ",".join(f"{a.scheme}://{a.netloc.rpartition('@')[2]}{a.path}" for a in addresses)
         login = addresses[0].netloc.rpartition("@")[0]
         if login:
@@ -47,13 +47,16 @@ class SchemaRegistry:
         try:
             self._client = SchemaRegistryClient({**_PATIENCE, **known, "url": self._address})
         except (ValueError, TypeError, OSError) as error:
-            # Not the error's own text: it can quote a login.
+            # The error's own text is left out, as it can quote a login.
             named = ", ".join(PREFIX + name for name in known if name in str(error))
             raise self._wrong(f"cannot be used ({type(error).__name__}{named and f': {named}'})") from None
 
     @classmethod
     def of(cls, conn_id: str, connection: Connection) -> SchemaRegistry | None:
-        """None if the connection names no registry. Raises ConfigError, also for settings of none."""
+        """Returns the registry that a connection names, or None.
+
+        Raises ConfigError for wrong settings, and for settings without a URL.
+        """
         settings = {
             name.removeprefix(PREFIX): value
             for name, value in connection.extra.items()
@@ -68,10 +71,10 @@ class SchemaRegistry:
         return cls(conn_id, settings) if settings else None
 
     def schemas(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """The schemas of ids, as far as the registry knows them, see `schema`. Each is asked for once.
+        """Yields id and schema (see `schema`) for the ids that the registry knows, with one request per id.
 
-        Avro without a frame names another id in each message: once `_MOST_UNKNOWN` are not known, no other is
-        asked for. So those that most messages name come first.
+        Stops after `_MOST_UNKNOWN` unknown ids, because bytes of Avro without a frame look like another id in
+        each message. Callers therefore pass the most frequent ids first.
         """
         unknown: list[str] = []
         for schema_id in ids:
@@ -86,9 +89,9 @@ class SchemaRegistry:
             log.warning("the schema registry at %s does not know the schema %s", self._address, schema_id)
 
     def schema(self, schema_id: int) -> str | None:
-        """The schema as `avro.registered` keeps it; None if the registry does not know the id.
+        """Returns the schema in the form of `avro.registered`, or None if the registry does not know the id.
 
-        Raises SourceUnavailable, and ConfigError if it refuses the login.
+        Raises SourceUnavailable if the registry does not answer, and ConfigError if it refuses the request.
         """
         try:
             schema = self._client.get_schema(schema_id)

@@ -1,6 +1,6 @@
-"""What a Kafka connection states, for librdkafka: for a client of this process, or of one of Spark's workers.
+"""librdkafka's settings in a Kafka connection, for clients in this process and in Spark's workers.
 
-What loads code or runs a command is refused, and so is what the product sets itself.
+Settings that load code or run a command are refused, and so are those that the product sets itself.
 
 Source: librdkafka's CONFIGURATION.md.
 """
@@ -17,7 +17,7 @@ from typing import Final
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
-# They name a file, whose content travels with them.
+# Settings that name a file. The content of the file travels with the settings.
 _FILES: Final = frozenset(
     {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"}
 )
@@ -36,9 +36,9 @@ _ACCEPTED: Final = _FILES | {
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """librdkafka's settings, and the content of the files that they name: a worker needs none of the files.
+    """librdkafka's settings, and the content of the files that they name, so that workers need no files.
 
-    They hold secrets. They go to workers pickled, as bytes that Spark's plans and events do not show.
+    Both hold secrets. They go to workers pickled, as bytes that Spark's plans and events do not show.
     """
 
     conn_id: str
@@ -47,7 +47,10 @@ class ClientSettings:
 
     @classmethod
     def of(cls, conn_id: str, extra: Mapping[str, object]) -> ClientSettings:
-        """Raises ConfigError for a setting that is not accepted, and for a file that cannot be read."""
+        """Returns the settings of a connection's extra.
+
+        Raises ConfigError for a setting that is not accepted, and for a file that cannot be read.
+        """
         stated = _checked(conn_id, extra)
         files = {name: _content(conn_id, name, stated[name]) for name in sorted(_FILES & stated.keys())}
         return cls(conn_id, stated, files)
@@ -58,7 +61,10 @@ class ClientSettings:
 
     @contextmanager
     def given(self) -> Iterator[dict[str, str]]:
-        """What to make a client of. Its files are there meanwhile: it reads them when it is made."""
+        """Provides settings from which to make a client inside the block.
+
+        The files exist only in the block; a client reads them when it is made.
+        """
         with TemporaryDirectory(prefix="changeledger-") as folder:
             paths = {name: Path(folder, name) for name in self.files}
             for name, path in paths.items():

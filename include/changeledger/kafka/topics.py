@@ -1,4 +1,4 @@
-"""Kafka: topics, offsets and messages. Positions are `{topic: {partition: next offset}}`."""
+"""Topics, offsets and messages of a Kafka cluster. Positions are `{topic: {partition: next offset}}`."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from changeledger.model.errors import ChangeledgerError, ConfigError, SourceUnav
 log = logging.getLogger("changeledger")
 
 Offsets = dict[str, dict[str, int]]
-# Hashes of records, likewise.
+# Hashes of records, by topic and partition.
 Fingerprints = dict[str, dict[str, str | None]]
 
 _TIMEOUT_SECONDS = 20.0
-# A cluster none of whose brokers takes a connection is waited for as long as this, and no longer.
+# How long to wait for a cluster of which no broker accepts a connection.
 _REFUSED_SECONDS = 4.0
-# While messages are read: a broker that is started again, or another leader, takes a while.
+# How long a scan waits for messages: a broker's restart, or a new leader, takes a while.
 _STUCK_SECONDS = 120.0
 
 
 class Retention(NamedTuple):
-    """How a topic removes messages. `seconds`, `size`: None: not by age, not by size (in bytes)."""
+    """How a topic removes messages: by key, by age, and by size in bytes; None if not by age or size."""
 
     compacts: bool
     seconds: float | None
@@ -50,7 +50,7 @@ class Retention(NamedTuple):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Retention:
-        """Of a topic's settings, as Kafka names them."""
+        """Returns the retention by a topic's settings, as Kafka names them."""
         policy = settings.get("cleanup.policy", "")
         milliseconds, size = (int(settings.get(f"retention.{unit}", -1)) for unit in ("ms", "bytes"))
         deletes = "delete" in policy
@@ -62,7 +62,7 @@ class Retention(NamedTuple):
 
 
 def _refuse_fields(conn_id: str, connection: Connection) -> None:
-    """Raises ConfigError for brokers or a login in the connection's own fields, which nothing reads."""
+    """Raises ConfigError for brokers or a login in the connection's own fields, which are not used."""
     fields = {
         "host": connection.host,
         "port": connection.port,
@@ -77,9 +77,9 @@ def _refuse_fields(conn_id: str, connection: Connection) -> None:
 
 
 class Kafka:
-    """One cluster. The connection's extra holds librdkafka settings, `bootstrap.servers` among them.
+    """One cluster. The connection's extra holds librdkafka's settings, including `bootstrap.servers`.
 
-    Those of the schema registry beside them are not Kafka's.
+    Settings of the schema registry in the same extra are ignored here.
     """
 
     def __init__(self, conn_id: str, connection: Connection) -> None:
@@ -97,13 +97,13 @@ class Kafka:
             ) from None
 
     def topics(self, patterns: Iterable[str]) -> list[str]:
-        """Topics that are there and match a name or a pattern with `*`."""
+        """Returns the existing topics that match a name or a pattern with `*`."""
         names = self._asked(lambda: list(self._described))
         wanted = [re.compile(re.escape(p).replace(r"\*", ".*") + r"\Z") for p in patterns]
         return sorted(name for name in names if any(w.match(name) for w in wanted))
 
     def topics_of(self, feed: str, patterns: Sequence[str]) -> list[str]:
-        """The topics of a feed. Raises ConfigError if there are none."""
+        """Returns the topics of a feed. Raises ConfigError if there are none."""
         topics = self.topics(patterns)
         if not topics:
             raise ConfigError(
@@ -116,11 +116,11 @@ class Kafka:
         return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def latest(self, topics: Iterable[str], *, committed: bool = True) -> Offsets:
-        """Behind the last message that a reader may see: those of open transactions are not; or all."""
+        """Returns the offsets after the last message, or if `committed` before open transactions."""
         return self._offsets(topics, OffsetSpec.latest(), committed=committed)  # type: ignore[no-untyped-call]
 
     def at(self, topics: Iterable[str], time: datetime) -> Offsets:
-        """The first offset with that time or a later one; after the last message if there is none."""
+        """Returns the first offsets with that time or a later one, or after the last message if none has."""
         topics = list(topics)
         offsets = self._offsets(topics, _from(time))
         end = self.latest(topics)
@@ -130,10 +130,10 @@ class Kafka:
         }
 
     def until(self, topics: Iterable[str], time: datetime) -> Offsets:
-        """Behind the last message of that time, for a window's end.
+        """Returns the offsets at which a window that ends at `time` ends: the first with that time or later.
 
-        A message with a time in the future says nothing of where a time ends, and must not keep what
-        follows it from being read: there it is behind the last message of all.
+        If that first message has a time in the future, its time says nothing about the order, and it must not
+        keep what follows from being read. The partition's end is then the end of the window.
         """
         topics, now = list(topics), datetime.now(UTC)
         ends, last = self.at(topics, time), self.latest(topics)
@@ -152,14 +152,14 @@ class Kafka:
         return ends
 
     def times(self, places: Offsets) -> dict[str, dict[str, datetime | None]]:
-        """The time of the first message at each offset or after it, committed or not; None if none is."""
+        """Returns the time of the first message at or after each offset, committed or not; None if none."""
         return {
             topic: {p: None if m is None else _moment(m.timestamp()[1]) for p, m in partitions.items()}
             for topic, partitions in self._first("read_uncommitted", places).items()
         }
 
     def messages(self, start: Offsets, end: Offsets) -> MessageScan:
-        """Messages of `[start, end)` with their headers, as received."""
+        """Returns a scan of the messages of `[start, end)`, with headers and as received."""
         ranges = [
             Range(topic, int(partition), start.get(topic, {}).get(partition, 0), last)
             for topic, partitions in end.items()
@@ -168,11 +168,11 @@ class Kafka:
         return MessageScan(self._settings, in_parts(ranges), _STUCK_SECONDS)
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
-        """Those whose cleanup.policy removes older messages of a key; none if the login may not ask."""
+        """Returns the topics whose cleanup.policy is to compact, among those of which the login may ask."""
         return {topic for topic, settings in self.retention(topics).items() if settings.compacts}
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
-        """How long each topic keeps messages; without those of which the login may not ask."""
+        """Returns how each topic removes messages, without topics of which the login may not ask."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
@@ -187,7 +187,7 @@ class Kafka:
         return known
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Each topic's id, which a topic that is created again does not have; empty if there is none."""
+        """Returns each topic's id, which changes when the topic is recreated; empty if unknown."""
         names = list(topics)
         if not names:
             return {}
@@ -203,7 +203,7 @@ class Kafka:
         }
 
     def fingerprints(self, behind: Offsets) -> Fingerprints:
-        """A hash of the record before each offset; None if none is there (a mark of a transaction)."""
+        """Returns a hash of the record before each offset, or None if there is none (a transaction mark)."""
         messages = self._first(
             "read_committed", {t: {p: o - 1 for p, o in ps.items() if o > 0} for t, ps in behind.items()}
         )
@@ -250,11 +250,14 @@ class Kafka:
 
     @cached_property
     def _described(self) -> dict[str, TopicMetadata]:
-        """Asked once, so that all answers have the same partitions: the next window sees new ones."""
+        """Metadata of all topics, requested once so that all answers have the same partitions.
+
+        New partitions are seen by the next window.
+        """
         try:
             return dict(self._admin.list_topics(timeout=_REFUSED_SECONDS).topics)
         except KafkaException:
-            # Its errors come by then.
+            # Delivers the errors that the client has reported so far.
             self._admin.poll(0)
             if self._complaints.no_broker:
                 raise
@@ -267,7 +270,7 @@ class Kafka:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: KafkaException) -> ChangeledgerError:
-        # Its errors come by then.
+        # Delivers the errors that the client has reported so far.
         self._admin.poll(0)
         said = "\n".join((repr(error.args[0]), *map(repr, self._complaints.last)))
         conn_id, servers = self._settings.conn_id, self._settings.servers
@@ -283,7 +286,7 @@ def _from(time: datetime) -> OffsetSpec:
 
 
 def _moment(milliseconds: int) -> datetime | None:
-    """None if a message has no time; the last one that there is where it is beyond the calendar."""
+    """Converts a message's time: None if it has none, the latest datetime if it is beyond the calendar."""
     try:
         return None if milliseconds < 0 else datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):

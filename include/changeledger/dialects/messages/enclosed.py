@@ -1,4 +1,4 @@
-"""Names messages that have a dialect's event in a member, as tools that copy messages write them."""
+"""Recognizes messages that hold a dialect's event in a member, as tools that copy messages write them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from changeledger.kernels import json_text
 from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, Token
 from changeledger.model.column_names import shown
 
-# Two wrappings of Connect's converter, or one in another tool's, and one more.
+# Nesting depth of the search: two wrappings by Connect's converter, or one by another tool, and one more.
 _MOST_DEEP = 3
 _ALONE = (
     "as a tool between the connector and the topic writes it, or a second converter. Let it pass the bytes "
@@ -23,7 +23,7 @@ _OBJECTS = ("payload", "before", "after", "source", "transaction")
 _NO_DIALECT = (
     "which no dialect reads: capture the table by Debezium, Qlik Replicate or change event streaming"
 )
-# Changes of tools that no dialect reads, by members that each has, and those of its objects.
+# Tools whose changes no dialect reads: name, required members, and required members of nested objects.
 _OTHER_TOOLS: tuple[tuple[str, set[str], Mapping[str, set[str]]], ...] = (
     ("AWS DMS", {"metadata"}, {"metadata": {"record-type"}}),
     ("Oracle GoldenGate", {"table", "op_type", "op_ts", "pos"}, {}),
@@ -34,7 +34,10 @@ _OTHER_TOOLS: tuple[tuple[str, set[str], Mapping[str, set[str]]], ...] = (
 
 
 def event(members: Members, whats: Iterable[tuple[str, str]]) -> Problem | None:
-    """A dialect's whole event in one of the members. `whats`: what a dialect's events are called, by it."""
+    """Returns the problem of a message with a dialect's whole event in a member, or None.
+
+    `whats`: pairs of a dialect and the description of its events.
+    """
     inside = _inside(members, _MOST_DEEP)
     if inside is None:
         return None
@@ -43,7 +46,7 @@ def event(members: Members, whats: Iterable[tuple[str, str]]) -> Problem | None:
 
 
 def texts(members: Members) -> Problem | None:
-    """An event of Debezium of which an object is a text."""
+    """Returns the problem of a Debezium event in which an object is written as text, or None."""
     payload = members.get("payload")
     if payload is not None and json_text.is_object(payload):
         members = json_text.members(payload)
@@ -64,7 +67,7 @@ def _has(token: Token, names: set[str]) -> bool:
 
 
 def _inside(members: Members, depth: int) -> tuple[str, str] | None:
-    """The path of an event, and its dialect."""
+    """Returns the path of a nested event and its dialect, or None."""
     inner = [(name, _object(token)) for name, token in members.items()]
     objects = [(name, within) for name, within in inner if within is not None]
     for name, within in objects:
@@ -79,7 +82,7 @@ def _inside(members: Members, depth: int) -> tuple[str, str] | None:
 
 
 def _object(token: Token) -> Members | None:
-    """The members of an object, also in a text, or of the first in an array."""
+    """Returns the members of an object, of an object in text, or of the first object in an array."""
     try:
         if json_text.is_object(token):
             return json_text.members(token)
@@ -101,7 +104,10 @@ def _of_text(token: Token | None) -> Members | None:
 
 
 def _whole(members: Members) -> str | None:
-    """The dialect of an event with all of its envelope: JSON in a column can have some of the names."""
+    """Returns the dialect of an event with its whole envelope, or None.
+
+    Part of an envelope is not enough, as JSON in a column can have some of the names.
+    """
     names = members.keys()
     source, headers = members.get("source"), members.get("headers")
     if {"op", "ts_ms"} <= names and source is not None and json_text.is_object(source):

@@ -1,7 +1,7 @@
-"""Names messages that their feed's dialect cannot read: another dialect's, a row alone, or an unread frame.
+"""Recognizes messages that their feed's dialect cannot read, such as another dialect's or a bare row.
 
-It looks only at messages that the dialect has found not to be of its form. More than one member says what a
-message is: a row can have a column of any name.
+Only messages that the dialect has already refused as not of its form are examined. A message is recognized by
+more than one member, because a row can have a column of any name.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, in_lowe
 from changeledger.model import change
 from changeledger.model.column_names import shown
 
-# What Kafka Connect's converters put around a record.
+# The members that Kafka Connect's converters put around a record.
 _WRAPPING = frozenset({"payload", "schema", "schemaId"})
-# With these reasons a dialect says that a message is not of its form.
+# The reasons by which a dialect refuses a message as not of its form.
 _NOT_OF_ITS_FORM = frozenset(
     {
         "malformed_avro", "malformed_envelope", "no_data", "no_message", "no_operation", "no_source",
@@ -35,7 +35,7 @@ _ENVELOPE = frozenset({"before", "after", "source", "op", "ts_ms", "ts_us", "ts_
 _OF_A_CHANGE = frozenset({"before", "after", "op", "source"})
 _QLIK_OBJECTS = ("message", "headers", "data", "beforeData", "lineage", "tableStructure")
 _CES = "com.microsoft.sql.ces."
-# An Avro record that begins with the text 1.0: the first attribute of the page's schema is `specversion`.
+# An Avro record that begins with the text 1.0: `specversion` is the first field of the documented schema.
 _CES_IN_AVRO = b"\x061.0"
 _CES_DATA = (
     "the data of an event of change event streaming without its envelope, so without operation and "
@@ -49,14 +49,14 @@ _FLATTENED = (
     "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors. Events of an outbox "
     "(EventRouter) are no changes: take their topics off"
 )
-# Connect's transform Flatten joins the names of nested members by a delimiter that is set. By dialect, names
-# that a message has then, and the objects of which it has any.
+# Connect's transform Flatten joins the names of nested members by a configurable delimiter. For each dialect:
+# the pairs of names that every flattened message has, and the objects of which it has at least one.
 _FLATTEN_SIGNS = {
     "debezium": ({("source", "schema"), ("source", "table")}, {"before", "after"}),
     "ces": ({("eventsource", "schema"), ("eventsource", "tbl")}, {"eventrow", "eventdata"}),
     "qlik_messages": ({("headers", "operation"), ("headers", "changeSequence")}, {"data", "beforeData"}),
 }
-# Qlik's and CES's objects are in one more.
+# Parts of a joined name that are examined: Qlik's and CES's objects are nested in one more.
 _MOST_PARTS = 3
 _SPREAD = (
     "whose members the transform Flatten has taken out of their objects (`before.id`, `headers_operation`): "
@@ -67,7 +67,7 @@ _MARKED = (
     "the message begins with a byte order mark (EF BB BF), which JSON does not have (RFC 8259): none of the "
     "dialects writes it, so switch it off in what copies the messages"
 )
-# A tombstone that some tools copy as an empty value, others as JSON's null.
+# Copies of a tombstone: some tools write an empty value, others JSON's null.
 _NOTHING = {b"", b"null"}
 _EMPTY = (
     "the message is empty, or JSON's null, and says nothing: tools that copy messages write a tombstone so, "
@@ -94,9 +94,9 @@ def named(
     dialect: str,
     records: Mapping[int, bytes | None] | None = None,
 ) -> dict[int, Outcome]:
-    """What became of these rows of a batch of messages, with what the messages are.
+    """Returns the outcomes of rows of a batch, with more precise reasons for recognized messages.
 
-    `records`: by their rows, as JSON, the records of messages in Avro that could be read.
+    `records`: the readable records of messages in Avro as JSON, by row.
     """
     named_outcomes = dict(outcomes)
     for at, outcome in outcomes.items():
@@ -132,7 +132,7 @@ def _of_bytes(value: bytes, dialect: str) -> Problem | None:
         what = f"the message begins with a zero byte and the schema id {avro.schema_id(value)}"
         return Frame("schema_id_frame", what, "").problem(dialect)
     try:
-        # Members that are passed over are not looked at otherwise.
+        # The parser skips values that it does not need, so it would miss bytes there that are not UTF-8.
         value.decode()
         message = json_text.members(value)
         record = payload_of(message)
@@ -151,7 +151,7 @@ def _of_no_object(value: bytes) -> Problem | None:
 
 
 def _is_array(value: bytes) -> bool:
-    """Is it an array of objects?"""
+    """Returns whether the value is an array of objects."""
     if not _OBJECTS_FOLLOW.match(value):
         return False
     try:
@@ -161,14 +161,14 @@ def _is_array(value: bytes) -> bool:
 
 
 def payload_of(message: Members) -> Members:
-    """The record's members: those of `payload`, where a converter has put its schema beside it."""
+    """Returns the record's members: those of `payload` if a converter has wrapped the record."""
     inner = message.get("payload")
     is_wrapped = message.keys() <= _WRAPPING and inner is not None and json_text.is_object(inner)
     return json_text.members(inner) if is_wrapped and inner is not None else message
 
 
 def _of_members(members: Members, dialect: str, *, is_wrapped: bool) -> Problem | None:
-    # Without any, or what a converter has wrapped in nothing.
+    # No members, or only a converter's wrapping.
     if members.keys() <= _WRAPPING:
         return enclosed.event(members, _CALLED)
     flattened = _flattened_of(members)
@@ -203,7 +203,7 @@ def _of_no_dialect(members: Members) -> Problem:
 
 
 def _flattened_of(members: Members) -> str | None:
-    """The dialect of a message that Flatten was applied to: as a whole, or inside `message`."""
+    """Returns the dialect of a message that Flatten was applied to, as a whole or inside `message`."""
     inner = members.get("message")
     if inner is not None and json_text.is_object(inner):
         members = {**members, **json_text.members(inner)}
@@ -229,7 +229,7 @@ def _dialect_of(members: Members) -> str | None:
 
 
 def _is_debezium(members: Members) -> bool:
-    """Is it a change event's envelope, or what is left of one?"""
+    """Returns whether it is a change event's envelope or the remains of one."""
     if members.keys() <= _ENVELOPE:
         return bool(members.keys() & _OF_A_CHANGE)
     objects = _objects(members, ("before", "after", "source"))
@@ -245,7 +245,7 @@ def _is_ces(members: Members) -> bool:
 
 
 def _is_qlik(members: Members) -> bool:
-    """Is it a message with its envelope, or without, or what is left of one?"""
+    """Returns whether it is a message of Qlik, with or without its envelope, or the remains of one."""
     if json_text.text(members.get("magic")) == _QLIK_MAGIC or {"magic", "message"} <= members.keys():
         return True
     objects = _objects(members, _QLIK_OBJECTS)
@@ -254,7 +254,7 @@ def _is_qlik(members: Members) -> bool:
 
 
 def _objects(members: Members, names: Iterable[str]) -> int:
-    """How many of these members are objects, which no column of a flattened row is."""
+    """Returns how many of these members are objects; no column of a flattened row is one."""
     return sum(name in members and json_text.is_object(members[name]) for name in names)
 
 

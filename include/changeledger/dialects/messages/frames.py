@@ -1,6 +1,6 @@
-"""Names the frames of keys and values that no dialect reads, and says what to change.
+"""Recognizes frames of keys and values that no dialect reads, and says what to change.
 
-One frame is read: a zero byte, the schema's id in four bytes, then the record in Avro (`kernels.avro`).
+Dialects read one frame: a zero byte, the schema's id in four bytes, then the record in Avro (`kernels.avro`).
 Sources of the others: Confluent's page "Formats, Serializers, and Deserializers" and its Python client (JSON
 Schema, Protobuf, ids in headers); Apicurio/apicurio-registry#2151 (ids of 8 bytes), #4199 (ids in headers);
 awslabs/aws-glue-schema-registry, AWSSchemaRegistryConstants; hortonworks/registry, docs/serdes.rst.
@@ -22,12 +22,12 @@ from changeledger.kernels.avro import OtherSchema, UnusableSchema
 from changeledger.kernels.json_text import NotJson
 
 Side = Literal["key", "value"]
-# As `arrow.HEADERS` gives them.
+# A message's headers, as in a column of type `arrow.HEADERS`.
 Headers = Sequence[Mapping[str, Any]]
 
 UNKNOWN_SCHEMA, UNUSABLE_SCHEMA = "unknown_schema", "unusable_schema"
 JSON_SCHEMA, IN_HEADERS = "json_schema_frame", "schema_id_in_headers"
-# The headers that have the schema id.
+# Names of the headers that carry the schema id.
 ID_HEADERS: Mapping[Side, frozenset[str]] = {
     side: frozenset(
         {
@@ -38,23 +38,23 @@ ID_HEADERS: Mapping[Side, frozenset[str]] = {
     )
     for side in ("key", "value")
 }
-# Of Azure's converters: the id is behind the type.
+# Azure's converters put the id into this header, after the type.
 CONTENT_TYPE, AVRO_WITH_ID = "content-type", "avro/binary+"
 _LONG_FRAME_BYTES = 9
-# How the frames begin that say what they are.
+# Frames that are recognized by how they begin.
 _SIGNS = (
     (rb"\x03[\x00\x05].{16}", "glue_frame", "has a frame of AWS Glue Schema Registry (first byte 3)"),
-    # A schema's id in eight bytes, its version in four.
+    # The schema's id in eight bytes, then its version in four.
     (rb"\x01\x00{4}.{8}", "hortonworks_frame", "has a frame of Hortonworks Schema Registry (first byte 1)"),
     (rb"\x00{4}[0-9a-f]{32}", "azure_frame", "has a frame of Azure Schema Registry (the id as text)"),
     (rb"Obj\x01", "avro_file", "is an Avro file, as Event Hubs Capture writes it, and no message"),
     (rb"\xc3\x01", "single_object_encoding", "is in Avro's single-object encoding, without a registry's id"),
 )
-# How values begin that a converter of Kafka Connect has made into texts. Keys like these are `unread_key`.
+# Beginnings of values that a converter of Kafka Connect turned into text. Such keys are `unread_key`.
 _STRUCT, _JSON_IN_TEXT = b"Struct{", re.compile(rb'\s*"(?:\s|\\[nrt])*\{')
 _OF_TEXT = "org.apache.kafka.connect.storage.StringConverter"
 _PREFIX = "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
-# What to change where not Kafka Connect writes the messages.
+# What to change for dialects whose messages Kafka Connect does not write.
 _REMEDIES = {
     "ces": "change event streaming writes no frame: read its event hub, not what another tool makes of it",
     "qlik_messages": "set the Kafka endpoint's message format to JSON, or to Avro with its data schemas in "
@@ -63,19 +63,19 @@ _REMEDIES = {
 
 
 class Frame(NamedTuple):
-    """A frame that is not read. `setting`: which of Kafka Connect's settings changes it."""
+    """A frame that is not read. `setting`: what to set in Kafka Connect instead."""
 
     reason: str
     what: str
     setting: str
 
     def problem(self, dialect: str) -> Problem:
-        """What is wrong with a message of a feed of the dialect."""
+        """Returns the problem of a message with this frame in a feed of the dialect."""
         return Problem(self.reason, f"{self.what}; {_REMEDIES.get(dialect, self.setting)}")
 
 
 def unread(value: bytes, headers: Headers, side: Side = "value") -> Frame | None:
-    """The frame of a key or a value, where it is none that is read."""
+    """Returns the frame of a key or value if no dialect reads it, else None."""
     if not value:
         return None
     frame = _in_headers(value, headers, side)
@@ -101,7 +101,7 @@ def _of_text(value: bytes) -> Frame | None:
 
 def _in_headers(value: bytes, headers: Headers, side: Side) -> Frame | None:
     name = id_header(headers, side)
-    # Text in JSON needs no schema.
+    # JSON text needs no schema.
     if name is None or value.lstrip()[:1] == b"{":
         return None
     setting = converters(side)
@@ -130,7 +130,7 @@ def _of_zero_byte(value: bytes, side: Side) -> Frame | None:
 
 
 def unusable(schema_id: str, error: UnusableSchema, dialect: str, side: Side = "value") -> Problem:
-    """Why records of a schema that is known cannot be read."""
+    """Returns why records of a known schema cannot be read."""
     if not isinstance(error, OtherSchema):
         return Problem(UNUSABLE_SCHEMA, f"the schema {schema_id}: {error}")
     return _of_type(schema_id, error, side).problem(dialect)
@@ -144,7 +144,7 @@ def _of_type(schema_id: str, error: OtherSchema, side: Side) -> Frame:
 
 
 def id_header(headers: Headers, side: Side) -> str | None:
-    """The header that has the schema id of a message's key or value."""
+    """Returns the name of the header with the schema id of a message's key or value, or None."""
     names = ID_HEADERS[side]
     header_name = next((header["key"] for header in headers if header["key"] in names), None)
     return _of_azure(headers) if header_name is None and side == "value" else header_name
@@ -156,7 +156,7 @@ def _of_azure(headers: Headers) -> str | None:
 
 
 def with_id_header(raw: pa.RecordBatch) -> set[int]:
-    """The rows of a batch of messages whose values' schema ids are in headers."""
+    """Returns the rows of a batch of messages whose headers carry the schema id of the value."""
     headers = raw.column("headers")
     keys, values = (headers.flatten().field(name) for name in ("key", "value"))
     named = pc.is_in(keys, pa.array(sorted(ID_HEADERS["value"]), pa.string()))
@@ -166,7 +166,7 @@ def with_id_header(raw: pa.RecordBatch) -> set[int]:
 
 
 def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None, Headers]]) -> list[str]:
-    """The ids of a registry that the frames of messages name, those that most of them name first.
+    """Returns the registry ids that the frames of messages name, the most frequent first.
 
     `messages`: key, value and headers of each.
     """
@@ -182,7 +182,7 @@ def _json_schema(what: str, side: Side) -> Frame:
 
 
 def converters(side: Side) -> str:
-    """The converters that write what is read; the second name is that of Confluent Cloud's setting."""
+    """Returns advice to use a converter whose output is read, for Kafka Connect and Confluent Cloud."""
     cloud = "output.data.format" if side == "value" else "output.key.format"
     return (
         f"set {side}.converter to org.apache.kafka.connect.json.JsonConverter or "

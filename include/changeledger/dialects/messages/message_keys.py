@@ -1,4 +1,4 @@
-"""Messages whose key, in JSON, is that of one row."""
+"""Finds the messages whose key, in JSON, is that of a given row."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from changeledger.model.contract import Column, Contract
 
 MESSAGE_KEY: Final = "message_key"
 
-# The value of a cell in JSON; None if it is none of the column's type. The last argument but one is what the
-# key's schema block says of the column; None: it says nothing.
+# Reads a JSON cell of a key; returns None if it is no value of the column's type. The third argument is the
+# column's field in the key's schema block, or None if there is none.
 ReadCell = Callable[[Any, Column, Mapping[str, Any] | None, Feed], Any]
 
 
 def of_text(cell: Any, column: Column, _field: Mapping[str, Any] | None, _feed: Feed) -> Any:
-    """A cell whose text is that of its value; bytes are in base64."""
+    """Reads a cell by the text of its value; bytes are in base64."""
     text = cell if isinstance(cell, str) else as_json(cell)
     if column.spark_type == "binary":
         return binary_text.from_padded_base64(text)
@@ -37,10 +37,10 @@ def as_json(cell: Any) -> str:
 
 @dataclass(frozen=True)
 class WithKey:
-    """`POSITIONS` of the messages (`source_position`, `MESSAGE_KEY`) with the key. A key with a column more
-    names other rows, too.
+    """Selects from messages (`source_position`, `MESSAGE_KEY`) the `POSITIONS` of those with one key.
 
-    `key`: its cells, each an array of one, by the contract's names.
+    A message's key must have exactly the contract's key columns. `key`: the cells of the key by the
+    contract's names, each an array of one.
     """
 
     key: Mapping[str, pa.Array]
@@ -69,8 +69,10 @@ class WithKey:
 
 
 def _members(message_key: bytes | None) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
-    """The members of a key, and what its schema block says of them, by names in lower case; none where it is
-    no JSON object. With a schema, Connect puts the key into `payload`."""
+    """Returns the members of a key and their fields in its schema block, by names in lower case.
+
+    Both are empty if the key is no JSON object. With a schema, Connect puts the key into `payload`.
+    """
     try:
         said = json.loads((message_key or b"{}").decode(), parse_float=Decimal)
     except (ValueError, RecursionError):

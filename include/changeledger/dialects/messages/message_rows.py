@@ -1,4 +1,4 @@
-"""Raw Kafka messages: where each stands, and what became of it."""
+"""Builds decoded batches: the changes, positions and outcomes of raw Kafka messages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from changeledger.kernels.arrow import (
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
-# What stands beside the ledger's columns in a decoded batch.
+# The columns of a decoded batch beside the ledger's.
 OUTCOME = (
     ("disposition", pa.string()),
     ("reason", pa.string()),
     ("detail", pa.string()),
-    # Of records that are no change: as they came, for the quarantine.
+    # The raw record, if it is no change; the quarantine keeps it.
     ("raw_key", pa.binary()),
     ("raw_value", pa.binary()),
     ("raw_headers", HEADERS),
@@ -35,7 +35,7 @@ OUTCOME = (
 
 
 class Outcome(NamedTuple):
-    """What became of a record that is no change. `detail`: at most 500 characters."""
+    """The disposition of a record that is no change. `detail`: at most 500 characters."""
 
     disposition: str
     reason: str | None = None
@@ -43,34 +43,34 @@ class Outcome(NamedTuple):
 
 
 def not_in_feed(table: str) -> Outcome:
-    """Of a change of a table that the feed does not list; the table may join it later."""
+    """Returns the outcome of a change of a table that the feed does not list, but may list later."""
     return Outcome(change.CONTROL, change.TABLE_NOT_IN_FEED, table[:500])
 
 
 @lru_cache(maxsize=256)
 def decoded_schema(contract: Contract) -> pa.Schema:
-    """A decoded batch: one row per record, in the order of the raw batch."""
+    """Returns the schema of a decoded batch, which has one row per record in the order of the raw batch."""
     return pa.schema([*ledger_schema(contract), *OUTCOME])
 
 
-# The same of records that belong to no table.
+# The schema of a decoded batch of records that belong to no table.
 UNCHANGED = pa.schema([("source_position", RECORD), *OUTCOME])
 
 
 def as_messages(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch as `arrow.MESSAGE`, however it names the parts of its lists."""
+    """Returns the batch in the schema `arrow.MESSAGE`, however its lists name their parts."""
     return as_schema(batch, MESSAGE)
 
 
 def record(batch: pa.RecordBatch) -> pa.StructArray:
-    """Where the messages stand in their source."""
+    """Returns the messages' positions in their source."""
     partition = batch.column("partition")
     cells = [batch.column("topic"), partition, batch.column("offset"), pa.nulls(len(partition), pa.binary())]
     return pa.StructArray.from_arrays(cells, fields=list(RECORD))
 
 
 def outcomes(batch: pa.RecordBatch, rows: Sequence[int], row_outcomes: Sequence[Outcome]) -> list[pa.Array]:
-    """The columns of `OUTCOME`: `rows` have `row_outcomes`, all others are changes."""
+    """Returns the columns of `OUTCOME`: `rows` have `row_outcomes`, all others are changes."""
     size = batch.num_rows
     if not rows:
         return [same(change.CHANGE, size), *(pa.nulls(size, kind) for _, kind in OUTCOME[1:])]
@@ -87,7 +87,7 @@ def decoded(
     raw: pa.RecordBatch, canonical: pa.RecordBatch, rows: Indices, others: Mapping[int, Outcome],
     contract: Contract,
 ) -> pa.RecordBatch:  # fmt: skip
-    """A decoded batch: the changes of these rows of `raw`, and what became of its others."""
+    """Returns a decoded batch of `raw`: `canonical` changes for `rows`, outcomes for the others."""
     schema = decoded_schema(contract)
     columns = spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = record(raw)
@@ -96,13 +96,13 @@ def decoded(
 
 
 def unchanged(batch: pa.RecordBatch, row_outcomes: Sequence[Outcome]) -> pa.RecordBatch:
-    """A decoded batch of records that belong to no table, one outcome each."""
+    """Returns a decoded batch of records that belong to no table, with one outcome each."""
     columns = [record(batch), *outcomes(batch, range(batch.num_rows), row_outcomes)]
     return pa.RecordBatch.from_arrays(columns, schema=UNCHANGED)
 
 
 def spread(columns: Sequence[pa.Array], rows: Indices, size: int) -> list[pa.Array]:
-    """Columns that hold values for some rows of a batch, as columns of all of them."""
+    """Extends columns with values for some rows of a batch to all of its rows."""
     if len(rows) == size:
         return list(columns)
     where = places(rows, size)

@@ -1,4 +1,4 @@
-"""Messages read one by one: each as its producer usually writes it, any other member by member."""
+"""Reads messages one by one: first in their usual form, then any other one member by member."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from changeledger.kernels.json_text import UNREADABLE
 
 
 class NumberedEvent(Protocol):
-    """What a message says. `at`: the number of the message in its batch."""
+    """The event of a message. `at`: the number of the message in its batch."""
 
     at: int
 
 
 Event = TypeVar("Event", bound=NumberedEvent)
-# Of the number of a message, and its value.
+# Both take the number of a message and its value.
 Usual = Callable[[int, bytes], Event | None]
 Single = Callable[[int, bytes | None], Event | Outcome]
 
@@ -24,9 +24,10 @@ Single = Callable[[int, bytes | None], Event | Outcome]
 def read(
     values: Sequence[bytes | None], usual: Usual[Event], single: Single[Event]
 ) -> tuple[list[Event], dict[int, Outcome]]:
-    """The events of messages in their order, and what became of the others.
+    """Returns the events of messages in their order, and the outcomes of the other messages.
 
-    `usual` reads most messages; it gives None or raises one of `UNREADABLE` for one that is left to `single`.
+    `usual` reads most messages. For one that it leaves to `single`, it returns None or raises one of
+    `UNREADABLE`.
     """
     events: list[Event] = []
     unusual: list[int] = []

@@ -1,4 +1,4 @@
-"""Why a record cannot be read."""
+"""Problems: the reasons why a record cannot be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONE_SURROGATE = ("lone_surrogate", "an escape \\ud8.. to \\udf.. is half of a s
 
 
 class Problem(Exception):
-    """A record is quarantined: for what reason, and a detail of which 500 characters are kept."""
+    """Raised for a record that is quarantined, with a reason and the first 500 characters of a detail."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason)
@@ -22,7 +22,7 @@ class Problem(Exception):
 
 
 def no_columns(table: str, members: Iterable[str], columns: Iterable[str]) -> Problem:
-    """An image has members that are no columns of its table."""
+    """Returns the problem of an image with members that are no columns of its table."""
     known = {folded(name): name for name in columns}
     unknown = list(members)
     alike = [name for name in unknown if folded(name) in known]
@@ -32,7 +32,7 @@ def no_columns(table: str, members: Iterable[str], columns: Iterable[str]) -> Pr
 
 
 def columns_alike(table: str, names: Iterable[str]) -> Problem:
-    """A table has columns that the lake cannot distinguish."""
+    """Returns the problem of a table with columns that the lake cannot distinguish."""
     what = f"columns of {table} whose names differ in case only: {shown(names)}"
     return Problem(
         "columns_alike",
@@ -41,22 +41,27 @@ def columns_alike(table: str, names: Iterable[str]) -> Problem:
 
 
 def incomplete(image: str, columns: Iterable[str], says: str) -> Problem:
-    """An image lacks columns that the message has elsewhere. `image`: the one that lacks
-    them; `says`: what has them."""
+    """Returns the problem of an image that lacks columns which the message has elsewhere.
+
+    `image`: the image that lacks them. `says`: what has them.
+    """
     return Problem("incomplete_image", f"{image} lacks {shown(columns)}, which {says}")
 
 
 def misfits(columns: Sequence[Column], unfit: Iterable[bool]) -> Problem | None:
-    """What is wrong with an image; None: all values fit. `unfit`: whose value does not, column by column."""
+    """Returns the problem of an image with values that do not fit, or None if all fit.
+
+    `unfit`: for each column, whether its value does not fit.
+    """
     bad = [column for column, is_bad in zip(columns, unfit, strict=True) if is_bad]
     return Problem("value_does_not_fit", no_value_of(bad)) if bad else None
 
 
 def no_value_of(columns: Iterable[Column]) -> str:
-    """The detail of values that are none of their columns' types."""
+    """Returns the detail for values that do not fit their columns' types."""
     return f"no value of {', '.join(f'{column.name} {column.type}' for column in columns)}"
 
 
 def named(name: str, value: object) -> str:
-    """`name is value`, for a detail."""
+    """Returns `name is value` for a detail."""
     return f"{name} is {'missing' if value is None else value}"

@@ -1,8 +1,8 @@
-"""Facts of a discovery: the few messages of a window by which a plan is made.
+"""Facts of a discovery: the few messages of a window from which its plan is made.
 
-Of all messages those are kept that stand at either end of a partition, and the first and the last one of each
-group that a dialect makes. Facts of two parts of a window, chosen from once more, are those of both: so Spark
-can find them over partitions, and the driver merges them. How a window is cut changes nothing.
+The facts are the messages at both ends of each partition, and the first and the last message of each group
+that a dialect forms. Merging the facts of two parts of a window gives the facts of both, so that Spark finds
+them per partition and the driver merges them. How a window is cut changes nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from changeledger.kernels.arrow import Bools, flags_of
 from changeledger.kernels.rows import as_batch
 
-# Of how many offsets at either end of a partition.
+# Number of offsets at each end of a partition.
 EACH_END = 20
-# Of how many groups of one table: a connector has one schema at a time. Of a table with more groups the last
-# messages can depend on how the window was cut. A registry's schemas all count, whatever their number.
+# Limit of the groups of one table; a connector has one schema at a time. For a table with more groups, the
+# last messages can depend on how the window was cut. The schemas of a registry have no limit.
 _MOST_GROUPS = 64
-# `table` and `group`: of the first and the last message of each group; those of a registry's schema have no
-# table. `framed`: begins with a schema id.
+# `table` and `group` are set for the first and the last message of each group; messages with a registry's
+# schema have no `table`. `framed`: whether the message begins with a schema id.
 FACTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -40,7 +40,7 @@ FACTS = pa.schema(
 
 
 class Sample(NamedTuple):
-    """A raw message looked at to learn which table its topic has, and its columns."""
+    """A raw message from which the table of its topic and the columns are learned."""
 
     topic: str
     key: bytes | None
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
 
 
 def merged(facts: Sequence[pa.RecordBatch], each: int = EACH_END) -> pa.RecordBatch:
-    """The facts of all parts together, by topic, offset and partition."""
+    """Merges the facts of all parts, ordered by topic, offset and partition."""
     table = pa.Table.from_batches(facts, FACTS)
     chosen_of_groups = _first_or_last(table)
     for name in ("table", "group"):
@@ -60,7 +60,7 @@ def merged(facts: Sequence[pa.RecordBatch], each: int = EACH_END) -> pa.RecordBa
 
 
 def bounds(facts: pa.Table) -> pa.Table:
-    """The first and the last offset of each partition, of messages that are not framed."""
+    """Returns the first and the last offset of each partition, over messages that are not framed."""
     plain = facts.filter(pc.invert(facts["framed"]))
     return plain.group_by(["topic", "partition"], use_threads=False).aggregate(
         [("offset", "min"), ("offset", "max")]
@@ -100,7 +100,10 @@ def _first_or_last(facts: pa.Table) -> Bools:
 
 
 def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
-    """The groups that count, as text: of each table in each topic the first `_MOST_GROUPS`, of none all."""
+    """Returns the names of the groups that count: the first `_MOST_GROUPS` of each table in each topic.
+
+    Groups without a table all count.
+    """
     names = _names(facts.take(pa.array(firsts)))
     tables = facts.select(["topic", "table"]).take(pa.array(firsts)).to_pylist()
     counts: Counter[tuple[str, str | None]] = Counter()
