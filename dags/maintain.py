@@ -1,4 +1,4 @@
-"""The weekly Airflow DAG that compacts the lake and expires what nobody can ask for any more."""
+"""The weekly Airflow DAG that compacts the lake and removes what is no longer needed."""
 
 from changeledger.orchestration import maintenance_dag
 

@@ -148,7 +148,7 @@ class TableDialect:
     masks_count_header: bool = False
     # Whether the source itself says which columns are computed.
     knows_computed: bool = False
-    # A setting of the feed whose change would have produced other published rows.
+    # A setting of the feed; with another value, other rows would have been published.
     decisive: DecisiveSetting | None = None
 
     @property

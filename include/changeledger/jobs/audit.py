@@ -1,4 +1,4 @@
-"""Prove the window's branch, rule by rule."""
+"""Check the window's branch against the rules of the audit."""
 
 from changeledger.job import main
 from changeledger.stages.audit import run

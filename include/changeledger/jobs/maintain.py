@@ -1,4 +1,4 @@
-"""Compact the tables of a feed, and drop what nobody can ask for any more."""
+"""Compact the tables of a feed, and remove what is no longer needed."""
 
 from changeledger.job import main_of_feed
 from changeledger.stages.maintain import run

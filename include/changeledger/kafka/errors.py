@@ -55,7 +55,7 @@ _CAUSES: Final = (
 
 
 class Complaints:
-    """Collects the errors that librdkafka reports in the background: the reasons why a request timed out."""
+    """The errors that librdkafka reports in the background, which say why a request timed out."""
 
     def __init__(self) -> None:
         # librdkafka repeats errors a hundred times a second.

@@ -47,8 +47,8 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
 def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offsets) -> None:
     """Raises SourceDataLostError if a requested window begins before what the topics still keep.
 
-    `needed`: the offsets at the window's start time. If this is a partition's first offset and earlier ones
-    are gone, messages of the window may be gone as well. An empty partition is not a gap.
+    `needed`: the first offset of a time or later in each partition. If a partition now begins there and its
+    earlier messages are gone, some of that time may be gone as well. An empty partition shows nothing.
     """
     below = [
         f"{topic}[{partition}] begins at offset {low}"

@@ -61,7 +61,7 @@ Part = tuple[Range, ...]
 
 
 def in_parts(ranges: Sequence[Range], most: int = _OFFSETS_AT_ONCE) -> tuple[Part, ...]:
-    """Cuts and combines the ranges into parts of about `most` offsets, and not more."""
+    """Cuts and combines the ranges into parts of about, and at most, `most` offsets."""
     parts: list[list[Range]] = [[]]
     room = most
     for piece in (piece for offset_range in ranges for piece in _pieces(offset_range, most)):

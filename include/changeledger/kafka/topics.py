@@ -42,7 +42,7 @@ _STUCK_SECONDS = 120.0
 
 
 class Retention(NamedTuple):
-    """How a topic removes messages: by key, by age, and by size in bytes; None if not by age or size."""
+    """How a topic removes messages: by key, after `seconds`, beyond `size` bytes; None if not by these."""
 
     compacts: bool
     seconds: float | None
@@ -168,7 +168,7 @@ class Kafka:
         return MessageScan(self._settings, in_parts(ranges), _STUCK_SECONDS)
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
-        """Returns the topics whose cleanup.policy is to compact, among those of which the login may ask."""
+        """Returns topics whose cleanup.policy removes older messages of a key; none if asking is refused."""
         return {topic for topic, settings in self.retention(topics).items() if settings.compacts}
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
@@ -250,10 +250,7 @@ class Kafka:
 
     @cached_property
     def _described(self) -> dict[str, TopicMetadata]:
-        """Metadata of all topics, requested once so that all answers have the same partitions.
-
-        New partitions are seen by the next window.
-        """
+        """Metadata of all topics, requested once: all answers have the same partitions for this window."""
         try:
             return dict(self._admin.list_topics(timeout=_REFUSED_SECONDS).topics)
         except KafkaException:

@@ -17,7 +17,10 @@ _SLACK = 32
 
 
 class Alike:
-    """The beginnings of the samples that have a table, and the words in which they name it."""
+    """How the samples that have a table begin, and in which words they name it.
+
+    `holds` tells whether a message begins like one of them and names its table in the same words.
+    """
 
     def __init__(self, ends: Sequence[Sample], feed: Feed) -> None:
         begins, names, tail = set(), set(), 0

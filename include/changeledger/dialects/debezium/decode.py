@@ -73,7 +73,7 @@ def _read(
     how: TablePlan,
     faults: Mapping[int, Outcome],
 ) -> tuple[pa.RecordBatch, dict[int, Outcome]]:
-    """Returns the events of these messages, which `how` describes alike, and the outcomes of the others."""
+    """Reads these messages by the plan `how`. Returns their events, and the outcomes of the others."""
     batches, unusual = _by_types(values, rows, how)
     singles = [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in unusual]
     alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], how)

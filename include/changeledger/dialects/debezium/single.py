@@ -1,4 +1,4 @@
-"""Reads one event on its own, member by member, and says what is wrong with an event that cannot be read.
+"""Reads one event on its own, member by member, or finds out why it cannot be read.
 
 The first problem counts, in the order of the functions here. Details are at most 500 characters.
 """

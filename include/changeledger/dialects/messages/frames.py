@@ -182,7 +182,7 @@ def _json_schema(what: str, side: Side) -> Frame:
 
 
 def converters(side: Side) -> str:
-    """Returns advice to use a converter whose output is read, for Kafka Connect and Confluent Cloud."""
+    """Returns the advice to set a converter whose output is read; Confluent Cloud has its own setting."""
     cloud = "output.data.format" if side == "value" else "output.key.format"
     return (
         f"set {side}.converter to org.apache.kafka.connect.json.JsonConverter or "
