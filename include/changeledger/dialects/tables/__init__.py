@@ -1,1 +1,1 @@
-"""What the two dialects of change tables share: raw rows bound by name, their values, their outcomes."""
+"""Shared parts of the two change-table dialects: raw rows bound by name, their values, their outcomes."""

@@ -1,6 +1,6 @@
-"""Points in time of header columns: typed, or as text in the forms that Spark's casts take.
+"""Times in header columns: typed, or as text in the forms that Spark's casts take.
 
-Microseconds from 1970, within the years 1 to 9999, which are all that SQL Server and Python know.
+They are microseconds since 1970, within the years 1 to 9999: SQL Server and Python know no others.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from changeledger.kernels.cast_text import as_text
 from changeledger.kernels.sql_text import MICROS, MICROS_A_DAY
 
 Micros = npt.NDArray[np.int64]
-# In which pass of an hour that comes twice a time was: not known.
+# Unknown fold: the time may be the first or the second occurrence of a repeated hour.
 NO_FOLD: Final = -1
 _MINUTE = 60_000_000
 _EPOCH = datetime(1970, 1, 1)
 _USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?$"
-# Where the microseconds of such a text end; what is finer is cut.
+# Length of such a text up to its microseconds; finer digits are cut.
 _END_OF_MICROS = 26
 _TEXT = re.compile(
     r"(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
@@ -38,15 +38,16 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?(?::?([
 
 
 def known(micros: Micros, has_time: Bools) -> pa.TimestampArray:
-    """The instants; NULL if there is none, or outside the calendar."""
+    """Converts to timestamps: NULL where a value is absent or outside the years 1 to 9999."""
     fits = has_time & (micros >= MICROS[0]) & (micros <= MICROS[1])
     return pa.array(np.where(fits, micros, 0), pa.int64(), mask=~fits).view(INSTANT)
 
 
 def read(column: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
-    """The times of a column, and which of its values are one.
+    """Returns the times of a column, and which of its values are times.
 
-    `in_zone`: a zone in a text counts, and what has none is UTC; else it is passed over: the time is local.
+    With `in_zone` a zone in a text counts, and a text without one is in UTC. Otherwise a zone is ignored, and
+    the time is local.
     """
     if column.kind in {"timestamp", "timestamp_ntz"}:
         return numbers(column.values), valid(column.values)
@@ -67,7 +68,7 @@ def read(column: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
 
 
 def in_zones(column: Read) -> tuple[Micros, Bools]:
-    """The points in time of texts that name their zone, in UTC, and which of the texts do."""
+    """Returns the UTC times of the texts that name their zone, and which texts these are."""
     micros, names_zone = np.zeros(len(column.values), np.int64), np.zeros(len(column.values), np.bool_)
     if column.kind == "string":
         unusual = pc.invert(pc.match_substring_regex(column.values, _USUAL)).fill_null(False)
@@ -81,7 +82,11 @@ def in_zones(column: Read) -> tuple[Micros, Bools]:
 
 
 def of_text(text: str, *, in_zone: bool) -> int | None:
-    """One time; None if the text is none. A time of day alone is none."""
+    """Parses a time in microseconds since 1970, in UTC if `in_zone`, else local.
+
+    Returns None if the text is not a date or timestamp (a time of day alone is neither). With `in_zone` it
+    also returns None if the zone's clock shows the time twice or skips it.
+    """
     match = _TEXT.match(text.strip())
     if match is None:
         return None
@@ -104,13 +109,16 @@ def of_text(text: str, *, in_zone: bool) -> int | None:
 
 
 def _only_offset(moment: datetime, zone: tzinfo) -> timedelta | None:
-    """None if the zone's clock shows the time twice, or skips it: then it is no one point in time."""
+    """Returns the zone's offset, or None if its clock shows the time twice or skips it.
+
+    Such a time is not a single point in time.
+    """
     earlier, later = (moment.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
     return earlier if earlier == later else None
 
 
 def _zone(text: str) -> timezone | ZoneInfo:
-    """Raises ValueError, KeyError or OSError where there is no such zone."""
+    """Parses a zone. Raises ValueError, KeyError or OSError if there is no such zone."""
     if text in {"Z", "UTC", "GMT", "UT", ""}:
         return UTC
     match = _OFFSET.match(text)
@@ -124,11 +132,12 @@ def _zone(text: str) -> timezone | ZoneInfo:
 
 
 def to_utc(local: Micros, zone: str, fold: npt.NDArray[np.int64]) -> tuple[Micros, Bools]:
-    """Local times of a zone in UTC, and which of them do not say for sure which time they are.
+    """Converts a zone's local times to UTC, and returns which of them are doubtful, too.
 
-    `fold`, as in PEP 495: 0 for the earlier and 1 for the later one of a time that comes twice; any other
-    counts as the earlier one, and is doubtful. So is a time that the clocks leave out: it counts from before
-    the gap. Clocks are changed at whole minutes: the offset is looked up for each minute that occurs.
+    `fold` is that of PEP 495: 0 for the earlier and 1 for the later occurrence of a repeated time. With any
+    other fold a repeated time counts as the earlier one and is doubtful. A time that the clocks skip is also
+    doubtful; it gets the offset from before the gap. Clocks change at whole minutes, so the offset is looked
+    up once for each minute that occurs.
     """
     if zone == "UTC":
         return local, np.zeros(len(local), np.bool_)
@@ -141,7 +150,7 @@ def to_utc(local: Micros, zone: str, fold: npt.NDArray[np.int64]) -> tuple[Micro
 
 
 def _offset(minute: int, zone: ZoneInfo, fold: int) -> int:
-    """Microseconds that the zone is ahead of UTC; 0 outside the calendar."""
+    """Returns how many microseconds the zone is ahead of UTC; 0 outside the years 1 to 9999."""
     try:
         moment = _EPOCH + timedelta(minutes=minute)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What a kernel of change tables is: a frozen record of functions, for Spark and the command line alike."""
+"""The kernel of a change-table dialect: functions that Spark and the command line both call."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from changeledger.model.contract import Contract
 
 @dataclass(frozen=True)
 class Hidden:
-    """What the place of a row must not tell of its contents, since published tables have the place.
+    """Columns whose values a row's position must not reveal, because positions are published.
 
-    `left_out`, `hashed`: columns in lower case; `secret`: that of hashes.
+    `left_out` and `hashed` are column names in lower case; `secret` is the key of the hashes.
     """
 
     left_out: frozenset[str] = frozenset()
@@ -27,16 +27,17 @@ class Hidden:
 
 @dataclass(frozen=True)
 class TableKernel:
-    """A window's rows of one change table go through `record`, `decode` and `pairs.joined`, in this order.
+    """The functions of one dialect.
 
-    Between the first two the rows that stand at one place are numbered (`raw.numbered`).
+    A window's rows of one change table go through `record`, `raw.numbered`, `decode` and `pairs.joined`, in
+    this order.
     """
 
     name: str
-    # Where rows stand (`arrow.RECORD`): from rows as they were read, the change table's name, the feed, and
-    # what is hidden.
+    # Computes positions (`arrow.RECORD`) from rows as read, the change table's name, the feed, and what is
+    # hidden.
     record: Callable[[pa.RecordBatch, str, Feed, Hidden], pa.StructArray]
-    # A row (`outcomes.decoded_schema`) for each raw row, which has its `source_position`, in their order.
+    # Decodes raw rows that have a `source_position`: one `outcomes.decoded_schema` row each, in their order.
     decode: Callable[[pa.RecordBatch, TablePlan], pa.RecordBatch]
-    # What masks must obey, by the rows as they were read, the feed, and the writer's columns.
+    # Returns the rules that masks must obey, from the schema of the raw rows, the feed and the writer schema.
     mask_rules: Callable[[pa.Schema, Feed, Contract], MaskRules]

@@ -1,4 +1,4 @@
-"""Rows of change tables, as received, that have one key, in whatever type and form they have it."""
+"""Finds the raw rows of change tables that have a given key, in whatever type and form they store it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from changeledger.model.contract import Contract
 
 
 def typed(texts: Mapping[str, str], contract: Contract) -> Mapping[str, pa.Array]:
-    """The cells of a key, each an array of one, in the types of the contract's columns; NULL for a text that
-    is no value of its column."""
+    """Converts the texts of a key to the types of the contract's columns: a one-element array for each.
+
+    A text that is not a value of its column becomes NULL.
+    """
     written = pa.record_batch({name: pa.array([text], pa.string()) for name, text in texts.items()})
     cells = values.typed(written, contract.model_copy(update={"columns": contract.key}))
     return {name: cells.column(name) for name in texts}
@@ -25,9 +27,9 @@ def typed(texts: Mapping[str, str], contract: Contract) -> Mapping[str, pa.Array
 
 @dataclass(frozen=True)
 class WithKey:
-    """`POSITIONS` of the raw rows with the key.
+    """Returns the `POSITIONS` of the raw rows that have the key.
 
-    `key`: its cells, each an array of one, by the contract's names.
+    `key` has its cells, each a one-element array, by the contract's names.
     """
 
     key: Mapping[str, pa.Array]

@@ -1,4 +1,4 @@
-"""What becomes of raw rows: canonical changes, halves of updates, and rows that cannot be read."""
+"""Outcomes of decoding raw rows: canonical changes, halves of updates, and rows that cannot be read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from changeledger.kernels.images import Image
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
-# Which part of a change a row is, where an update comes as two rows.
+# The part of a change that a row holds: an update comes as two rows.
 WHOLE, BEFORE, AFTER = "whole", "before", "after"
 _LONGEST = 500
-# Where the two rows of an update are found by: equal in both; NULL of a row that is a change alone.
+# Columns that match the two rows of an update. `pair_key` is equal in both, and NULL in a whole change.
 PAIR = (("part", pa.string()), ("pair_key", pa.binary()))
 
 
@@ -35,21 +35,21 @@ def decoded_schema(contract: Contract) -> pa.Schema:
 
 
 class Problems:
-    """The first reason why a row cannot be read, with its detail, in the order in which they are added."""
+    """Reasons why rows cannot be read, with details. Each row keeps the first one that is added."""
 
     def __init__(self, rows: int) -> None:
         self.bad: Bools = np.zeros(rows, np.bool_)
         self._problems: dict[int, tuple[str, str]] = {}
 
     def add(self, condition: Bools, reason: str, detail: str | Callable[[int], str]) -> None:
-        """`detail`: the words, or how they are found for a row."""
+        """Adds a reason to the rows of `condition`. `detail` is a text, or a function that makes a row's."""
         for row in np.flatnonzero(condition & ~self.bad):
             words = detail if isinstance(detail, str) else detail(int(row))
             self._problems[int(row)] = reason, words[:_LONGEST]
         self.bad |= condition
 
     def columns(self) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """`disposition`, `reason` and `detail` of all rows."""
+        """Returns `disposition`, `reason` and `detail` of all rows."""
         rows = np.flatnonzero(self.bad)
         where = places(rows, len(self.bad))
         problems = [self._problems[int(row)] for row in rows]
@@ -60,10 +60,10 @@ class Problems:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a dialect has read of n rows; of those that have a problem, nothing is read."""
+    """What a dialect has decoded from n rows. Values of rows that have a problem are ignored."""
 
     changes: Changes
-    # Which rows are halves of updates: those before, and those behind.
+    # Rows that are halves of updates: before rows, and after rows.
     is_before: Bools
     is_after: Bools
     pair_key: pa.BinaryArray
@@ -72,9 +72,9 @@ class Decoded:
 def decoded_rows(
     raw: pa.RecordBatch, decoded: Decoded, problems: Problems, plan: TablePlan
 ) -> pa.RecordBatch:
-    """`decoded_schema` of the rows: whole changes are complete, halves of updates await `pairs.joined`."""
+    """Builds `decoded_schema` rows. Whole changes are complete, halves of updates await `pairs.joined`."""
     if plan.masks_unreadable is not None:
-        # What the changes changed is not known.
+        # Which columns the changes changed is unknown.
         assert decoded.changes.mask is not None, "both dialects of change tables have masks"
         problems.add(valid(decoded.changes.mask), "mask_order_contradicted", plan.masks_unreadable)
     rows = RawRows.of(raw)
@@ -101,7 +101,7 @@ def decoded_rows(
 
 
 def side(cells: Sequence[pa.Array], present: Bools, states: Bytes) -> Image:
-    """The cells as the image of the rows that have one; NULL for the others."""
+    """Builds the image of the rows in `present`; the cells of other rows become NULL."""
     if not present.all():
         is_present = pa.array(present)
         cells = [pc.if_else(is_present, cell, pa.scalar(None, cell.type)) for cell in cells]
@@ -109,7 +109,7 @@ def side(cells: Sequence[pa.Array], present: Bools, states: Bytes) -> Image:
 
 
 def lacks_key(cells: Sequence[pa.Array], plan: TablePlan) -> Bools:
-    """In which rows a column of the key is NULL; of a table without a key in none."""
+    """Returns in which rows a key column is NULL: none if the table has no key."""
     has_null_key = np.zeros(len(cells[0]) if cells else 0, np.bool_)
     for column, cell in zip(plan.writer_schema.columns, cells, strict=True):
         if column.key_position:
@@ -118,7 +118,7 @@ def lacks_key(cells: Sequence[pa.Array], plan: TablePlan) -> Bools:
 
 
 def add_misfits(problems: Problems, cells: Sequence[Cells], plan: TablePlan) -> None:
-    """Rows with a value that is none of its column's type."""
+    """Adds the rows that have a value not of its column's type."""
     columns = plan.writer_schema.columns
     unfit = [
         (column, column_cells.unfit)
@@ -134,7 +134,10 @@ def add_misfits(problems: Problems, cells: Sequence[Cells], plan: TablePlan) -> 
 
 
 def as_they_came(rows: RawRows, wanted: Bools) -> list[pa.Array]:
-    """`raw_key`, `raw_value` and `raw_headers`: the wanted rows as JSON, which the quarantine shows."""
+    """Returns `raw_key`, `raw_value` and `raw_headers`.
+
+    `raw_value` has the wanted rows as JSON, which the quarantine shows; all else is NULL.
+    """
     at = np.flatnonzero(wanted)
     value = pa.nulls(rows.size, pa.binary())
     if len(at):
@@ -145,7 +148,7 @@ def as_they_came(rows: RawRows, wanted: Bools) -> list[pa.Array]:
 
 
 def refused(raw: pa.RecordBatch, why: str) -> pa.RecordBatch:
-    """Rows of a change table whose columns the table's contract rules out (`messages.UNCHANGED`)."""
+    """Quarantines rows of a change table whose columns the contract rules out (`message_rows.UNCHANGED`)."""
     columns = {n: c for n, c in zip(raw.schema.names, raw.columns, strict=True) if n not in OWN[:2]}
     size = raw.num_rows
     problems = Problems(size)

@@ -1,7 +1,7 @@
-"""The two rows of an update joined, over all of a table's rows in a window.
+"""Joins the two rows of an update, over all of a table's rows in a window.
 
-They are found by `pair_key`, not by adjacency. All rows of one `pair_key` must be in the batch: a window's
-rows are cut by it, whole or into buckets. Rows that are no halves go through as they are.
+The rows are matched by `pair_key`, not by adjacency. All rows of one `pair_key` must be in the batch, which is
+the whole window or a bucket by `pair_key`. Rows that are not halves of updates pass through unchanged.
 """
 
 from __future__ import annotations
@@ -30,28 +30,33 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class _Halves:
-    """n halves of updates. A number for each position, and by it the first row of either kind (-1: none)."""
+    """n halves of updates.
+
+    `position` numbers each half's `pair_key`. By that number, `first_before` and `first_after` have the first
+    half of either kind (-1: none).
+    """
 
     batch: pa.RecordBatch
     is_before: Bools
     position: Indices
     first_before: Indices
     first_after: Indices
-    # Which came before already, and whether rows of one kind differ at their position.
+    # Halves that repeat an earlier one, and halves at whose position those of one kind differ.
     again: Bools
     differs: Bools
 
 
 def joined(decoded: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """The same rows (`outcomes.decoded_schema`), in their order, each with what became of it.
+    """Returns the same rows (`outcomes.decoded_schema`), in their order, each with its disposition.
 
-    A row after an update becomes a change, with the image of the row before it and its
-    `paired_source_position`; that one is `paired`, or quarantined where nothing follows it. A row behind
-    alone is legal, its before image unknown. Where the two have different keys, the row moved. A half that
-    came again is a duplicate of the first; where halves of one kind differ, which of them belong together is
-    not known: all are quarantined.
+    * An after row becomes a change. It takes over the before row's image and has its position as
+      `paired_source_position`. If the two have different keys, the row moved.
+    * An after row without a before row is legal: its before image is unknown.
+    * A before row is `paired`, or quarantined if it has no after row.
+    * A half that repeats an earlier one is a duplicate of it.
+    * If halves of one kind differ, which of them belong together is unknown: all are quarantined.
     """
-    # However it names the parts of its lists.
+    # Batches may name the elements of lists differently.
     decoded = as_schema(decoded, decoded_schema(plan.contract))
     is_half = valid(decoded.column("pair_key"))
     at = np.flatnonzero(is_half)
@@ -90,7 +95,7 @@ def _halves(batch: pa.RecordBatch) -> _Halves:
 
 
 def _by_record(batch: pa.RecordBatch, kind: Indices, rows: Indices) -> Indices:
-    """The order of those rows: by what they are a half of, then by where they stand."""
+    """Sorts the rows by update and half (`kind`), then by `source_position`. Returns their order."""
     record = batch.column("source_position").take(pa.array(rows))
     table = pa.Table.from_arrays([pa.array(kind[rows]), *record.flatten()], ["kind", "s", "p", "o", "r"])
     keys = [(name, "ascending", "at_start") for name in table.column_names]
@@ -106,7 +111,7 @@ def _all_but_first(kind: Indices, order: Indices, crowded: Indices) -> Indices:
 
 
 def _differing(batch: pa.RecordBatch, rows: Indices, firsts: Indices) -> Bools:
-    """Which of the rows say something else than the first one of their kind: in images or mask."""
+    """Returns which of the rows differ from the first one of their kind, in images or mask."""
     differing = np.zeros(len(rows), np.bool_)
     halves, first_halves = (batch.take(pa.array(at)) for at in (rows, firsts))
     for side in ("before", "after"):
@@ -122,7 +127,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     has_after = halves.first_after[halves.position] != _NONE
     lacks_after = halves.is_before & ~has_after
     kinds = [halves.differs, halves.again, lacks_after, halves.is_before]
-    # The first that holds: which words say what became of the row; 4 for a change.
+    # The first condition that holds selects the outcome below; 4 is a change.
     kind = np.select(kinds, range(4), 4)
     words = pa.array(kind, pa.int8())
     outcome = {
@@ -136,7 +141,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     }
     rows = np.flatnonzero(kind == 4)
     canonical = _changes(halves, rows, plan)
-    # Of halves that became no change only where they stood, and what they were, is read.
+    # Of halves that did not become a change, later steps read only the position and the outcome.
     spread = message_rows.spread(canonical.columns, rows, size)
     columns = dict(zip(canonical.schema.names, spread, strict=True))
     columns["source_position"] = batch.column("source_position")
@@ -152,7 +157,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
 
 
 def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
-    """The ledger's columns of the updates that those rows, each after one, have become."""
+    """Returns the ledger's columns of the updates whose after rows are `rows`."""
     batch = halves.batch.take(pa.array(rows))
     partner = halves.first_before[halves.position[rows]]
     paired = partner != _NONE
@@ -180,16 +185,16 @@ def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
 
 
 def _masks_differ(old: pa.RecordBatch, new: pa.RecordBatch) -> Bools:
-    """Have the two rows different masks? A row before may have none, or no bit in it."""
+    """Returns where the two rows have different masks. A before row may have no mask, or an empty one."""
     old_mask, new_mask = old.column("mask"), new.column("mask")
     has_bits = pc.not_equal(pc.utf8_ltrim(old_mask, "0"), "")
     return flags_of(pc.and_(pc.not_equal(old_mask, new_mask), has_bits))
 
 
 def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
-    """n x columns: large values that the update has set to NULL, though its mask does not say so.
+    """Returns (n x columns) the large values that an update set to NULL although its mask does not say so.
 
-    The row of old values has one only where the update has changed it (operation 3 of SQL Server's `_CT`).
+    The before row has a large value only if the update changed it (operation 3 of SQL Server's `_CT`).
     """
     is_emptied = np.zeros((len(after.present), len(plan.contract.columns)), np.bool_)
     if after.states is not None:
@@ -200,13 +205,13 @@ def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
 
 
 def _sets_key(updates: Changes, plan: TablePlan) -> Bools:
-    """Does the mask name a column of the key?"""
+    """Returns which updates have a mask that sets a column of the key."""
     names = [column.name for column in plan.contract.key]
     return masks.any_set(ledger.named(updates.changed, names))
 
 
 def _disagrees(updates: Changes, paired: Bools, plan: TablePlan) -> Bools:
-    """Does the mask set other columns than those in which the images differ, gaps aside?"""
+    """Returns which masks set other columns than those in which the images differ, gaps aside."""
     both = updates.before, updates.after
     required, allowed = masks.of_images(images.differing(*both), images.known_in_both(*both))
     flags = ledger.named(updates.changed, plan.contract.names)
@@ -215,7 +220,7 @@ def _disagrees(updates: Changes, paired: Bools, plan: TablePlan) -> Bools:
 
 
 def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
-    """array<string>: the flags, and those of `late` after them that are not among them already."""
+    """Returns (array<string>) the flags, followed by those of `late` that are not yet among them."""
     names = sorted(set(flags.flatten().to_pylist()), key=_FLAG_ORDER.index)
     first = ledger.named(flags, names)
     columns = [first[:, at] for at in range(len(names))]

@@ -1,6 +1,6 @@
-"""Rows of change tables as a raw table stores them: as they were read, and where each of them stands.
+"""Rows of change tables as a raw table stores them: the values as read, and the position of each row.
 
-Those that stand at one place are numbered, so that each has its own `source_position`.
+Rows that share a position are numbered, so that each has its own `source_position`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ class RawTable:
     """The columns of a raw table that the change tables of one source table fill."""
 
     schema: pa.Schema
-    # By change table: where the columns that were read are stored.
+    # By change table: the stored names of the columns that were read, in their order.
     names: Mapping[str, Sequence[str]]
 
     @classmethod
     def of(cls, read: Mapping[str, pa.Schema], spark_types: Mapping[str, str]) -> RawTable:
-        """`read`: the columns of each change table. `spark_types`: those of the raw table, by name."""
+        """Derives the columns from those that were read of each change table (`read`).
+
+        `spark_types` has Spark's types of the columns that the raw table already has, by name.
+        """
         kinds = {name.lower(): kind for name, kind in spark_types.items()}
         fields: dict[str, pa.Field] = {}
         names = {}
@@ -57,14 +60,14 @@ class RawTable:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """With Spark's types."""
+        """Names and Spark types."""
         first = [(name, kind) for name, kind, _ in _OWN]
         return first + [(field.name, kind_of(field.type)) for field in list(self.schema)[len(_OWN) :]]
 
 
 @dataclass(frozen=True)
 class AsRaw:
-    """The kernel of one change table: rows as they were read in, rows of the raw table out."""
+    """Turns rows as read from one change table into rows of the raw table."""
 
     kernel: TableKernel
     feed: Feed
@@ -92,7 +95,7 @@ class AsRaw:
 
 
 def all_numbered(rows: Rows) -> Rows:
-    """All rows that a window has of a source table, those that stand at one place numbered."""
+    """Numbers the rows that share a position, over all rows of a source table in a window."""
     return bucketed({_ROWS: Part(rows, _PLACE)}, _numbered, {_ROWS: rows.schema})[_ROWS]
 
 
@@ -102,16 +105,17 @@ def _numbered(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
 
 
 def are_crowded(raw: pa.RecordBatch) -> bool:
-    """Do several of the rows stand at one place?"""
+    """Returns whether several rows share a position."""
     _, counts = _places(raw)
     return bool((counts > 1).any())
 
 
 def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows, in the batch's order: those at one place numbered by contents in `source_position.offset`.
+    """Numbers rows that share a position, in `source_position.offset`. Keeps the order of the batch.
 
-    All rows of a window that stand at one place must be in the batch. The first has no number: a row that
-    stands alone is known by its place. Equal contents take the numbers in the order of the batch.
+    All rows of a window that share a position must be in the batch. They are numbered in the order of their
+    contents; equal contents are numbered in the order of the batch. The first row of a position gets no
+    number: a row that is alone at its position is identified by it.
     """
     place, counts = _places(raw)
     crowded = np.flatnonzero(counts[place] > 1)
@@ -120,7 +124,7 @@ def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
     contents = json_rows.rows(columns, len(crowded)).to_pylist()
     number = np.zeros(raw.num_rows, np.int64)
     last, taken = -1, 0
-    # Python compares texts by code points, which is the order of their bytes in UTF-8.
+    # Python compares strings by code point, which is also the order of their UTF-8 bytes.
     for at in sorted(range(len(crowded)), key=lambda at: (place[crowded[at]], contents[at])):
         row = crowded[at]
         taken = taken + 1 if place[row] == last else 0
@@ -133,7 +137,7 @@ def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _places(raw: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-    """A number for each row's place, and how many rows each place has."""
+    """Returns a number for each row's position, and the row count of each position."""
     source, _, _, position = raw.column("source_position").flatten()
     codes = [
         column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in (source, position)

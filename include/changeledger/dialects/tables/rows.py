@@ -1,4 +1,4 @@
-"""Raw rows of change tables as Arrow batches: bound by name, whatever columns there are, and as text."""
+"""Raw rows of change tables as Arrow batches: columns are found by name and may be missing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from changeledger.kernels import cast_text, sql_text
 from changeledger.kernels.arrow import Bools, numbers, valid
 
-# The columns of a raw table that are its own.
+# Columns that a raw table has beside those of its source.
 OWN = ("window_id", "source_position", "_instance")
-# How the name of a stored column says its type.
+# The end of a stored column's name that states its type.
 _TYPED = re.compile(r"::[a-z0-9_(),]+\Z")
 _INTS = {"tinyint", "smallint", "int"}
 _INT = (-(2**31), 2**31 - 1)
@@ -36,18 +36,19 @@ _KINDS = {
 
 
 def kind_of(kind: pa.DataType) -> str:
-    """Spark's name of a raw column's type."""
+    """Returns Spark's name for a raw column's type."""
     if pa.types.is_timestamp(kind):
         return "timestamp_ntz" if kind.tz is None else "timestamp"
     return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _KINDS[kind]
 
 
 def stored_names(read: pa.Schema, spark_types: Mapping[str, str]) -> list[str]:
-    """Names in the raw table for the columns that were read.
+    """Returns the raw table's names for the columns that were read.
 
-    A source column whose name is taken there, by a column of the raw table itself or by one that had
-    another type before, is stored as `<name>::<type>`: raw rows stay as they were read. So is one whose own
-    name ends so. `spark_types` are those of the raw table's columns (Spark's names) by lower-case name.
+    A source column is stored as `<name>::<type>` if the raw table already uses its name, either for a column
+    in `OWN` or for one of another type: raw rows stay as they were read. The same holds for a source column
+    whose name itself ends in a type like that. `spark_types` has the Spark types of the raw table's columns
+    by lower-case name.
     """
     kinds = {**spark_types, **dict.fromkeys(OWN, "")}
     names = []
@@ -61,7 +62,7 @@ def stored_names(read: pa.Schema, spark_types: Mapping[str, str]) -> list[str]:
 
 
 class Read(NamedTuple):
-    """A column as it was read."""
+    """A column as it was read: Spark's name of its type, and its values."""
 
     kind: str
     values: pa.Array
@@ -69,13 +70,14 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class RawRows:
-    """n raw rows. `reads` has by lower-case name the columns in which its values stand.
+    """n raw rows.
 
-    There are several where its type changed (`<name>::<type>`); each row has a value in one of them at most.
+    `reads` maps a source column's lower-case name to the stored columns that have its values. There are
+    several if its type changed (`<name>::<type>`); each row has a value in at most one of them.
     """
 
     size: int
-    # As the batch names them, without a raw table's own.
+    # By the names in the batch, without those in `OWN`.
     columns: Mapping[str, pa.Array]
     reads: Mapping[str, Sequence[Read]]
 
@@ -89,7 +91,7 @@ class RawRows:
         return cls(raw.num_rows, columns, reads)
 
     def without(self, names: Iterable[str]) -> RawRows:
-        """The rows without these columns."""
+        """Returns the rows with these columns removed from `reads`."""
         others = self.reads.keys() - {name.lower() for name in names}
         return replace(self, reads={name: self.reads[name] for name in others})
 
@@ -100,16 +102,16 @@ class RawRows:
         return self.reads.get(name.lower(), ())
 
     def first(self, name: str, form: Callable[[Read], pa.Array], kind: pa.DataType) -> pa.Array:
-        """`form` of the column; NULLs of `kind` where there is no such column."""
+        """Applies `form` to the column, and returns NULLs of `kind` if there is no such column."""
         forms = [form(read) for read in self.read(name)]
         return pc.coalesce(*forms) if len(forms) > 1 else forms[0] if forms else pa.nulls(self.size, kind)
 
     def text(self, name: str) -> pa.StringArray:
-        """The values as texts; bytes as 0x and hex."""
+        """Returns the values as texts, bytes as 0x and hex."""
         return self.first(name, lambda read: cast_text.shown(read.values), pa.string())
 
     def shown(self, name: str, otherwise: str = "NULL") -> Callable[[int], str]:
-        """How the value of one row is shown; `otherwise` if there is none."""
+        """Returns a function that shows a row's value as text, or `otherwise` if it is NULL or missing."""
 
         def of_row(row: int) -> str:
             texts = (cast_text.shown(values.slice(row, 1))[0].as_py() for _, values in self.read(name))
@@ -118,7 +120,10 @@ class RawRows:
         return of_row
 
     def whole(self, name: str, otherwise: int = 0) -> tuple[npt.NDArray[np.int64], Bools]:
-        """32-bit numbers, `otherwise` for none; and which values are no such number, though there is one."""
+        """Returns the values as 32-bit integers, and which of them are present but not such integers.
+
+        Rows without an integer get `otherwise`.
+        """
         whole_numbers = np.full(self.size, otherwise, np.int64)
         broken = np.zeros(self.size, np.bool_)
         for kind, values in self.read(name):
@@ -131,12 +136,12 @@ class RawRows:
 
 
 def _wholes(texts: pa.StringArray) -> pa.Int64Array:
-    """The 32-bit numbers of texts; NULL if a text is none."""
+    """Parses 32-bit integers; NULL where a text is not one."""
     whole_numbers = [None if text is None else sql_text.whole(text, *_INT) for text in texts.to_pylist()]
     return pa.array(whole_numbers, pa.int64())
 
 
 def trimmed(texts: pa.StringArray) -> pa.StringArray:
-    """Without the blanks around them, and NULL if nothing is left."""
+    """Trims blanks from both ends; NULL where nothing is left."""
     trimmed_texts = pc.utf8_trim(texts, " ")
     return pc.if_else(pc.equal(trimmed_texts, ""), pa.scalar(None, pa.string()), trimmed_texts)

@@ -1,4 +1,4 @@
-"""What the SELECTs on change tables of every kind share."""
+"""Parts that the SELECTs on change tables of every kind share."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _AS_TEXT = {"time", "datetimeoffset", "xml"}
 
 
 def header(source: FromClause) -> Select[Any]:
-    """No rows of the table, all of its columns."""
+    """Selects all columns of the table and no rows."""
     everything: ColumnElement[Any] = column("*", is_literal=True)
     return select(everything).select_from(source).where(literal(1) == literal(0))
 
 
-# Of what may be in an sql_variant, how CONVERT prints it without loss: its own style cuts seconds, digits of
-# money and floats, and takes bytes for characters (hugr-lab/mssql-extension#354). First the type to convert
-# to; none for times, which keep their own digits. Style 3 is of SQL Server 2016.
+# How CONVERT prints the value of an sql_variant without loss, by its base type: first the type to convert to
+# (None for times, which keep their own digits), then the style. The default style cuts seconds and digits of
+# money and floats, and takes bytes for characters (hugr-lab/mssql-extension#354). Style 3 needs SQL Server
+# 2016.
 _VARIANT_STYLES: Final[Mapping[str, tuple[str | None, int]]] = {
     **dict.fromkeys(("date", "time", "smalldatetime", "datetime", "datetime2"), (None, 121)),
     "datetimeoffset": (None, 126),
@@ -49,7 +50,7 @@ _VARIANT_STYLES: Final[Mapping[str, tuple[str | None, int]]] = {
 
 
 class _VariantText(ColumnElement[str]):
-    """The text of a value that says its own type."""
+    """The text of an sql_variant, a value that states its own type."""
 
     inherit_cache = False
     type = Unicode()
@@ -87,9 +88,9 @@ def literal_time(at: datetime) -> ColumnElement[Any]:
 
 
 def key_positions(config: TableConfig, names: Sequence[str]) -> Mapping[str, int]:
-    """1-based place in the key by lower-case name, as the feed states it.
+    """Returns the 1-based place of each key column, by lower-case name, as the feed states the key.
 
-    Raises ContractError if it states a column that the change table does not have.
+    Raises ContractError if the feed states a column that the change table does not have.
     """
     lower_case_names = {name.lower() for name in names}
     missing = [name for name in config.key if name.lower() not in lower_case_names]

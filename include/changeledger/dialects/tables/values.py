@@ -1,9 +1,10 @@
-"""Cells of change tables: what was read, in whatever type, as a value of the contract's type.
+"""Converts cells of change tables from the types in which they were read to the contract's types.
 
-A column that has the contract's type already is taken as it is, but for numbers, and digits of a second, that
-SQL Server's type does not have. Texts of times, GUIDs and padded types are brought into their canonical form
-(docs/types.md), however they were read. A number becomes the same number of another type, or does not fit;
-all else goes by way of its text, as `text_cells` reads it.
+* A column that already has the contract's type is taken as it is, except numbers and fractions of a second
+  that SQL Server's type does not have.
+* Texts of times, GUIDs and padded types get their canonical form (docs/types.md), however they were read.
+* A number becomes the same number of the other type, or does not fit.
+* Everything else is converted by way of its text, as `text_cells` reads it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ _IN_FORM = {
     "datetimeoffset",
 }  # fmt: skip
 _PADDED = {"char", "nchar"}
-# What a floating point number keeps of a decimal, whatever the digits are; one of more was rounded.
+# Decimal digits that a floating-point number always preserves; a number with more may have been rounded.
 _KEPT_DIGITS = {pa.float32(): 6, pa.float64(): 15}
-# Up to here a 32-bit number has every whole number.
+# A 32-bit float represents every whole number up to this one.
 _WHOLE_IN_FLOAT32 = 2**24
 
 
 def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cells:
-    """The column's cells; NULL if there is no such column. `unfit`: whose value is not one of the type."""
+    """Returns the column's cells, all NULL if the rows lack the column.
+
+    `unfit` marks the cells whose value is not one of the column's type.
+    """
     kind, parts = arrow_type(column.spark_type), rows.read(column.name)
     if not parts:
         return cells.Cells(pa.nulls(rows.size, kind))
@@ -56,10 +60,10 @@ def typed_schema(contract: Contract) -> pa.Schema:
 
 
 def typed(read: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """`typed_schema` of rows of a source's table itself.
+    """Converts rows of a source table itself to `typed_schema`.
 
-    A value that is not one of the type is NULL, and its column is among the row's `UNFIT_COLUMNS`. A column
-    may have any name here, that of a raw table's own column as well.
+    A value that is not one of its column's type becomes NULL, and the row's `UNFIT_COLUMNS` name the column.
+    Columns may have any name here, even one that a raw table reserves.
     """
     columns = zip(read.schema.names, read.columns, strict=True)
     reads = {name.lower(): [Read(kind_of(values.type), values)] for name, values in columns}
@@ -89,18 +93,20 @@ def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
             values, _of_hex(values, sql) if read.kind == "string" else pa.nulls(len(values), kind)
         )
     if read.kind == "boolean" and column.spark_type == "string":
-        # The text of a bit is 1 or 0 in SQL Server.
+        # SQL Server prints a bit as 1 or 0, not as true or false: a boolean does not fit a text column.
         return _checked(values, pa.nulls(len(values), kind))
     if read.kind != "binary":
         return _checked(values, of_texts(as_text(values), sql))
-    # Bytes may be text, and nothing else: eight digits in a rowversion are no number.
+    # Bytes convert to text only: a rowversion whose eight bytes are digits is not a number.
     is_text = column.spark_type == "string" and sql.base not in _IN_FORM - _PADDED
     return _checked(values, of_texts(_of_utf8(values), sql) if is_text else pa.nulls(len(values), kind))
 
 
 def _are_numbers(read: pa.DataType, kind: pa.DataType) -> bool:
-    """Does a number become another one? Arrow rounds a decimal that becomes a floating point number:
-    its text is read."""
+    """Returns whether to convert from number to number rather than by way of the text.
+
+    False from decimal to floating point, because Arrow rounds.
+    """
     rounds = pa.types.is_decimal(read) and pa.types.is_floating(kind)
     return _is_number(read) and _is_number(kind) and not rounds
 
@@ -111,13 +117,16 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _are_finer(values: pa.TimestampArray, sql: SqlType) -> bool:
-    """Have times more digits of a second than the type? A target may keep a `datetime` as a `datetime2`."""
+    """Returns whether a time has more fractional digits than the type.
+
+    A target may store a `datetime` as a `datetime2`.
+    """
     step = 10 ** max(6 - sql.fraction_digits, 0)
     return bool((numbers(values)[valid(values)] % step).any())
 
 
 def _of_utf8(values: pa.BinaryArray) -> pa.StringArray:
-    """Bytes as the texts that they are; NULL if they are none."""
+    """Decodes UTF-8; NULL where bytes are not UTF-8."""
 
     def text(value: bytes) -> str | None:
         try:
@@ -129,7 +138,7 @@ def _of_utf8(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def _of_hex(texts: pa.StringArray, sql: SqlType) -> pa.BinaryArray:
-    """Bytes; NULL if a text is not hex, has lost a digit, or has more bytes than the type."""
+    """Decodes hex; NULL where a text is not hex, has lost a digit, or has a size outside the type's."""
     is_odd = pc.equal(pc.bit_wise_and(pc.binary_length(texts), 1), 1)
     values = masks.from_texts(pc.if_else(is_odd, pa.scalar(None, pa.string()), texts))
     least, most = sizes(sql)
@@ -146,12 +155,12 @@ def _checked(raw: pa.Array, values: pa.Array) -> cells.Cells:
 
 
 def of_texts(texts: pa.StringArray, sql: SqlType) -> pa.Array:
-    """The values of texts in the lake's type; NULL if a text does not fit."""
+    """Converts texts to the lake's type; NULL where a text does not fit."""
     return text_cells.from_texts(sql, text_cells.lenient_reader(sql))(texts).values
 
 
 def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
-    """NULL if SQL Server's type has no such value: a tinyint ends at 255, a float is finite."""
+    """Replaces values that SQL Server's type lacks with NULL: a tinyint ends at 255, a float is finite."""
     if sql.base == "tinyint":
         fits = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, 255))
     elif pa.types.is_floating(values.type):
@@ -162,7 +171,7 @@ def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
 
 
 def _of_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A number as one of another type; NULL if that type does not have it: it is never rounded or cut."""
+    """Converts numbers to another type; NULL where that type lacks the number. Never rounds or truncates."""
     if pa.types.is_float32(kind):
         return _to_float32(values)
     is_rounded = pa.types.is_floating(values.type) and not pa.types.is_floating(kind)
@@ -175,7 +184,7 @@ def _of_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _may_overflow(read: pa.DataType, kind: pa.DataType) -> bool:
-    """Arrow adds places to a decimal and does not see when its 128 bits are too few."""
+    """Returns whether rescaling a decimal may overflow its 128 bits, which Arrow does not notice."""
     if not (pa.types.is_decimal(read) and pa.types.is_decimal(kind)):
         return False
     places: int = kind.scale - read.scale
@@ -183,7 +192,10 @@ def _may_overflow(read: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _to_float32(values: pa.Array) -> pa.Array:
-    """The 32-bit numbers that are the same, or have the same shortest text: 0.1 is 0.1 in both widths."""
+    """Converts to 32-bit floats that are equal or have the same shortest text; NULL for other numbers.
+
+    0.1 is 0.1 in both widths.
+    """
     wide = numbers(pc.cast(values, pa.float64(), safe=False))
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
