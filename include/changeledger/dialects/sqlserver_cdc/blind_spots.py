@@ -1,4 +1,4 @@
-"""What a change table does not show, or shows wrongly, by what SQL Server says of it.
+"""Finds what a change table does not show, or shows wrongly, from SQL Server's metadata.
 
 Source: Microsoft's pages "cdc.change_tables" (`partition_switch`), "Known limitations, issues, and errors
 with CDC" (collation differences) and "sys.columns" (`encryption_type`).
@@ -17,7 +17,7 @@ from changeledger.model.column_names import shown
 
 # `system_type_id` of text, varchar and char.
 _IN_CODE_PAGES: Final = (35, 167, 175)
-# Of `sys.columns` since SQL Server 2016.
+# A column of `sys.columns` since SQL Server 2016.
 _ENCRYPTION: Final = "encryption_type"
 
 
@@ -27,7 +27,7 @@ def cautions(
     instances: Collection[CaptureInstance],
     known: Collection[str],
 ) -> Sequence[Caution]:
-    """`known`: which columns `sys.columns` has."""
+    """Returns the cautions about capture instances. `known` are the columns that `sys.columns` has."""
     ids = sorted(instance.object_id for instance in instances)
     switched = {row["object_id"] for row in database.rows(partitioned(cdc_schema, ids))}
     results = [_switches(instance) for instance in instances if instance.object_id in switched]
@@ -69,9 +69,9 @@ def _ciphertext(instance: CaptureInstance, names: Sequence[str]) -> Caution:
 
 
 def partitioned(cdc_schema: str, ids: Sequence[int]) -> Select[Any]:
-    """The change tables of partitioned tables whose partitions may be switched.
+    """Selects the change tables of partitioned tables whose partitions may be switched.
 
-    `partition_switch` is 1 for every table that is not partitioned.
+    `partition_switch` is also 1 for every table that is not partitioned.
     """
     change_tables = table(
         "change_tables", column("object_id", Integer), column("source_object_id"), column("partition_switch"),

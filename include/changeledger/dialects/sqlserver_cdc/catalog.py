@@ -1,8 +1,8 @@
-"""The SELECTs on SQL Server's CDC tables, built with SQLAlchemy Core, and what their metadata says.
+"""The SELECTs on SQL Server's CDC tables, built with SQLAlchemy Core, and contracts from their metadata.
 
-They compile for mssql, and for postgresql and sqlite where a copy of the tables lies there; identifiers
-are quoted by the dialect. No sys.fn_* function is needed, so a login that may read the `cdc` schema and
-the catalog views is enough.
+They compile for mssql, and for postgresql and sqlite, which may have a copy of the tables. SQLAlchemy's
+dialect quotes identifiers. No sys.fn_* function is needed, so a login that may read the `cdc` schema and the
+catalog views is enough.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
 
-# Of `sys.columns`: what copies of it lack, and SQL Server before 2016.
+# Columns of `sys.columns` that copies of it lack, and SQL Server before 2016.
 _LATER = ("system_type_id", "is_masked")
 _IDENTITY = "is_identity"
 
 
 class CdcCatalog:
-    """SELECTs on the metadata tables below `cdc_schema`."""
+    """SELECTs on the change tables in `cdc_schema` and on their metadata."""
 
     def __init__(self, cdc_schema: str) -> None:
         meta = MetaData()
@@ -85,7 +85,7 @@ class CdcCatalog:
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
-        """Every capture instance; without its table's name where the login may not see that."""
+        """Selects every capture instance, without its table's name if the login may not see the table."""
         ct, tables, schemas = self._change_tables.c, self._tables.c, self._schemas.c
         return (
             select(
@@ -98,18 +98,20 @@ class CdcCatalog:
         )  # fmt: skip
 
     def columns_header(self) -> Select[Any]:
-        """No rows of `sys.columns`, all of its columns: a copy of the catalog, and an older version, may lack
-        some."""
+        """Selects all columns of `sys.columns` and no rows.
+
+        A copy of the catalog may lack some of them, and so may an older version.
+        """
         return header(self._columns)
 
     def captured_columns(self, known: Collection[str]) -> Select[Any]:
-        """Every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
+        """Selects every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
 
-        `known`: which columns `sys.columns` has.
+        `known` are the columns that `sys.columns` has.
 
-        `source_name`: of the source table's column; NULL if that has it no more, or may not be seen. It is
-        known by its id: one that was dropped and added again is another one, which is not captured. Without
-        ids it is known by its name.
+        `source_name` is the column's name in the source table: NULL if the table no longer has the column, or
+        may not be seen. Columns are matched by id: one that was dropped and added again is another column,
+        which is not captured. Without ids they are matched by name.
         """
         captured, size, index = self._captured.c, self._columns.c, self._index.c
         tables, source = self._change_tables.c, self._columns.alias("source")
@@ -148,7 +150,7 @@ class CdcCatalog:
         after: bytes | None,
         to: bytes,
     ) -> Select[Any]:
-        """The rows of one LSN range `(after, to]`, each with its commit time.
+        """Selects the rows of one LSN range `(after, to]`, each with its commit time.
 
         `names` are the header columns that the change table has: old versions lack the command id.
         """
@@ -156,7 +158,7 @@ class CdcCatalog:
             f"{instance.name}_CT", *(column(n) for n in (*names, *writer_schema.names)), schema=self._schema
         )
         mapping = self._commit_times
-        # The marks of an idle log are of no transaction, whatever LSN they have.
+        # The marks of an idle log belong to no transaction, whatever LSN they have.
         committed = and_(mapping.c.start_lsn == source.c[START_LSN], mapping.c.tran_id != LsnLiteral(b"\0"))
         captured = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in writer_schema.columns]
         return (
@@ -167,19 +169,19 @@ class CdcCatalog:
         )
 
     def with_fold(self, changes: Select[Any], falls_back: Sequence[FallBack]) -> Select[Any]:
-        """The rows of `changes`, each with its pass of an hour that the server's clock has shown twice."""
+        """Adds to the rows of `changes` the pass of a repeated hour in which they were committed."""
         times = self._commit_times.c
         return changes.add_columns(fold(times.start_lsn, times.tran_end_time, falls_back))
 
     def header(self, instance: CaptureInstance) -> Select[Any]:
-        """No rows of the change table, all of its columns: shows which header columns there are."""
+        """Selects all columns of the change table and no rows, to find out which header columns it has."""
         return header(table(f"{instance.name}_CT", schema=self._schema))
 
 
 def contract_of(
     config: TableConfig, instance: CaptureInstance, rows: Iterable[Mapping[str, Any]]
 ) -> Contract:
-    """The contract that `captured_columns` has for one capture instance, under what the YAML states."""
+    """Builds a capture instance's contract from rows of `captured_columns`. What the YAML states wins."""
     captured = sorted(
         (row for row in rows if row["object_id"] == instance.object_id), key=lambda row: row["column_ordinal"]
     )
@@ -228,7 +230,7 @@ def _require_key_values(name: str, columns: Sequence[contracts.Column]) -> None:
 def masked_columns(
     config: TableConfig, instance: CaptureInstance, rows: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """The columns of the instance's change table that SQL Server masks, without those that are dropped."""
+    """Returns the columns of the instance's change table that SQL Server masks and the feed does not drop."""
     dropped = {name.lower() for name, rule in config.publish.columns.items() if rule.drop}
     return [
         row["column_name"]

@@ -1,8 +1,8 @@
-"""When a transaction was committed, by a clock that shows an hour twice.
+"""Resolves commit times in an hour that the server's clock shows twice.
 
-`cdc.lsn_time_mapping` has local times of the server, without a zone. Where its zone puts the clock back, an
-hour (half of one on Lord Howe) comes twice, and only the log's order shows in which pass of it a commit was:
-LSNs rise, so a commit behind one of a later time is of the second pass.
+`cdc.lsn_time_mapping` has local times of the server, without a zone. When its zone puts the clock back, an
+hour (half an hour on Lord Howe) occurs twice, and only the order of the log shows in which pass a commit was:
+LSNs rise, so a commit that follows one with a later time is in the second pass.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-# Never put back and forth within this time.
+# No zone puts its clock back and forward again within this time.
 _STEP = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
-# Transactions that commit at once are up to some hundredths of a second out of order (rows of a server in
-# debezium/debezium#2606), and a server's clock is set right now and then. Times are in whole minutes here.
+# Concurrent transactions are up to some hundredths of a second out of order (rows of a server in
+# debezium/debezium#2606), and a server's clock is corrected now and then. Times are in whole minutes here.
 _OUT_OF_ORDER = 2 * _MINUTE
-# An idle log gets a mark every five minutes (the same rows): what follows that closely is of the same pass.
+# An idle log gets a mark every five minutes (in the same rows), so a commit that follows another one this
+# closely is in the same pass.
 _QUIET = 10 * _MINUTE
 
 
 class RepeatedHour(NamedTuple):
-    """The local times `[start, end)` that a clock shows twice; without a zone."""
+    """The local times `[start, end)`, without a zone, that a clock shows twice."""
 
     start: datetime
     end: datetime
 
     @property
     def marks_from(self) -> datetime:
-        """Who was captured last before the hour begins."""
+        """The time from which to look for the last commit before the hour."""
         return self.start - _QUIET
 
     def has(self, local: datetime) -> bool:
@@ -39,9 +40,10 @@ class RepeatedHour(NamedTuple):
 
 
 class FallBack(NamedTuple):
-    """In which pass of its hour a commit was. `fold`, as in PEP 495: 0 in the first, 1 in the second.
+    """Tells in which pass of a repeated hour a commit was.
 
-    Commits before the LSN `since` have the fold 0, the others `fold`; None: the order does not show it.
+    Commits before the LSN `since` have fold 0, the others have `fold`; without `since` all have fold 0. Folds
+    are those of PEP 495: 0 in the first pass, 1 in the second. None means that the order does not show it.
     """
 
     hour: RepeatedHour
@@ -53,7 +55,7 @@ class FallBack(NamedTuple):
 
 
 def repeated_hours(zone: str, first: datetime, last: datetime) -> Iterator[RepeatedHour]:
-    """Those with local times between these two."""
+    """Yields the zone's repeated hours that have local times between `first` and `last`."""
     clock = ZoneInfo(zone)
     begin, end = (
         (first - 2 * _STEP).replace(second=0, microsecond=0, tzinfo=UTC),
@@ -75,7 +77,7 @@ def comes_twice(local: datetime, zone: str) -> bool:
 
 
 def _put_back(clock: ZoneInfo, low: datetime, high: datetime) -> datetime:
-    """The first minute after the change between these two."""
+    """Returns the first minute after the clock was put back, between `low` and `high`."""
     before = _ahead(clock, low)
     while high - low > _MINUTE:
         middle = low + (high - low) // (2 * _MINUTE) * _MINUTE
@@ -88,9 +90,10 @@ def _ahead(clock: ZoneInfo, moment: datetime) -> timedelta:
 
 
 def fall_back(hour: RepeatedHour, commits: Iterable[tuple[bytes, datetime]], *, marked: bool) -> FallBack:
-    """What the commits around an hour show of it: LSNs with local times, of each minute the first at least.
+    """Finds the passes of an hour by the commits around it.
 
-    `marked`: idle times are marked, so a commit that follows another one closely is of the same pass.
+    `commits` has LSNs with local times: at least the first commit of each minute. If `marked`, the log has
+    marks of idle times, so a commit that follows another one closely is in the same pass.
     """
     highest = before = None
     doubtful: bytes | None = None
@@ -108,5 +111,5 @@ def fall_back(hour: RepeatedHour, commits: Iterable[tuple[bytes, datetime]], *, 
 
 
 def moment(local: datetime, zone: str, fold: int | None) -> datetime:
-    """The local time in UTC; of the first pass where it is not known."""
+    """Converts a local time to UTC. An unknown pass counts as the first."""
     return local.replace(tzinfo=ZoneInfo(zone), fold=fold or 0).astimezone(UTC)

@@ -1,8 +1,8 @@
-"""The type of a captured column, as `cdc.captured_columns` and the change table's own columns say it.
+"""The type of a captured column, from `cdc.captured_columns` and the change table's own columns.
 
-The change table's own column decides: ALTER COLUMN changes its type, an alias type is its base type there.
-What it has in another type than the source's table are a `timestamp` (as `binary(8)`) and an identity (as
-`int` or `bigint`), says Microsoft's page on `cdc.<capture_instance>_CT`.
+The change table's own column decides: ALTER COLUMN changes its type, and an alias type is its base type
+there. By Microsoft's page on `cdc.<capture_instance>_CT` it has another type than the source table in two
+cases: a `timestamp` is `binary(8)` there, and an identity is `int` or `bigint`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from changeledger.model.sql_type import DECIMALS, written
 
 # `system_type_id` of sys.columns: the same in every database and version. User-defined types have the number
-# of their base type, those of the CLR (`hierarchyid`, `geometry`, `geography`) share 240, which is none.
+# of their base type. CLR types (`hierarchyid`, `geometry`, `geography`) share 240, which is no base type.
 _BASES: Final[Mapping[int, str]] = {
     34: "image", 35: "text", 36: "uniqueidentifier", 40: "date", 41: "time", 42: "datetime2",
     43: "datetimeoffset", 48: "tinyint", 52: "smallint", 56: "int", 58: "smalldatetime", 59: "real",
@@ -22,7 +22,7 @@ _BASES: Final[Mapping[int, str]] = {
     175: "char", 189: "timestamp", 231: "nvarchar", 239: "nchar", 241: "xml",
 }  # fmt: skip
 _ROWVERSIONS: Final = frozenset({"timestamp", "rowversion"})
-# What an identity may be where the change table has another type, by the latter.
+# By the change table's type: other types that an identity may have in the source table.
 _IDENTITIES: Final[Mapping[str, frozenset[str]]] = {
     "int": frozenset({"tinyint", "smallint", *DECIMALS}),
     "bigint": DECIMALS,
@@ -30,9 +30,9 @@ _IDENTITIES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def type_text(row: Mapping[str, Any]) -> str:
-    """The type with its sizes: `nvarchar` of 100 bytes is `nvarchar(50)`.
+    """Returns the type with its sizes: `nvarchar` of 100 bytes is `nvarchar(50)`.
 
-    `row`: one of `CdcCatalog.captured_columns`.
+    `row` is a row of `CdcCatalog.captured_columns`.
     """
     said = str(row["column_type"]).lower()
     stored = _BASES.get(row.get("system_type_id") or 0)
@@ -44,9 +44,10 @@ def type_text(row: Mapping[str, Any]) -> str:
 
 
 def _base(said: str, stored: str | None, *, may_be_identity: bool) -> str:
-    """`said`: of the source's table when it was captured; `stored`: of the change table, if that is known.
+    """Chooses one of two types.
 
-    Where the login may not see the source's table any column may be an identity.
+    `said` is that of the source table when it was captured, `stored` that of the change table, if known. If
+    the login may not see the source table, any column may be an identity.
     """
     if stored is None or (stored == "binary" and said in _ROWVERSIONS):
         return said

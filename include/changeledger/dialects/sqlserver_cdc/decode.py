@@ -1,4 +1,4 @@
-"""Raw rows of one `_CT` table in, one row per row out: the change, half of one, or why it cannot be read."""
+"""Decodes raw rows of one `_CT` table: each is a change, half of one, or cannot be read for a reason."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ from changeledger.kernels.changes import Changes
 from changeledger.model import change
 
 _DELETE, _INSERT, _BEFORE, _AFTER, _NET = range(1, 6)
-# A net change (5) may have been an insert: as an update without a before image it is true of both.
+# A net change (5) may have been an insert or an update: an update without a before image is true of both.
 _OPERATIONS = pa.array(
     [None, change.DELETE, change.INSERT, change.UPDATE, change.UPDATE, change.UPDATE], pa.string()
 )
-# The width of `__$update_mask` as SQL Server has it.
+# The width of SQL Server's type of `__$update_mask`.
 _MASK_BYTES = 128
-# All bits from the first one on.
+# All bits are set, from the first one on.
 _FULL = "^(01|03|07|0F|1F|3F|7F|FF)(FF)*$"
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a `source_position`."""
+    """Returns an `outcomes.decoded_schema` row for each raw row, in their order.
+
+    `raw` has a `source_position`.
+    """
     of_bytes = [column.name for column in plan.writer_schema.columns if column.spark_type == "binary"]
     rows = in_hex(RawRows.of(raw), [UPDATE_MASK, *of_bytes])
     header = Header.of(rows, plan.feed)
@@ -75,15 +78,15 @@ def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: Table
 
 def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: TablePlan) -> None:
     text, known = rows.shown(UPDATE_MASK), valid(header.mask)
-    # Net changes have no mask; they are known by operation 5, and by the seqval that they do not have.
+    # Net changes have no mask. Operation 5 shows them, and the seqval that they lack.
     wanted = header.code != _NET if rows.has(SEQVAL) else valid(rows.text(UPDATE_MASK))
     problems.add(~known & wanted, "malformed_mask", lambda row: f"the mask is {text(row)}")
     needed = masks.width(_highest(plan))
     width = octets.lengths(header.mask)
     bad, wide = known & (width < needed), known & (width > needed)
     if wide.any():
-        # The rows may lack the table's last columns, whose bits the mask has. But none has more bytes than
-        # SQL Server's type, and an insert or delete sets all bits.
+        # The rows may lack the table's last columns, whose bits the mask has. But no mask is wider than SQL
+        # Server's type, and an insert or delete sets all bits.
         full = flags_of(pc.match_substring_regex(masks.to_hex(header.mask), _FULL))
         bad |= wide & ((width > _MASK_BYTES) | (np.isin(header.code, (_DELETE, _INSERT)) & ~full))
     expected = f"the mask of {plan.writer_schema.table} has {needed} bytes, this one is 0x"
@@ -97,7 +100,7 @@ def _add_time_problems(problems: Problems, rows: RawRows, header: Header) -> Non
     remedy = "let the export write it as 2026-08-07 16:25:00.883"
     problems.add(is_other, "malformed_time", lambda row: f"{COMMIT_TIME} is {text(row)}: {remedy}")
     problems.add(~is_known, "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
-    # SQL Server makes 1900 of an empty text (Microsoft's page "CAST and CONVERT").
+    # SQL Server converts an empty text to 1900 (Microsoft's page "CAST and CONVERT").
     is_early = is_known & (numbers(header.committed_at) < clocks.FIRST_KNOWN)
     problems.add(is_early, "no_commit_time", f"{COMMIT_TIME} is before 1971: an empty text in SQL Server")
 
@@ -144,8 +147,10 @@ def _decoded(
 
 
 def _disagrees(code: Indices, flags: Bools, masked: Bools) -> Bools:
-    """Inserts and deletes have the bits of all columns set. Those of updates are compared with their images
-    once the two rows are joined."""
+    """Returns the inserts and deletes whose mask does not set the bits of all columns.
+
+    Masks of updates are compared with their images once the two rows are joined.
+    """
     sets_all = (code == _DELETE) | (code == _INSERT)
     return masks.disagrees(flags, masked, required=sets_all[:, None], allowed=np.ones(1, np.bool_))
 
@@ -153,7 +158,10 @@ def _disagrees(code: Indices, flags: Bools, masked: Bools) -> Bools:
 def _pair_key(
     rows: RawRows, place: Bytes, cells: Sequence[pa.Array], is_half: Bools, plan: TablePlan
 ) -> pa.BinaryArray:
-    """What 3 and 4 of one update share; without seqval only their key distinguishes a statement's rows."""
+    """Returns what rows 3 and 4 of one update share.
+
+    Without a seqval only the key distinguishes the rows that one statement updated.
+    """
     if not rows.has(SEQVAL) and plan.writer_schema.key:
         by_name = dict(zip(plan.writer_schema.names, cells, strict=True))
         hashes = np.full((1, rows.size), 42, np.uint64)
@@ -166,12 +174,13 @@ def _pair_key(
 def _gaps(
     rows: RawRows, code: npt.NDArray[np.int64], cells: Sequence[pa.Array], flags: Bools, plan: TablePlan
 ) -> tuple[Bytes, Bytes]:
-    """Of images before and after, the cells that are NULL without being known to be.
+    """Returns the states of the before and after images' cells: which NULLs are unknown values.
 
-    Of large columns: on operation 3 always, of text, ntext and image on operation 1, too; on 4 where the mask
-    does not set their bit; on 5, which has no mask and may be an update. A column that cannot be NULL never
-    is: captures have lost a `bit` of deletes (estuary/connectors#2796). One that the source's table has no
-    more is NULL in every row since; only an update with its bit has set it to NULL.
+    * A large column's NULL is unknown on operation 3; on 1, too, if it is text, ntext or image; on 4 if the
+      mask does not set its bit; on 5, which has no mask and may be an update.
+    * A column that cannot be NULL never is: captures have lost a `bit` of deletes (estuary/connectors#2796).
+    * A column that the source table no longer has is NULL in every row since. Only an update that sets its
+      bit has set it to NULL.
     """
     before, after = (np.full((rows.size, len(cells)), KNOWN, np.uint8) for _ in range(2))
     columns = zip(plan.writer_schema.columns, plan.writer_schema.large, cells, strict=True)

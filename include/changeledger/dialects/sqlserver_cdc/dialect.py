@@ -22,9 +22,9 @@ Cells = Mapping[str, str | None]
 
 
 def with_folds(rows: Sequence[Cells], feed: Feed) -> Sequence[Cells]:
-    """The rows of all tables, each with the pass of an hour that the server's clock has shown twice.
+    """Adds to rows the pass of a repeated hour in which they were committed. `rows` are those of all tables.
 
-    The order of their commits shows it. Rows that say it themselves stay as they are.
+    The order of their commits shows the pass. Rows that already state it stay as they are.
     """
     zone = feed.time_zone
     if zone == "UTC":
@@ -49,7 +49,7 @@ def _fold(lsn: bytes, local: datetime, known: Sequence[FallBack]) -> str | None:
 
 
 def _commits(rows: Sequence[Cells]) -> dict[int, tuple[bytes, datetime]]:
-    """LSN and local time of the rows that have both, by their place."""
+    """Returns LSN and local time of the rows that have both, by row number."""
     lower = [{name.lower(): cell for name, cell in cells.items()} for cells in rows]
     texts = {
         name: pa.array([None if COMMIT_FOLD in cells else cells.get(name) for cells in lower], pa.string())
@@ -67,16 +67,17 @@ def _commits(rows: Sequence[Cells]) -> dict[int, tuple[bytes, datetime]]:
 
 
 def reader(feed: Feed, database: SourceDatabase) -> TableReader:
-    # With SQLAlchemy, which takes long to import: who decodes rows asks no database.
+    # Imports SQLAlchemy, which takes long, and decoding rows needs no database.
     from changeledger.dialects.sqlserver_cdc.reader import CaptureTables  # noqa: PLC0415
 
     return CaptureTables(feed, database)
 
 
 def source_table(name: str) -> str:
-    """`cdc.dbo_orders_CT` is `dbo.orders`: by default a capture instance is named after its table.
+    """Returns `dbo.orders` for `cdc.dbo_orders_CT`: by default a capture instance is named after its table.
 
-    So are the functions that read it, `cdc.fn_cdc_get_all_changes_dbo_orders`; names may stand in brackets.
+    So are the functions that read it, such as `cdc.fn_cdc_get_all_changes_dbo_orders`. Names may be in
+    brackets.
     """
     of_cdc = r"(?i)^(cdc\.)?(fn_cdc_get_(all|net)_changes_)?|_ct$"
     instance = re.sub(of_cdc, "", re.sub(r"[\[\]]", "", name))
@@ -84,7 +85,7 @@ def source_table(name: str) -> str:
 
 
 def header_names(names: Sequence[str], _feed: Feed, stated: Collection[str]) -> frozenset[str]:
-    """A source's column may begin like SQL Server's own, where the feed states it."""
+    """Returns the names that begin with `__$`, except source columns that the feed states."""
     of_source = {name.lower() for name in stated}
     return frozenset({name.lower() for name in names if name.startswith("__$")} - of_source)
 
@@ -96,6 +97,6 @@ SQLSERVER_CDC = TableDialect(
     header_names,
     with_folds,
     knows_computed=True,
-    # Commit times are local ones, which the zone makes instants.
+    # Commit times are local; the zone converts them to UTC.
     decisive=DecisiveSetting("time_zone", lambda feed: feed.time_zone),
 )

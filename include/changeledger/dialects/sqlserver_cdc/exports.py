@@ -1,4 +1,4 @@
-"""Exports that write bytes in base64, as Spark's `to_json` does: those of all columns, not of LSNs alone."""
+"""Decodes exports that write all binary columns, not only LSNs, in base64, as Spark's `to_json` does."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from changeledger.kernels.binary_text import from_padded_base64
 
 
 def in_hex(rows: RawRows, names: Iterable[str]) -> RawRows:
-    """The rows, in which the texts of these columns of bytes are hex, as they are elsewhere.
+    """Returns the rows with the texts of these binary columns in hex, as other exports write them.
 
-    They are base64 where the commit LSN is. Only 0x says that one is hex all the same: hex digits are
-    base64, too.
+    A row's texts are base64 if its commit LSN is. A text that begins with 0x is hex all the same. Only the 0x
+    shows it, because hex digits are base64 digits, too.
     """
     is_base64 = _are_in_base64(rows)
     if not is_base64.any():
@@ -47,6 +47,6 @@ def _in_hex(read: Read, is_base64: Bools) -> Read:
         text = texts[row]
         if text[:2].lower() != "0x":
             value = from_padded_base64(text)
-            # What is no base64 must not be taken for hex.
+            # Text that is not base64 must not pass for hex.
             texts[row] = f"not base64: {text}" if value is None else f"0x{value.hex()}"
     return read._replace(values=pa.array(texts, pa.string()))

@@ -1,4 +1,4 @@
-"""The columns of a `_CT` table that are SQL Server's own, bound by name, whichever of them there are."""
+"""SQL Server's own columns of a `_CT` table, found by name. Any of them may be missing."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SEQVAL = "__$seqval"
 OPERATION = "__$operation"
 UPDATE_MASK = "__$update_mask"
 COMMAND_ID = "__$command_id"
-# Of cdc.lsn_time_mapping, joined by the query that reads the rows.
+# From cdc.lsn_time_mapping, joined by the query that reads the rows.
 COMMIT_TIME = "__$commit_time"
-# In which pass of an hour that the server's clock shows twice that was: 0 or 1 (`clock.FallBack`).
+# The pass of a repeated hour in which that was: 0 or 1 (`clock.FallBack`).
 COMMIT_FOLD = "__$commit_fold"
 # 10 bytes in base64, as exports write binary columns.
 BASE64_LSN = re.compile(r"(?=.{16}\Z)[A-Za-z0-9+/]+={0,2}\Z")
@@ -37,17 +37,17 @@ BASE64_LSN = re.compile(r"(?=.{16}\Z)[A-Za-z0-9+/]+={0,2}\Z")
 
 @dataclass(frozen=True)
 class Header:
-    """Of n rows. What is not there, or cannot be read, is 0 or not `known`."""
+    """The header of n rows. A value that is missing or unreadable is 0 or not `known`."""
 
     start_lsn: Lsns
     seqval: Lsns
     command_id: npt.NDArray[np.int64]
-    # Is there a command id that is no number?
+    # Rows with a command id that is not a number.
     broken_command: Bools
     code: npt.NDArray[np.int64]
     mask: pa.BinaryArray
     committed_at: pa.TimestampArray
-    # May it have been another time, by the server's clock?
+    # Rows whose `committed_at` is doubtful, by the server's clock.
     is_suspect: Bools
 
     @classmethod
@@ -59,13 +59,13 @@ class Header:
         return cls(start, seqval, command_id, broken, code, mask, *_committed(rows, feed))
 
     def position(self) -> Bytes:
-        """n x 24: start_lsn, command_id, seqval. Byte order is the order of the source."""
+        """Returns n x 24 bytes: start_lsn, command_id, seqval. The order of bytes is that of the source."""
         command = self.command_id.astype(">u4").view(np.uint8).reshape(-1, 4)
         return np.hstack([self.start_lsn.digits, command, self.seqval.digits])
 
 
 def record(raw: pa.RecordBatch, instance: str, _feed: Feed, _hidden: Hidden) -> pa.StructArray:
-    """Where rows stand: their change table, and (start_lsn, command_id, seqval, operation) as bytes."""
+    """Returns positions: the change table, and (start_lsn, command_id, seqval, operation) as bytes."""
     rows = RawRows.of(raw)
     parts = [
         pc.fill_null(lsn_bytes(rows, START_LSN), b""),
@@ -80,7 +80,7 @@ def record(raw: pa.RecordBatch, instance: str, _feed: Feed, _hidden: Hidden) -> 
 
 
 def _cut(values: npt.NDArray[np.int64], width: int) -> pa.BinaryArray:
-    """Numbers in so many bytes; of one that does not fit the first ones, as ledgers have them."""
+    """Encodes numbers in `width` bytes. One that does not fit keeps its first bytes, as in ledgers."""
     if ((values >= 0) & (values < 256**width)).all():
         last_bytes = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
         return fixed_width(last_bytes)
@@ -89,7 +89,7 @@ def _cut(values: npt.NDArray[np.int64], width: int) -> pa.BinaryArray:
 
 
 def lsn_bytes(rows: RawRows, name: str) -> pa.BinaryArray:
-    """LSNs from bytes (of any width) or from an export's text: 0x and hex, bare hex, 8:8:4, base64."""
+    """Reads LSNs from bytes (of any width) or from an export's text: 0x and hex, bare hex, 8:8:4, base64."""
 
     def read(column: Read) -> pa.BinaryArray:
         return column.values if column.kind == "binary" else _of_texts(as_text(column.values))
@@ -110,15 +110,16 @@ def _of_texts(texts: pa.StringArray) -> pa.BinaryArray:
 
 
 def _mask(column: Read) -> pa.BinaryArray:
-    """Exports write masks as hex text, with or without 0x."""
+    """Reads masks from bytes, or from an export's hex text, with or without 0x."""
     return column.values if column.kind == "binary" else masks.from_texts(as_text(column.values))
 
 
 def _committed(rows: RawRows, feed: Feed) -> tuple[pa.TimestampArray, Bools]:
-    """The commit times, which are the server's local times without a zone; and which of them are doubtful.
+    """Returns the commit times, and which of them are doubtful.
 
-    An export may write another offset than zero beside a time: then it counts. A `Z` says nothing, for tools
-    write it beside local times, too. Where either contradicts the feed's zone the time is doubtful.
+    The source has the server's local times, without a zone. An export may write an offset beside a time: it
+    counts unless it is zero. A `Z` does not count, because tools write it beside local times, too. A time is
+    doubtful if either contradicts the feed's zone.
     """
     fold, _ = rows.whole(COMMIT_FOLD, otherwise=instants.NO_FOLD)
     is_doubtful = np.zeros(rows.size, np.bool_)
@@ -136,7 +137,7 @@ def _committed(rows: RawRows, feed: Feed) -> tuple[pa.TimestampArray, Bools]:
 def _by_offsets(
     column: Read, local: instants.Micros, utc: instants.Micros, doubtful: Bools, zone: str
 ) -> tuple[instants.Micros, Bools]:
-    """`utc` and `doubtful` by the zones that texts name beside the local times."""
+    """Corrects `utc` and `doubtful` by the zones that texts name beside the local times."""
     stated, names_zone = instants.in_zones(column)
     if not names_zone.any():
         return utc, doubtful

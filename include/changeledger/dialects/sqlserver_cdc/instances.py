@@ -1,4 +1,4 @@
-"""Capture instances: which of them capture the tables of a feed, and from where on."""
+"""Capture instances: which ones capture the tables of a feed, and from which LSN on."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from changeledger.model.source_names import meant, several_alike
 class CaptureInstance:
     """One `_CT` table: which source table it captures, and the lowest LSN that it still has.
 
-    `table`: as it is called now; empty where the login may not see it. `start_lsn` is None until the capture
-    job has come to the instance: nothing is captured yet.
+    `table` is the source table's present name, empty if the login may not see it. `start_lsn` is None until
+    the capture job has reached the instance: nothing is captured yet.
     """
 
     name: str
@@ -24,7 +24,7 @@ class CaptureInstance:
     table: str
     start_lsn: bytes | None
     created: datetime | None = None
-    # Of the source table: the same one for as long as the table is.
+    # The source table's object id, which stays the same for as long as the table exists.
     source_id: int | None = None
 
     def begins_after(self, lsn: bytes) -> bool:
@@ -46,15 +46,18 @@ def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance
 
 
 def _name(schema: str, table: str) -> str:
-    """As a feed writes it, where the first dot ends the schema: it cannot write that of another schema."""
+    """Returns the table's name as a feed writes it, where the first dot ends the schema.
+
+    A schema with a dot is put in brackets: a feed cannot name its tables, which must not pass for others.
+    """
     return f"[{schema}].{table}" if "." in schema else f"{schema}.{table}"
 
 
 def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureInstance]:
-    """The table's instances, the oldest first; those that have nothing yet only if no other has.
+    """Returns the table's instances, oldest first. Those that are still empty count only if all are.
 
-    Of tables whose names differ in case only it is that of the very name. Raises ConfigError if it has none,
-    or if several tables may be meant.
+    Of tables whose names differ only in case, the one with the exact name is meant. Raises ConfigError if the
+    table has no instance, or if several tables may be meant.
     """
     alike = [i for i in instances if i.table.lower() == table.lower()]
     if not alike:
@@ -65,8 +68,8 @@ def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureIn
         raise several_alike(table, {f"{i.table} ({i.name})" for i in alike})
     begun = [i for i in own_instances if i.start_lsn is not None]
     in_order = sorted(begun or own_instances, key=lambda i: (i.created or datetime.min, i.start_lsn or b""))
-    # A clean-up of one instance alone can move it behind a newer one, which then has all that it has. One of
-    # all gives them the same start_lsn.
+    # A clean-up of one instance only can move its start behind that of a newer one, which then has all of its
+    # changes. A clean-up of all instances gives them the same start_lsn.
     return [
         instance
         for at, instance in enumerate(in_order)
@@ -75,7 +78,10 @@ def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureIn
 
 
 def _not_captured(table: str, instances: Iterable[CaptureInstance]) -> ConfigError:
-    """An instance keeps the name that its table had at first: a table that was renamed shows by it."""
+    """Returns the error for a table without an instance.
+
+    An instance keeps the name that its table first had, which shows that a table was renamed.
+    """
     by_default = table.replace(".", "_").lower()
     of_name = next((i for i in instances if i.name.lower() == by_default), None)
     enable = "enable change data capture for it (sys.sp_cdc_enable_table)"

@@ -1,4 +1,4 @@
-"""What SQLAlchemy has no words for in the SELECTs on SQL Server's CDC tables, for each database."""
+"""SQL expressions that SQLAlchemy lacks and the SELECTs on SQL Server's CDC tables need, per database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 
 class LsnLiteral(ColumnElement[bytes]):
-    """A log sequence number as a literal: the SELECT is handed to Spark as text, without parameters."""
+    """A log sequence number as a literal: Spark gets the SELECT as text, without parameters."""
 
     inherit_cache = False
     type = LargeBinary()
@@ -35,7 +35,7 @@ def _lsn_postgresql(element: LsnLiteral, _compiler: SQLCompiler, **_: Any) -> st
 
 
 class WholeMinute(ColumnElement[Any]):
-    """A time without its seconds."""
+    """A time truncated to the minute."""
 
     inherit_cache = False
     type = DateTime()

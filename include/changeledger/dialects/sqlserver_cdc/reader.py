@@ -1,10 +1,10 @@
-"""Which rows of SQL Server's change tables a window reads.
+"""Chooses the rows of SQL Server's change tables that a window reads.
 
 A position is a commit LSN as 20 upper-case hex digits. A table that was captured again after a change of
-its columns has two capture instances: the older one is read for what is below the newer one's start_lsn, the
-newer one from there on. Both have the transactions from there on, with command ids of their own, and only the
-newer one has the columns that it captures in addition (measured on SQL Server 2017 and 2022,
-emanuel-luis/mssql-cdc-pyspark, ADR 0023; Debezium reads them so).
+its columns has two capture instances: the older one is read below the newer one's start_lsn, the newer one
+from there on. Both capture the transactions from there on, each with command ids of its own, and only the
+newer one has the columns that it adds (measured on SQL Server 2017 and 2022, emanuel-luis/mssql-cdc-pyspark,
+ADR 0023; Debezium reads them the same way).
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class CaptureTables:
         self._catalog = sql.CdcCatalog(source.cdc_schema)
         self._mapping = TimeMapping(source.cdc_schema)
         self._parts: dict[str, _Part] = {}
-        # Of each table, the instance that reaches back furthest.
+        # By table: the instance that reaches back furthest.
         self._oldest: dict[str, CaptureInstance] = {}
-        # The highest LSN that rows were asked up to.
+        # The highest LSN up to which rows were requested.
         self._read = bytes(WIDTH)
         self.tables: Sequence[ChangeTable] = self._discovered()
 
     def check(self, released: TablePositions) -> None:
-        """Asks for the instances again: a clean-up moves their start_lsn before it removes rows."""
+        """Reads the instances again: a clean-up moves their start_lsn before it removes rows."""
         instances = self._instances()
         lost = [
             f"{oldest.name}_CT begins at {_shown(oldest)}, {released[table]} was published"
@@ -95,9 +95,9 @@ class CaptureTables:
             )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """Each LSN with its commit time, and the table's id.
+        """Returns each LSN with its commit time and the table's id.
 
-        A restored database gives its LSNs to other transactions, a name may be given to another table.
+        A restored database gives its LSNs to other transactions, and another table may take over a name.
         """
         lsns = {bytes.fromhex(at) for at in positions.values()}
         if not lsns:
@@ -121,7 +121,7 @@ class CaptureTables:
         }
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
-        """All capture instances share the log, and the marks that the capture job leaves of the time."""
+        """Returns one state: all capture instances share the log and the capture job's marks of the time."""
         rows = self._database.rows(self._mapping.newest_transaction())
         end = newest = None
         for row in rows:
@@ -130,11 +130,14 @@ class CaptureTables:
             end, newest = _text(lsn), moment(local, self._feed.time_zone, known.of(lsn) if known else None)
         state = capture_state(self._mapping.name, max(read.values(), default=""), end, newest, at)
         why = contradiction(self._database, self._feed.time_zone) if self._is_own_catalog else None
-        # By a wrong zone nobody knows how long ago the newest mark was.
+        # With a wrong zone, the age of the newest mark is unknown.
         return [state if why is None else replace(state, since=None, why=why)]
 
     def kept_since(self) -> datetime | None:
-        """By the clean-up of all capture instances, which share the log."""
+        """Returns the oldest commit time in the log, which all capture instances share.
+
+        The clean-up of all instances moves it.
+        """
         (span,) = self._database.rows(self._mapping.span())
         return None if span["first"] is None else moment(_local(span["first"]), self._feed.time_zone, None)
 
@@ -153,7 +156,8 @@ class CaptureTables:
                 "the capture job may be stopped (sys.sp_cdc_help_jobs)",
                 self._feed.feed, window.start, window.end,
             )  # fmt: skip
-        # A capture that begins after the window has nothing yet; its position would be no lost one.
+        # A capture that begins after the window has nothing yet. It gets no position, which `check` would
+        # take for one whose changes are lost.
         captured = [table for table, oldest in self._oldest.items() if last and not oldest.begins_after(last)]
         empty = [table for table, oldest in self._oldest.items() if oldest.start_lsn is None]
         if empty:
@@ -195,7 +199,7 @@ class CaptureTables:
         return {config.table: of_table(config.table, instances) for config in self._feed.tables}
 
     def _require_same(self, instances: Mapping[str, Sequence[CaptureInstance]]) -> None:
-        """Raises SourceUnavailable if another instance has begun that has what was read of an older one.
+        """Raises SourceUnavailable if another instance now has changes that were read from an older one.
 
         It may have columns that the older one does not capture.
         """
@@ -213,9 +217,9 @@ class CaptureTables:
             )
 
     def _discovered(self) -> list[ChangeTable]:
-        # Those of `sys.columns`.
+        # The columns that `sys.columns` has.
         self._columns = self._database.columns(self._catalog.columns_header())
-        # A copy of the catalog has not all of its views.
+        # A copy of the catalog does not have all of its views.
         self._is_own_catalog = "collation_name" in self._columns
         captured = self._catalog.captured_columns(self._columns)
         instances, columns = self._instances(), self._database.rows(captured)
@@ -238,9 +242,9 @@ class CaptureTables:
         return None if row["lsn"] is None else bytes(row["lsn"])
 
     def _falls_back(self) -> list[FallBack]:
-        """How the source's clock was put back in the time that its change tables still have.
+        """Returns how the source's clock was put back in the time that its change tables still cover.
 
-        Asked whenever it is needed: the second pass shows with its first commit.
+        Queried each time it is needed, because the second pass shows only with its first commit.
         """
         zone = self._feed.time_zone
         if zone == "UTC":
@@ -256,7 +260,7 @@ class CaptureTables:
         return falls_back
 
     def _cuts(self, instance: CaptureInstance, low: bytes | None, high: bytes) -> list[bytes]:
-        """LSNs that cut a large read into ranges of about as many transactions."""
+        """Returns LSNs that cut a large read into ranges of about as many transactions each."""
         (count,) = self._database.rows(self._catalog.row_count(instance, low, high))
         parts = ceil(int(count["rows"]) / self._partition_rows)
         if parts <= 1:
@@ -268,17 +272,17 @@ class CaptureTables:
 
 
 def _local(time: object) -> datetime:
-    """A time of the database; SQLite has texts."""
+    """Parses a time of the database; SQLite returns text."""
     return datetime.fromisoformat(str(time))
 
 
 def _of_hour(known: Sequence[FallBack], local: datetime) -> FallBack | None:
-    """The one of the hour that has the time twice."""
+    """Returns the entry of the hour that has the time twice, if any."""
     return next((transition for transition in known if transition.hour.has(local)), None)
 
 
 def _before(lsn: bytes | None) -> bytes | None:
-    """The LSN before it, as sys.fn_cdc_decrement_lsn has it."""
+    """Returns the LSN before it, as sys.fn_cdc_decrement_lsn does."""
     return None if lsn is None else max(int.from_bytes(lsn) - 1, 0).to_bytes(WIDTH)
 
 

@@ -1,6 +1,6 @@
-"""Does the server's clock have the offset of the feed's `time_zone`?
+"""Checks that the server's clock has the offset of the feed's `time_zone`.
 
-`tran_end_time` of `cdc.lsn_time_mapping` is the server's local time (its marks are GETDATE()). By another
+`tran_end_time` of `cdc.lsn_time_mapping` is the server's local time (its marks are GETDATE()). With another
 zone every commit time is hours early or late, and no row shows it.
 """
 
@@ -16,11 +16,14 @@ from changeledger.dialects.interface import SourceDatabase
 
 
 def contradiction(database: SourceDatabase, zone: str) -> str | None:
-    """Asks SQL Server. A readable secondary has the times of its primary, whose clock it does not know."""
+    """Returns how the server's clock contradicts the zone, or None if it does not.
+
+    A readable secondary is not asked: it has the times of its primary, whose clock it does not know.
+    """
     (row,) = database.rows(clock())
     if row["updateability"] != "READ_WRITE":
         return None
-    # Python takes no blank before the offset.
+    # Python accepts no blank before the offset.
     at = datetime.fromisoformat(str(row["at"]).replace(" +", "+").replace(" -", "-"))
     stated = at.astimezone(ZoneInfo(zone))
     if at.utcoffset() == stated.utcoffset():

@@ -32,7 +32,7 @@ from changeledger.dialects.tables.sql import literal_time
 
 
 class TimeMapping:
-    """SELECTs on the table, which lies in `cdc_schema`."""
+    """SELECTs on the table, which is in `cdc_schema`."""
 
     def __init__(self, cdc_schema: str) -> None:
         self.name = f"{cdc_schema}.lsn_time_mapping"
@@ -44,10 +44,11 @@ class TimeMapping:
         self._lsn, self._time = self.table.c.start_lsn, self.table.c.tran_end_time
 
     def highest_lsn(self, before: datetime | None = None, falls_back: FallBack | None = None) -> Select[Any]:
-        """The last LSN captured, or the last one committed before a time (in the server's zone).
+        """Selects the last LSN captured, or the last one committed before a time (in the server's zone).
 
-        The rule of sys.fn_cdc_map_time_to_lsn, with `largest less than`: a window ends before its end.
-        `falls_back`: of the hour that has the time twice. The time's own `fold` says which one is meant.
+        This is the rule of sys.fn_cdc_map_time_to_lsn with `largest less than`: a window excludes its end.
+        `falls_back` describes the hour that has the time twice. The time's own `fold` says which occurrence
+        is meant.
         """
         query = select(func.max(self._lsn).label("lsn"))
         if before is None:
@@ -62,12 +63,12 @@ class TimeMapping:
         return query.where(or_(earlier, of_first))
 
     def newest_transaction(self) -> Select[Any]:
-        """The last LSN captured, with its time (in the server's zone); no row if there is none."""
+        """Selects the last LSN captured, with its time (in the server's zone); no row if there is none."""
         last = select(func.max(self._lsn)).scalar_subquery()
         return select(self._lsn.label("lsn"), self._time.label("time")).where(self._lsn == last)
 
     def commit_times(self, lsns: Iterable[bytes]) -> Select[Any]:
-        """The commit times of these LSNs, and the lowest LSN that the source still knows the time of."""
+        """Selects the commit times of these LSNs, and that of the lowest LSN for which the source has one."""
         wanted = or_(*(self._lsn == LsnLiteral(lsn) for lsn in lsns))
         lowest = select(func.min(self._lsn)).scalar_subquery()
         return select(self._lsn.label("lsn"), self._time.label("time")).where(
@@ -75,16 +76,16 @@ class TimeMapping:
         )
 
     def transactions(self, after: bytes | None, to: bytes) -> Select[Any]:
-        """LSNs of the window's transactions, to cut a large read into ranges."""
+        """Selects the LSNs of the window's transactions, to cut a large read into ranges."""
         return select(self._lsn.label("lsn")).where(*in_range(self._lsn, after, to))
 
     def span(self) -> Select[Any]:
-        """The earliest and the latest time; each has the end of an index to look at."""
+        """Selects the earliest and the latest time, each by a subquery that looks at one end of an index."""
         first, last = (select(of(self._time)).scalar_subquery() for of in (func.min, func.max))
         return select(first.label("first"), last.label("last"))
 
     def around(self, hour: RepeatedHour) -> Select[Any]:
-        """What `clock.fall_back` is to know of an hour: where the order of LSNs comes to another minute."""
+        """Selects the commits that `clock.fall_back` needs: where the minute changes in the order of LSNs."""
         minute = WholeMinute(self._time)
         commits = (
             select(
@@ -99,7 +100,7 @@ class TimeMapping:
 
 
 def fold(lsn: ColumnElement[Any], time: ColumnElement[Any], known: Sequence[FallBack]) -> ColumnElement[Any]:
-    """In which pass of an hour that comes twice a commit was; NULL: not known, or in no such hour."""
+    """The pass of a repeated hour in which a commit was; NULL if it is unknown, or in no such hour."""
     whens: list[tuple[ColumnElement[bool], Any]] = []
     for transition in known:
         in_hour = and_(time >= literal_time(transition.hour.start), time < literal_time(transition.hour.end))

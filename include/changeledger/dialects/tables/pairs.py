@@ -1,7 +1,7 @@
 """Joins the two rows of an update, over all of a table's rows in a window.
 
-The rows are matched by `pair_key`, not by adjacency. All rows of one `pair_key` must be in the batch, which is
-the whole window or a bucket by `pair_key`. Rows that are not halves of updates pass through unchanged.
+The rows are matched by `pair_key`, not by adjacency. All rows of one `pair_key` must be in the batch, which
+is the whole window or a bucket by `pair_key`. Rows that are not halves of updates pass through unchanged.
 """
 
 from __future__ import annotations
