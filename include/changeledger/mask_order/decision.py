@@ -1,6 +1,6 @@
-"""The judgement on the byte order of a table's change masks, from counted evidence.
+"""Decides the byte order of a table's change masks from counted evidence.
 
-`changeledger.mask_order.mask_evidence` says which rules are counted and how.
+`changeledger.mask_order.mask_evidence` says which rules count and how.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from changeledger.model.contract import ByteOrder
 
 ORDERS: tuple[ByteOrder, ...] = get_args(ByteOrder)
 
-# What a record says of the two orders; the members of `Evidence` say what each means.
+# What a record can say about the two orders; the fields of `Evidence` explain each.
 COUNTS = ("big", "little", "either", "undecided", "neither", "untested")
 
 
 class Evidence(Strict):
-    """Records with a mask, counted by what they say; each is in one of the counts."""
+    """Counts of records with a mask, by what they say. Each record is in exactly one count."""
 
     # They obey the rules in this order only.
     big: int = Field(default=0, ge=0)
     little: int = Field(default=0, ge=0)
-    # They obey the rules, and both orders read the same from them.
+    # They obey the rules, and both orders read the same columns from them.
     either: int = Field(default=0, ge=0)
     # They obey the rules in both orders, which read different columns from them.
     undecided: int = Field(default=0, ge=0)
     # They break a rule in both orders.
     neither: int = Field(default=0, ge=0)
-    # Both orders read the same from them, and no rule applies.
+    # Both orders read the same columns from them, and no rule applies.
     untested: int = Field(default=0, ge=0)
-    # A record of a kind, in words.
+    # An example record of a count, in words.
     examples: dict[str, str] = Field(default_factory=dict)
 
     def __add__(self, other: Evidence) -> Evidence:
@@ -69,32 +69,33 @@ class Evidence(Strict):
 
 
 class MaskDecision(NamedTuple):
-    """How a window's masks of one table are to be read."""
+    """How to read the masks of one table in a window."""
 
-    # None: they must not be read, and `why` says so.
+    # None: they must not be read, and `why` gives the reason.
     order: ByteOrder | None
-    # Do records prove it? Where they do not, a later window may.
+    # Whether records prove the order. If not, a later window may.
     is_proved: bool
     why: str
 
 
-# A faulty mask is a flagged change, not a new byte order. One in a hundred of the decisive records is
-# forgiven: that a fault obeys every rule in exactly the other order is rarer by far, while a source that
-# writes both orders mixes them. Of few records one is forgiven once ten others outweigh it.
+# A faulty mask is a flagged change, not a new byte order. One in a hundred decisive records is forgiven:
+# faults that obey every rule in exactly the other order are far rarer, while a source that writes both orders
+# mixes them. Among few records, one is forgiven if at least ten others outweigh it.
 _FORGIVEN_SHARE = 100
 _OUTWEIGH = 10
-# This many records of a window that obey no order outweigh all windows before: the table has changed.
+# If at least this many records of a window obey neither order, and they are its majority, they outweigh all
+# other windows: the table has changed.
 _MANY = 10
 
 
 def decide(
     evidence: Evidence, stored: Evidence, setting: ByteOrder | Literal["auto"], published: ByteOrder | None
 ) -> MaskDecision:
-    """How to read the masks of a window that says `evidence`, when the other windows said `stored`.
+    """Decides how to read the masks of a window from its `evidence` and that of the other windows, `stored`.
 
-    `published`: the order that published data of the dialect prove, or else its page says. It is taken where
-    records read differently and none shows which order is right; where it is None, such a window stays
-    closed.
+    `published` is the order that published data of the dialect prove, or else that its page states. It is
+    taken if the orders read records differently and no record shows which is right. If it is None, such a
+    window stays closed.
     """
     total = evidence + stored
     if _obeys_nothing(evidence, stored):
@@ -116,7 +117,7 @@ def _found_out(evidence: Evidence, total: Evidence, published: ByteOrder | None)
 
 
 def _obeys_nothing(evidence: Evidence, stored: Evidence) -> bool:
-    """Are most masks wrong in whatever order, so that their bits are not where the shape says?"""
+    """Returns whether most masks are wrong in both orders: their bits are not where the shape says."""
     total = evidence + stored
     changed_now = evidence.neither >= _MANY and evidence.neither > evidence.obeying
     return changed_now or (total.neither > 1 and total.neither > total.obeying)
@@ -135,12 +136,15 @@ def _proved(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecisi
 
 
 def _has_turned(order: ByteOrder, evidence: Evidence) -> bool:
-    """Does the window speak against an order that all windows together prove? History may be long."""
+    """Returns whether the window contradicts an order that all windows, perhaps a long history, prove."""
     return evidence.against(order) > max(1, evidence.decisive // _FORGIVEN_SHARE)
 
 
 def _stated(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecision:
-    """A setting is judged by the window, for a source may have been set up again; by all if it is silent."""
+    """Judges a setting by the window, because a source may have been set up again.
+
+    If the window says too little, all windows judge.
+    """
     agrees = evidence.against(order) == 0 and (evidence.decisive > 0 or not evidence.undecided)
     judge = evidence if agrees or evidence.decisive > 1 else total
     if not (agrees or _is_possible(order, judge)):

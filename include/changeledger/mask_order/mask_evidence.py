@@ -1,16 +1,17 @@
-"""In which byte order a table's change masks are written, found out from what its records say.
+"""Evidence for the byte order of a table's change masks, from what its records say.
 
-One- and two-byte masks often fit both orders, and sources contradict their own pages, so the order is not
-believed but proved, on rules that hold for every record read in the right order:
+One- and two-byte masks often fit both orders, and sources contradict their own pages. So the order is proved,
+by rules that hold for every record read in the right order:
 
 * the bits of header columns are 0;
 * an INSERT sets the columns that it inserted: at least those that are not NULL;
 * a DELETE sets the key and nothing else, or every column, by the dialect (`MaskRules`);
 * an UPDATE sets exactly the columns in which its images differ, and none beyond the table.
 
-`counted` counts what the records of a batch say, `merged` adds counts of parts of a window: the result does
-not depend on how it was cut. `mask_order` judges. Large values, computed columns and gaps are left out:
-images or masks do not say what changed in them. An update whose mask is empty is legal and says nothing.
+`counted` counts what the records of a batch say, and `merged` adds up the counts of parts of a window: the
+result does not depend on how it was cut. `mask_order.decision` judges. Large values, computed columns and
+gaps are left out: images or masks do not say what changed in them. An update whose mask is empty is legal and
+says nothing.
 
 Sources: the pages on the dialects' change tables and data messages.
 """
@@ -33,25 +34,25 @@ from changeledger.mask_order.decision import COUNTS, ORDERS, Evidence
 from changeledger.model import change
 from changeledger.model.contract import ByteOrder, Column, Contract
 
-# The counts that an example is kept of.
+# The counts that keep an example.
 _SHOWN = ("big", "little", "undecided", "neither")
 
 
 @dataclass(frozen=True)
 class MaskRules:
-    """What the masks of one table must obey, by its dialect."""
+    """The rules that the masks of one table must obey, by its dialect."""
 
     delete_sets: Literal["key", "all"]
-    # Columns that the mask counts and never sets.
+    # Ordinals of columns that the mask counts and never sets.
     header_ordinals: tuple[int, ...] = ()
-    # Columns whose bits say nothing, beside large and computed ones.
+    # Columns whose bits say nothing, besides large and computed ones.
     excluded: frozenset[str] = frozenset()
-    # The order of masks of which none shows it: that of published data, else of the dialect's page.
+    # The order to take if no mask shows it: that of published data, or else of the dialect's page.
     unproved: ByteOrder = "big"
 
 
 class Example(NamedTuple):
-    """A record: operation, mask in hex, and the ordinals in which its images differ (None: not known)."""
+    """A record: operation, mask in hex, and the ordinals in which its images differ (None: unknown)."""
 
     kind: str
     mask: str
@@ -69,7 +70,7 @@ class Example(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """Records by what they say (`mask_order.Evidence`), and the first one of a kind."""
+    """Counts of records by what they say (`decision.Evidence`), and the first example of each."""
 
     counts: Mapping[str, int]
     examples: Mapping[str, Example]
@@ -80,7 +81,7 @@ class Counted(NamedTuple):
 
 
 def merged(parts: Sequence[Counted]) -> Counted:
-    """The counts of all parts together."""
+    """Adds up the counts of all parts."""
     counts = {name: sum(part.counts[name] for part in parts) for name in COUNTS}
     examples = {}
     for name in _SHOWN:
@@ -92,14 +93,14 @@ def merged(parts: Sequence[Counted]) -> Counted:
 
 @dataclass(frozen=True)
 class Facts:
-    """What n records with a mask say; sets are n x highest flags, a row each."""
+    """What n records with a mask say. Sets of columns are n x highest flags."""
 
     mask: pa.BinaryArray
     kind: pa.StringArray
-    # Of updates with both images: the columns that differ.
+    # For updates with both images: the columns that differ.
     differing: Bools
     has_images: Bools
-    # Of inserts: the columns that are not NULL.
+    # For inserts: the columns that are not NULL.
     known: Bools
     is_known: Bools
     gaps: Bools
@@ -109,7 +110,10 @@ class Facts:
 
 
 def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) -> Facts:
-    """Of decoded rows in the writer's columns, their images joined: the changes with a mask."""
+    """Returns the facts of changes that have a mask.
+
+    `decoded` has decoded rows in the writer's columns, with the halves of updates joined.
+    """
     is_change = pc.equal(decoded.column("disposition"), change.CHANGE)
     some = decoded.filter(pc.and_(is_change, pc.is_valid(decoded.column("mask"))))
     before, after = (ledger.image(some, side, writer_schema) for side in ("before", "after"))
@@ -134,7 +138,7 @@ def _highest(writer_schema: Contract, rules: MaskRules) -> int:
 
 
 def counted(mask_facts: Facts, writer_schema: Contract, rules: MaskRules) -> Counted:
-    """What the records say of the two orders: each is in one of the counts."""
+    """Counts the records by what they say about the two orders. Each is in exactly one count."""
     judged = _Judged(mask_facts, writer_schema, rules)
     examples, counts = {}, {}
     for name, rows in judged.said():
@@ -145,7 +149,7 @@ def counted(mask_facts: Facts, writer_schema: Contract, rules: MaskRules) -> Cou
 
 
 def _first(mask_facts: Facts, rows: npt.NDArray[np.int64]) -> Example:
-    """The example that is first in order, whichever batch it is found in."""
+    """Returns the example that sorts first, so that it does not depend on the batches."""
     at = pa.array(rows)
     kind, mask = mask_facts.kind.take(at), masks.to_hex(mask_facts.mask.take(at))
     table = pa.Table.from_arrays([kind, mask], ["kind", "mask"])
@@ -166,7 +170,7 @@ def _is_unsure(column: Column) -> bool:
 
 @dataclass(frozen=True)
 class _Judged:
-    """The rules applied to facts, in both orders."""
+    """Applies the rules to facts, in both orders."""
 
     facts: Facts
     writer_schema: Contract
@@ -177,7 +181,7 @@ class _Judged:
         return _highest(self.writer_schema, self.rules)
 
     def said(self) -> Iterator[tuple[str, Bools]]:
-        """Which records go into each of the counts."""
+        """Yields each count's name, and which records go into it."""
         big, little = (masks.bits(self.facts.mask, self.highest, order) for order in ORDERS)
         tops = {order: masks.highest_set(self.facts.mask, order) for order in ORDERS}
         obeys = [self._obeys(bits, tops[order]) for bits, order in zip((big, little), ORDERS, strict=True)]
@@ -191,14 +195,14 @@ class _Judged:
         yield "untested", both & same & ~tested
 
     def _tested(self, top: npt.NDArray[np.int64]) -> Bools:
-        """Does a rule apply to the record?"""
+        """Returns to which records a rule applies."""
         mask_facts = self.facts
         if self.rules.header_ordinals:
             return np.ones(len(mask_facts.mask), np.bool_)
         return mask_facts.is_kind(change.DELETE) | mask_facts.is_known | (mask_facts.has_images & (top > 0))
 
     def _obeys(self, bits: Bools, top: npt.NDArray[np.int64]) -> Bools:
-        """Does the record obey every rule that applies to it, read in this order?"""
+        """Returns which records, read in this order, obey every rule that applies to them."""
         mask_facts, columns = self.facts, self.writer_schema.columns
         sure = self._flags([c for c in columns if c.name not in self.rules.excluded and not _is_unsure(c)])
         care = sure & ~mask_facts.gaps
@@ -206,7 +210,7 @@ class _Judged:
         within = top <= self.highest
         if self.rules.delete_sets == "all":
             deleted = (bits | ~sure).all(axis=1)
-            # A wider mask is of a table with more columns than its rows show; SQL Server trims no zero bytes.
+            # A wider mask belongs to a table with more columns than its rows show; SQL Server trims no zeros.
             within |= octets.lengths(mask_facts.mask) > masks.width(self.highest)
         else:
             deleted = (

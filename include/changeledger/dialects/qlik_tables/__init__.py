@@ -1,15 +1,15 @@
-"""Qlik change tables, `<table>__ct`: the source's columns after header columns of Qlik's own.
+"""Qlik change tables, `<table>__ct`: Qlik's header columns, then the source's columns.
 
 Key differences from the other dialects:
 
-* The header's columns are bound by prefix and name; a task may store any subset of them.
+* Header columns are found by prefix and name; a task may store any subset of them.
 * An update is two rows, B and U, that share transaction and change_seq. A key update is one such pair.
 * A mask counts all columns of the table: the header's come first, and their bits are 0.
-* A DELETE holds its key; what else is NULL in it is not known. Nor is a large value that is NULL before an
-  update, or after it while the mask does not set its bit.
-* TRUNCATE comes as a row of its own, in the word of `operation` alone or with the letter T.
+* A DELETE has its key; its other NULLs may be unknown values. So may the NULL of a large column before an
+  update, or after it if the mask does not set its bit.
+* TRUNCATE is a row of its own. The word in `operation` says so, with or without the letter T.
 * Order is change_seq: monotone for all tables of a task, whatever the clocks do. stream_position has the
-  commit LSN where the source is SQL Server, but not every row needs to have one: no order to rely on.
+  commit LSN if the source is SQL Server, but rows may lack it: it gives no reliable order.
 
 Source: the page on change tables. Where it contradicts its own rules (mask 11000, a BEFORE-IMAGE numbered
 1000 before an UPDATE numbered 1001), the rules hold.

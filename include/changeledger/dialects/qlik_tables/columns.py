@@ -15,7 +15,7 @@ from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import DECIMALS, SqlType, written
 
-# PostgreSQL's names; those of SQL Server stand for themselves.
+# PostgreSQL's type names. SQL Server's stand for themselves.
 _NAMES = {
     "integer": "int",
     "boolean": "bit",
@@ -36,9 +36,9 @@ _SIZED = {
 
 
 def columns_of(schema: str, name: str) -> Select[Any]:
-    """The columns of a table, whatever the case of its name.
+    """Selects the columns of a table, whatever the case of its name.
 
-    Upper case and unquoted: SQL Server knows no other names where it compares names by case.
+    The view's names are in upper case and unquoted: a case-sensitive SQL Server knows no others.
     """
     names = (
         "TABLE_SCHEMA", "TABLE_NAME", "COLUMN_NAME", "ORDINAL_POSITION", "DATA_TYPE", "IS_NULLABLE",
@@ -55,15 +55,16 @@ def columns_of(schema: str, name: str) -> Select[Any]:
 
 
 def names_of_headers(config: TableConfig, prefix: str, rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Of `columns_of` in the table's order: which columns are Qlik's own, in lower case."""
+    """Returns the lower-case names of Qlik's own columns. `rows`: of `columns_of`, in the table's order."""
     stated = [*config.key, *(c.name for c in config.stated)]
     return header_names([row["column_name"] for row in rows], prefix, stated)
 
 
 def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
-    """The contract of a change table's data columns, from `columns_of` in the table's order.
+    """Builds the contract of a change table's data columns. `rows`: of `columns_of`, in the table's order.
 
-    An ordinal counts all columns of the table, the header's too: a mask's bits do. Raises ContractError.
+    Ordinals count all columns of the table, including the header's, as the bits of a mask do. Raises
+    ContractError if a column's type has none like it in SQL Server and the feed states none.
     """
     placed = list(enumerate(rows, 1))
     own_names = names_of_headers(config, prefix, [row for _, row in placed])
@@ -93,10 +94,10 @@ def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[st
 
 
 def _type_text(row: Mapping[str, Any]) -> str | None:
-    """The type with its sizes, as T-SQL writes it; None if SQL Server has none like it.
+    """Returns the type with its sizes, as T-SQL writes it, or None if SQL Server has none like it.
 
-    `row` is one of information_schema.columns. A numeric without a precision may hold any number: only
-    the feed can say which it does hold.
+    `row` is a row of information_schema.columns. A numeric without a precision may have any number: only the
+    feed can say which ones it has.
     """
     declared = str(row["data_type"]).lower()
     if declared in _NAMES:

@@ -1,4 +1,4 @@
-"""Raw rows of one `__ct` table in, one row per row out: the change, half of one, or why it cannot be read."""
+"""Decodes raw rows of one `__ct` table: each is a change, half of one, or cannot be read for a reason."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ _RANKS = np.frombuffer(b"0012340", np.uint8)
 
 @dataclass(frozen=True)
 class _Masks:
-    """What the masks of n rows say: nothing if their byte order, or no column of the source, is known.
+    """What the masks of n rows say.
 
-    Nor does one with a bit beyond the table's columns (`is_of_others`): it is of a table that had other ones,
-    so that its other bits may be of others, too.
+    They say nothing if their byte order is unknown, or no column of the source is known. A mask with a bit
+    beyond the table's columns (`is_of_others`) says nothing either: the table had other columns when it was
+    written, so its other bits may mean other columns, too.
     """
 
     data: pa.BinaryArray
-    # n x columns of the change table: the flags of each. All are clear where a mask is not `known`.
+    # n x columns of the writer schema: whether the mask sets them. All clear where a mask is not `known`.
     flags: Bools
     known: Bools
     sets_header: Bools
@@ -74,7 +75,7 @@ class _Masks:
 
 @dataclass(frozen=True)
 class _Rows:
-    """n rows, read."""
+    """The decoded parts of n rows."""
 
     raw: RawRows
     header: Header
@@ -95,9 +96,9 @@ class _Rows:
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a `source_position`.
+    """Returns an `outcomes.decoded_schema` row for each raw row, in their order.
 
-    Where the byte order of the masks is not known (`mask_order`), `changed` is not known.
+    `raw` has a `source_position`. If the byte order of the masks (`mask_order`) is unknown, so is `changed`.
     """
     source = source_of(plan.feed)
     raw_rows = RawRows.of(raw)
@@ -175,7 +176,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
     gaps = _gaps(rows, plan)
     sort_key = np.hstack([rows.sequences.digits, _RANKS[rows.code][:, None]])
     transaction_id, nothing = header.text(TRANSACTION_ID), pa.scalar(None, pa.string())
-    # A truncate is of the table: its row says nothing of a row of the source.
+    # A truncate is of the whole table: its row has no mask of a source row.
     of_a_row = pa.array(rows.code != _TRUNCATE)
     changes = Changes(
         operation=_OPERATIONS.take(pa.array(rows.code)),
@@ -205,7 +206,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
 
 
 def _changed(rows: _Rows, writer_schema: Contract) -> pa.ListArray:
-    """The columns that the mask of an update sets."""
+    """Returns the columns that the mask of each update sets."""
     in_order = sorted(range(len(writer_schema.columns)), key=lambda at: writer_schema.columns[at].ordinal)
     known = rows.masks.known & (rows.code == _UPDATE)
     names = [writer_schema.names[at] for at in in_order]
@@ -213,10 +214,11 @@ def _changed(rows: _Rows, writer_schema: Contract) -> pa.ListArray:
 
 
 def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
-    """The cells that are NULL without being known to be.
+    """Returns the states of cells: which NULLs are unknown values.
 
-    Of a DELETE all beside the key; large ones before an update, and after it where no bit is set. A column
-    that cannot be NULL never is.
+    * In a DELETE, those outside the key.
+    * In a large column, those before an update, and those after it if the mask does not set the bit.
+    * In a column outside the key that cannot be NULL, all of them.
     """
     states = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
@@ -235,9 +237,10 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
 
 
 def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
-    """An insert sets what it inserted, a delete its key, none a column of the header or of another table.
+    """Returns which masks break the rules.
 
-    Of a computed column an insert may set the bit or not.
+    An insert sets the columns that it inserted, and a delete its key. No mask sets a column of the header or
+    of another table. An insert may or may not set a computed column.
     """
     key = np.array([bool(column.key_position) for column in writer_schema.columns], np.bool_)
     required, allowed = masks.of_key(rows.code == _DELETE, key)

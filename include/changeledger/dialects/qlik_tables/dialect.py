@@ -13,14 +13,14 @@ from changeledger.dialects.tables.interface import TableKernel
 
 
 def reader(feed: Feed, database: SourceDatabase) -> TableReader:
-    # With SQLAlchemy, which takes long to import: who decodes rows asks no database.
+    # Imports SQLAlchemy, which takes long, and decoding rows needs no database.
     from changeledger.dialects.qlik_tables.reader import ChangeTables  # noqa: PLC0415
 
     return ChangeTables(feed, database)
 
 
 def source_table(name: str) -> str:
-    """`dbo.orders__ct` is `dbo.orders`."""
+    """Returns `dbo.orders` for `dbo.orders__ct`."""
     return re.sub(r"(?i)__ct$", "", name)
 
 

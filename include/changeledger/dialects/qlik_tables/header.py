@@ -1,4 +1,4 @@
-"""The header columns of a Qlik change table: bound by prefix and name, whichever of them there are."""
+"""The header columns of a Qlik change table, found by prefix and name. Any of them may be missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NAMES = frozenset({
     CHANGE_SEQ, CHANGE_OPER, CHANGE_MASK, STREAM_POSITION, OPERATION, TRANSACTION_ID, TIMESTAMP,
     "partition_name",
 })  # fmt: skip
-# Names that a column of a source may have as well.
+# Names that are also common in sources.
 _USUAL = frozenset({OPERATION, TIMESTAMP, TRANSACTION_ID})
 
 _WORDS = pa.array(["INSERT", "UPDATE", "DELETE", "BEFOREIMAGE", "TRUNCATE"])
@@ -43,11 +43,12 @@ _NO_TEXT = pa.scalar(None, pa.string())
 
 
 def header_names(names: Sequence[str], prefix: str, stated: Collection[str] = ()) -> frozenset[str]:
-    """Which columns of a change table are Qlik's own: their lower-case names. `names`: in the table's order.
+    """Returns which columns of a change table are Qlik's own, by lower-case name.
 
-    Those that the page lists, and others with the prefix, which come before the source's columns: a name
-    behind these, or one that the feed states (`stated`), is of the source, whatever it begins with. Without a
-    prefix so is a usual name that the page lists: the task need not store its column.
+    `names` are in the table's order. Qlik's own are the columns that its page lists, and others that begin
+    with the prefix and come before the source's columns. A name that comes later, or that the feed states
+    (`stated`), belongs to the source, whatever it begins with. Without a prefix this also holds for a listed
+    name that is common in sources (`_USUAL`), because the task need not store Qlik's column of that name.
     """
     lower, of_source = [name.lower() for name in names], {name.lower() for name in stated}
     listed = {prefix.lower() + name for name in _NAMES}
@@ -69,7 +70,7 @@ def source_of(feed: Feed) -> QlikTablesSource:
 
 @dataclass(frozen=True)
 class Header:
-    """Columns on the header of n rows, which have no others. A column that is not stored is NULL."""
+    """The header columns of n rows. A column that is not stored reads as NULL."""
 
     rows: RawRows
     source: QlikTablesSource
@@ -81,14 +82,14 @@ class Header:
         return self.rows.has(self.name(header))
 
     def missing(self) -> str | None:
-        """What there is to say of a table that has no column which parts changes from a full load."""
+        """Returns an error text if no column tells changes from rows of a full load, else None."""
         names = [self.name(header) for header in (CHANGE_SEQ, CHANGE_OPER, OPERATION)]
         if any(map(self.rows.has, names)):
             return None
         return f"none of the columns {', '.join(names)} is there: correct `header_prefix`"
 
     def text(self, header: str) -> pa.StringArray:
-        """Without the blanks around it, and NULL if nothing is left."""
+        """Returns the column's texts without blanks at either end; NULL where nothing is left."""
         return trimmed(self.rows.text(self.name(header)))
 
     @cached_property
@@ -105,14 +106,15 @@ class Header:
 
     @cached_property
     def _spoken(self) -> pa.StringArray:
-        """The letter of the word in `operation`; NULL if it is another word."""
+        """The letter for the word in `operation`; NULL if it is another word."""
         return _LETTERS.take(pc.index_in(self._word, value_set=_WORDS, skip_nulls=True))
 
     @cached_property
     def letter(self) -> pa.StringArray:
-        """I, U, D, B or T; empty for a row of the full load, which has no header values; others as they are.
+        """I, U, D, B or T; empty for a row of the full load, which has no header values.
 
-        NULL if there is none. The letter T is not documented: the word TRUNCATE must say it.
+        Other letters stay as they are. NULL if there is none. The letter T is not documented, so it is NULL
+        unless `operation` says TRUNCATE, too.
         """
         is_load = pc.and_(pc.is_null(self.seq), pc.and_(pc.is_null(self._oper), pc.is_null(self._word)))
         said = pc.coalesce(self._oper, self._spoken, pc.if_else(is_load, pa.scalar(""), _NO_TEXT))
@@ -120,14 +122,14 @@ class Header:
         return pc.if_else(unsaid, _NO_TEXT, said)
 
     def disagrees(self) -> pa.BooleanArray:
-        """Do change_oper and operation say different things? Where one of them says nothing they do not."""
+        """Returns where change_oper and operation contradict each other; nowhere if either is missing."""
         differ = pc.not_equal(self._oper, pc.fill_null(self._spoken, "?"))
         return pc.and_(pc.is_valid(self._word), pc.fill_null(differ, fill_value=False))
 
     def mask(self) -> pa.BinaryArray:
-        """The mask's bytes; NULL if there is none or where it is not hex.
+        """Returns the bytes of the masks; NULL where there is none or it is not hex.
 
-        An empty text sets no bit, where it does not stand for NULL.
+        An empty text sets no bit, unless it stands for NULL.
         """
 
         def read(column: Read) -> pa.BinaryArray:
@@ -147,12 +149,12 @@ class Header:
         return lsn.leading(self.text(STREAM_POSITION))
 
     def stamp(self) -> pa.TimestampArray:
-        """The timestamps, in UTC; NULL if there is none or where it is no point in time."""
+        """Returns the timestamps, in UTC; NULL where there is none or it is not a point in time."""
 
         def read(column: Read) -> pa.TimestampArray:
             if column.kind not in {"timestamp", "timestamp_ntz", "date"}:
                 text = trimmed(as_text(column.values))
-                # A time of day is none, nor is a number.
+                # Neither a time of day nor a number is a point in time.
                 begins = pc.match_substring_regex(text, "^[0-9]{4}-")
                 column = Read("string", pc.if_else(begins, text, _NO_TEXT))
             return instants.known(*instants.read(column, in_zone=True))
@@ -161,10 +163,11 @@ class Header:
 
 
 def record(raw: pa.RecordBatch, instance: str, feed: Feed, hidden: Hidden) -> pa.StructArray:
-    """Where rows stand: their change table, and change_seq and operation as text.
+    """Returns positions: the change table, and change_seq and operation as text.
 
-    A row without a change_seq is known by its content, as far as that is published: whoever has all other
-    cells would find one that is left out by trying, and one that is hashed without the secret.
+    A row without a change_seq is identified by a hash of its contents, as far as they are published. If the
+    hash covered a column that is left out, or hashed one without the secret, whoever has all other cells
+    could find the value by trying.
     """
     rows = RawRows.of(raw)
     header = Header(rows, source_of(feed))
@@ -182,7 +185,7 @@ def record(raw: pa.RecordBatch, instance: str, feed: Feed, hidden: Hidden) -> pa
 
 
 def _shown(rows: RawRows, hidden: Hidden) -> dict[str, pa.Array]:
-    """The columns without what is hidden. A rule for a column that is not there, or NULL, changes nothing."""
+    """Returns the columns without hidden values. Rules for missing columns and NULLs change nothing."""
     shown = {name: cells for name, cells in rows.columns.items() if name.lower() not in hidden.left_out}
     for name in [name for name in shown if name.lower() in hidden.hashed]:
         texts = json_rows.rows({name: shown[name]}, rows.size).to_pylist()
@@ -192,10 +195,10 @@ def _shown(rows: RawRows, hidden: Hidden) -> dict[str, pa.Array]:
 
 
 def mask_rules(raw: pa.Schema, feed: Feed, writer_schema: Contract) -> MaskRules:
-    """The header's columns are those before the first one of the source.
+    """Returns the rules of masks. Header columns are those before the first column of the source.
 
-    The last digit of a text has the lowest bits, as in published samples; so has the first one of bytes, by
-    Qlik's page.
+    The unproved byte order: in texts the last digit has the lowest bits, as in published samples; in bytes
+    the first byte has them, by Qlik's page.
     """
     first = min((c.ordinal for c in writer_schema.columns), default=1)
     name = (source_of(feed).header_prefix + CHANGE_MASK).lower()

@@ -1,6 +1,6 @@
 """The change_seq: 16 digits of time to hundredths of a second, and a number of 19 digits.
 
-Monotone for all tables of a task. The time part runs 0 to 3 s behind the change's timestamp.
+It is monotone for all tables of a task. Its time runs 0 to 3 s behind the change's timestamp.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONG = np.uint64(2**63 - 1)
 
 
 class Sequences(NamedTuple):
-    """n change_seqs: their digits as text (`0` for those that are none), and which are well-formed."""
+    """n change_seqs: their digits as text (`0` for malformed ones), and which are well-formed."""
 
     digits: Bytes
     known: Bools
@@ -38,13 +38,13 @@ class Sequences(NamedTuple):
         return cls(digits, known)
 
     def ordinal(self) -> pa.Int64Array:
-        """The number; NULL if it is none, or has more than 63 bits."""
+        """Returns the 19-digit numbers; NULL for a malformed change_seq, or above 63 bits."""
         ordinals = _number(self.digits[:, _TIME_DIGITS:])
         fits = self.known & (ordinals <= _LONG)
         return pa.array(np.where(fits, ordinals, 0).astype(np.int64), mask=~fits)
 
     def micros(self) -> tuple[npt.NDArray[np.int64], Bools]:
-        """The time, in microseconds from 1970, and which of them are a time."""
+        """Returns the times, in microseconds since 1970, and which of them are valid."""
         micros, known = clocks.micros(_number(self.digits[:, :_TIME_DIGITS]).astype(np.int64))
         return micros, self.known & known
 
@@ -57,16 +57,19 @@ def _number(digits: Bytes) -> npt.NDArray[np.uint64]:
 
 
 class Times(NamedTuple):
-    """When n changes were committed, and whether another clock says so, or says otherwise."""
+    """When n changes were committed.
+
+    A time is suspect if the timestamp is missing or too early, or if the change_seq contradicts it.
+    """
 
     committed_at: pa.TimestampArray
     is_suspect: Bools
 
 
 def times(stamp: pa.TimestampArray, sequences: Sequences, is_load: Bools) -> Times:
-    """The timestamp; else the time in the change_seq.
+    """Takes the timestamps, or else the times in change_seqs.
 
-    Rows of the full load have no time: the beginning of 1970 stands for it.
+    Rows of the full load have no time and get the beginning of 1970.
     """
     micros = numbers(stamp)
     is_known = valid(stamp) & (micros >= clocks.FIRST_KNOWN)

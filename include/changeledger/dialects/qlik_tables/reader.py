@@ -1,9 +1,9 @@
-"""The SELECTs on Qlik change tables, `<table>__ct`, and which rows of them a window reads.
+"""The SELECTs on Qlik change tables, `<table>__ct`, and the rows of them that a window reads.
 
-A position is a change_seq: 35 digits, monotone within a task and common to all of its change tables, yet
-kept for each table, because one table may be filled later than another. Rows without one (full load, or
-broken) have no place in that order: every window reads them, and the ledger knows again what it has.
-A change table does not show that rows before the first one were removed: that cannot be found out here.
+A position is a change_seq: 35 digits, monotone within a task and common to all of its change tables. It is
+still kept for each table, because one table may be filled later than another. Rows without one (full load, or
+broken) have no place in that order: every window reads them, and the ledger recognizes those that it has.
+A change table does not show whether rows before its first one were removed, so that goes unnoticed here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _StoredTable(NamedTuple):
     """One change table in the database."""
 
     rows: TableClause
-    # The header columns as the table writes them, by their lower-case names without prefix.
+    # The header columns' names in the table, by their lower-case names without prefix.
     headers: Mapping[str, str]
     timestamp_type: str
 
@@ -63,7 +63,7 @@ class _StoredTable(NamedTuple):
 
     @property
     def has_times(self) -> bool:
-        """Is its timestamp a time, not text?"""
+        """Whether the timestamp's type is a time, not text."""
         return self.timestamp_type.startswith(("timestamp", "datetime"))
 
     @property
@@ -85,7 +85,7 @@ class ChangeTables:
         _require_one_each(self.tables)
 
     def check(self, released: TablePositions) -> None:
-        """A table that ends before what was read was filled again; an empty one may have been archived."""
+        """Fails if a table ends before what was read: it was filled again. An empty one may be archived."""
         for of_table in self.tables:
             known, (top,) = released.get(of_table.table), self._highest(of_table)
             if known is not None and top is not None and top < known:
@@ -96,10 +96,9 @@ class ChangeTables:
                 )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """The change table of each position: another one can have a name that differs in case only, or be in
-        another schema."""
+        """Names the change table of each position: another one may differ in the name's case or in schema."""
         read = {of_table.table: self._stored[of_table.instance].rows for of_table in self.tables}
-        # An earlier version has stored the beginning of it, without the schema.
+        # An earlier version stored only the beginning of this text, without the schema.
         return {
             table: f"{at} ({read[table].name}) of {read[table].schema}"
             for table, at in positions.items()
@@ -107,7 +106,7 @@ class ChangeTables:
         }
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
-        """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""
+        """Takes the newest time from the last change_seq: an idle task leaves no marks of the time."""
         states = []
         for of_table in self.tables:
             (top,) = self._highest(of_table)
@@ -116,12 +115,12 @@ class ChangeTables:
         return states
 
     def kept_since(self) -> datetime | None:
-        """Of the table that reaches back least, among those that have rows."""
+        """Returns the oldest time of the table that reaches back least, among those that have rows."""
         lowest = [self._lowest(of_table) for of_table in self.tables]
         return max((time for seq in lowest if (time := _time_of(seq or ""))), default=None)
 
     def cautions(self) -> Sequence[Caution]:
-        """Nothing in the target says what the task does."""
+        """Returns none: nothing in the target says what the task does."""
         return ()
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
@@ -149,7 +148,7 @@ class ChangeTables:
             _between(database_table, low, high)
             for low, high in pairwise([after or "", *self._cuts(database_table, after or "", last), last])
         )
-        # One of the queries takes the rows without a position along.
+        # The first query also reads the rows without a position.
         ranges = [or_(first, ~_placed(database_table.seq)), *others]
         return [select(*names, *data).where(condition) for condition in ranges]
 
@@ -183,7 +182,7 @@ class ChangeTables:
                 "add them in the Qlik task's settings (Change tables), or correct `header_prefix:`",
             )
         timestamps = [row["data_type"] for row in rows if row["column_name"] == headers.get(TIMESTAMP)]
-        # Tables of several schemas may have one name.
+        # Tables in several schemas may have the same name.
         schema, name = rows[0]["table_schema"], rows[0]["table_name"]
         instance = f"{schema}.{name}"
         self._stored[instance] = _StoredTable(
@@ -194,10 +193,10 @@ class ChangeTables:
         return ChangeTable(config.table, instance, writer_schema_of(config, prefix, rows).checked())
 
     def _require_none_below(self, of_table: ChangeTable, read: str, window: Window) -> None:
-        """Raises SourceDataLostError where changes of after `read` stand below it, so that nobody reads them.
+        """Raises SourceDataLostError if changes later than `read` sort below it, so that no run reads them.
 
-        Within a task a change_seq does not fall, whatever the clock does. It does where the clock was ahead
-        when `read` was written, so that its time has not come yet, and the task was begun anew since.
+        Within a task a change_seq does not fall, whatever the clock does. It falls if the clock was ahead
+        when `read` was written, so that its time has not come yet, and the task has been started anew since.
         """
         database_table, time = self._stored[of_table.instance], _time_of(read)
         if time is None or time < window.end or not database_table.has_times:
@@ -215,7 +214,7 @@ class ChangeTables:
             )
 
     def _highest(self, of_table: ChangeTable, *before: datetime) -> list[str | None]:
-        """The highest change_seq of all, and of the changes before each of the times."""
+        """Returns the highest change_seq of all changes, and of those before each of the times."""
         database_table = self._stored[of_table.instance]
         seq = database_table.seq
         early = [func.max(case((_is_before(database_table, at), seq))) for at in before]
@@ -231,7 +230,7 @@ class ChangeTables:
         return lowest
 
     def _cuts(self, database_table: _StoredTable, after: str, to: str) -> list[str]:
-        """Ends of minutes that cut a large read into ranges of about `partition_rows` rows."""
+        """Returns ends of minutes that cut a large read into ranges of about `partition_rows` rows."""
         minute = func.substring(database_table.seq, 1, _MINUTE_DIGITS)
         query = select(minute.label("minute"), func.count().label("rows")).group_by(minute)
         rows = self._database.rows(query.where(_between(database_table, after, to)))
@@ -262,7 +261,7 @@ def _time_of(seq: str) -> datetime | None:
 
 
 def _is_before(database_table: _StoredTable, at: datetime) -> ColumnElement[bool]:
-    """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
+    """Compares the change's timestamp, or else the time in its change_seq, which runs up to 3 s behind."""
     utc = at.astimezone(UTC)
     if not database_table.has_times:
         return database_table.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
@@ -285,7 +284,7 @@ def _between(database_table: _StoredTable, after: str, to: str) -> ColumnElement
 
 
 def _placed(seq: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Has it the length and the range of a change_seq? Text that sorts above all digits has no place."""
+    """Tests for the length and range of a change_seq. Text that sorts above all digits is no position."""
     return and_(
         seq.is_not(None), func.char_length(seq) == SEQ_DIGITS, seq >= literal("0"), seq <= literal(_HIGHEST)
     )
