@@ -2,14 +2,14 @@
 
 Key differences from the other dialects:
 
-* A message says itself of which table it is, and which columns that table has.
+* Each message names its table and that table's columns.
 * The position is the commit LSN and a number inside the transaction; there is no change LSN, no mask.
-* Every value is text. What was not sent is not there: unchanged columns, old values, old large values,
-  by the settings of the stream group.
-* An event too large for one message comes in several, and waits until all are there (`split`).
+* Every value is text. The settings of the stream group decide what is not sent: unchanged columns, old
+  values, old large values. It is missing from the message.
+* An event too large for one message comes in several. It waits until all have arrived (`split`).
 
-A batch is decoded by types first (`typed`); a message that is not as usual is read by itself (`single`).
-Both give the same `events.Event`, of which `decode` makes the canonical changes.
+`typed` decodes messages in the producer's usual form by types; `single` reads any other message by itself.
+Both return the same `events.Event`, which `decode` turns into a canonical change.
 
 Source: the page on the JSON message format, and the wire notes on the three generations of the envelope.
 """

@@ -1,9 +1,9 @@
-"""CES messages in Avro: the envelope, and inside it the event, each without a frame by a schema of the page.
+"""CES messages in Avro: the envelope and the event in it, each without a frame, by a schema of the page.
 
-The page's schema of the event exists with and without `finalevent`, which stands between `sequencenumber` and
-`committime`. Avro writes no names, and nothing in a message says which schema it has: the one that uses up
-all bytes holds. Both can, where the length of `committime` counts as a `finalevent` that is true; the
-producer writes false. The event becomes the JSON text that the other format has in its place.
+The page's schema of the event exists with and without `finalevent`, between `sequencenumber` and
+`committime`. Avro writes no names, and nothing in a message says which schema it has: the schema that
+consumes all bytes is taken. Both can do so if the length of `committime` also reads as a true `finalevent`;
+the producer writes false. The event becomes the JSON text that a message in JSON has in its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
 _TEXTS = (
     "specversion", "type", "source", "id", "logicalid", "time", "datacontenttype", "operation",
 )  # fmt: skip
-# No JSON begins with a byte below that of its white space; an Avro envelope with the length of a short text.
+# No JSON begins with a byte below its white space. An Avro envelope does: with the length of a short text.
 _BELOW_JSON = b"\x09"
 
 
@@ -62,18 +62,18 @@ def is_avro(value: bytes) -> bool:
 
 
 def members(value: bytes) -> Mapping[str, Any] | None:
-    """The members of an envelope; None if it is none. An event in `data` is JSON text."""
+    """Returns the members of an envelope; None for any other value. An event in `data` becomes JSON text."""
     try:
         envelope = _ENVELOPE.record(value, "replace")
     except BrokenRecord:
         return None
     data = envelope["data"]
-    # A segment may end where an event could.
+    # Only the final segment may be a whole event: another one may also end where an event could.
     return {**envelope, "data": event_text(data) if envelope["finalsegment"] else text_or_bytes(data)}
 
 
 def event_text(data: bytes) -> str | bytes:
-    """A whole event as JSON text; the bytes as they are where they are none."""
+    """Returns a whole event as JSON text, and any other bytes as `text_or_bytes` does."""
     if not data.startswith(b"{"):
         text = _text_by(_WITH_FINALEVENT, data)
         if text is None or _TRUE in text:
@@ -84,7 +84,7 @@ def event_text(data: bytes) -> str | bytes:
 
 
 def text_or_bytes(raw: bytes) -> str | bytes:
-    """The text that bytes are; the bytes where they are none, as in a segment that is cut in a character."""
+    """Decodes UTF-8. Returns other bytes as they are, such as a segment that is cut inside a character."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -92,13 +92,16 @@ def text_or_bytes(raw: bytes) -> str | bytes:
 
 
 def as_json(value: bytes) -> bytes:
-    """The message as its producer would write it in JSON; as it is where it is JSON, or cannot be read."""
+    """Returns the message as its producer would write it in JSON.
+
+    A message that is in JSON already, or that cannot be read, is returned as it is.
+    """
     envelope = members(value) if is_avro(value) else None
     return value if envelope is None or isinstance(envelope["data"], bytes) else msgspec.json.encode(envelope)
 
 
 def is_event(data: bytes) -> bool:
-    """Are these bytes a whole event in Avro, whatever its texts are?"""
+    """Returns whether these bytes are a whole event in Avro, even if its texts are not UTF-8."""
     for schema in (_WITH_FINALEVENT, _WITHOUT):
         try:
             schema.record(data, "replace")
@@ -109,7 +112,7 @@ def is_event(data: bytes) -> bool:
 
 
 def _text_by(schema: Schema, data: bytes) -> str | None:
-    """None if the bytes are no event of this schema."""
+    """Returns an event as JSON text, or None if the bytes are no event of this schema."""
     try:
         return schema.json(data).decode()
     except (BrokenRecord, NotUtf8):

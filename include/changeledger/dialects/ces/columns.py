@@ -1,8 +1,8 @@
-"""What CES messages say of a table: its columns in `cols`, its key in `pkkey`.
+"""Derives a table's writer schemas from its CES messages: the columns in `cols`, the key in `pkkey`.
 
-A message has the columns that it sends: all of them, or only the changed ones and the key. So what the
-messages of a table say is put together, and apart only where they contradict each other: two types of one
-column, or two keys.
+A message lists the columns that it sends: all of them, or only the changed ones and the key. So the columns
+of all messages of a table are combined. They are kept apart only where messages contradict each other: in
+two types of one column, or in two keys.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Variant(NamedTuple):
 
 
 class WriterSchema(NamedTuple):
-    """The columns of one table, and the variants that are read by them."""
+    """The columns of one table, and the variants that are read with them."""
 
     contract: Contract
     variants: Sequence[Variant]
-    # Why they cannot be read by them; None: they can.
+    # Why the variants cannot be read with them; None if they can.
     fault: Outcome | None = None
 
     @property
@@ -56,22 +56,22 @@ class _Written(NamedTuple):
     name: str
     type: str
     place: int
-    # Does the lake have the type as it is written?
+    # Whether the lake has the type as it is written.
     is_known: bool = True
-    # Does the message say the place?
+    # Whether the message states the place.
     is_placed: bool = False
 
 
 def writer_schemas(
     table: TableConfig, variants: Iterable[Variant], known: Contract | None
 ) -> list[WriterSchema]:
-    """The writer schemas of one table, oldest first. One without a key cannot be published.
+    """Returns the writer schemas of one table, oldest first. One without a key cannot be published.
 
-    What the feed states comes first, then what the messages say; `known`, the table's contract, stands
-    in where they say nothing.
+    What the feed states takes precedence over what the messages say. `known`, the table's contract, stands in
+    where they say nothing.
     """
     in_order = sorted(variants, key=lambda v: v.first)
-    # Of a column that the feed states the message's own name is not known.
+    # If the feed states columns, the contract does not have the messages' own names for them.
     before = [] if known is None or table.stated else [[_of_contract(c) for c in known.columns]]
     twins = _twins([*before, *(_entries(v.cols) for v in in_order)])
     refused = [v for v in in_order if not names_in(v.cols).isdisjoint(map(folded, twins))]
@@ -102,7 +102,7 @@ def writer_schemas(
 
 
 def _behind(stated: Mapping[str, _Written], others: Mapping[str, _Written]) -> Mapping[str, _Written]:
-    """The columns that the feed states, and behind them those that messages alone say."""
+    """Returns the columns that the feed states, followed by those that only messages have."""
     if not stated:
         return others
     in_order = sorted(others.items(), key=lambda other: (other[1].place, other[1].name))
@@ -111,7 +111,7 @@ def _behind(stated: Mapping[str, _Written], others: Mapping[str, _Written]) -> M
 
 
 def _contradiction(variant: Variant, stated: Mapping[str, _Written]) -> Outcome | None:
-    """Why messages say another type than the feed states; None: they do not."""
+    """Returns why messages contradict a type that the feed states, or None if they do not."""
     said = _columns(variant.cols) if stated else {}
     wrong = [
         f"{column.name} {column.type}: the message says {written.type}"
@@ -129,7 +129,7 @@ def _contradiction(variant: Variant, stated: Mapping[str, _Written]) -> Outcome 
 def _alike(
     variants: Iterable[Variant], columns: Mapping[Variant, Mapping[str, _Written]], apart: Collection[str]
 ) -> Iterable[list[Variant]]:
-    """The variants that agree on the columns that others contradict, and on the key."""
+    """Groups the variants that agree on the columns in `apart`, whose types contradict, and on the key."""
     keys = {tuple(folded(name) for name in v.key) for v in columns if v.key}
     groups: dict[tuple[object, ...], list[Variant]] = {}
     for variant in variants:
@@ -141,17 +141,17 @@ def _alike(
 
 
 def _first_key(variants: Iterable[Variant], columns: Collection[str]) -> tuple[str, ...]:
-    """What a message that writes no key borrows from others: not a key of columns that nobody writes."""
+    """Returns the key that messages without one borrow from others. All its columns must be in `columns`."""
     return next((v.key for v in variants if v.key and all(folded(n) in columns for n in v.key)), ())
 
 
 def _columns(cols: str | None) -> dict[str, _Written]:
-    """By name without its case, as SQL Server compares them."""
+    """Returns the columns by case-folded name, as SQL Server compares names."""
     return {folded(column.name): column for column in _entries(cols)}
 
 
 def _entries(cols: str | None) -> list[_Written]:
-    """The columns in their order; none where `cols` is not as it should be."""
+    """Returns the columns in their order; none if `cols` is malformed."""
     try:
         entries = json.loads(cols or "[]")
     except (ValueError, RecursionError):
@@ -176,15 +176,15 @@ def _entries(cols: str | None) -> list[_Written]:
 
 
 def _of_contract(column: Column) -> _Written:
-    """A column as earlier windows have read it."""
+    """Returns a column as earlier windows have read it."""
     return _Written(column.name, column.type, column.ordinal - 1, is_placed=True)
 
 
 def _twins(messages: Iterable[Sequence[_Written]]) -> list[str]:
-    """The names of columns that the lake cannot distinguish, as messages write them.
+    """Returns the names of columns that the lake cannot distinguish, as messages write them.
 
-    A message may have one of them alone. So two names are two columns if one message has both, or if they
-    never stand in the same place of the table.
+    A message may have only one of them. So two such names are two columns if one message has both, or if they
+    never have the same place in the table.
     """
     places: dict[str, dict[str, set[int]]] = {}
     beside: set[str] = set()
@@ -202,12 +202,12 @@ def _twins(messages: Iterable[Sequence[_Written]]) -> list[str]:
 
 
 def names_in(cols: str | None) -> frozenset[str]:
-    """The names in `cols` without their case; none where it is not as it should be."""
+    """Returns the case-folded names in `cols`; none if it is malformed."""
     return frozenset(_columns(cols))
 
 
 def _type(written: object) -> str | None:
-    """The type as SQL Server writes it; None: it has no counterpart in the lake, which keeps its text."""
+    """Returns the type as SQL Server writes it; None if the lake has no counterpart and keeps its text."""
     text = "".join(str(written).lower().split())
     try:
         SqlType.parse(text)
@@ -232,7 +232,7 @@ def _contradicting(columns: Iterable[Mapping[str, _Written]]) -> set[str]:
 
 
 def _together(columns: Iterable[Mapping[str, _Written]], leave_out: set[str]) -> dict[str, _Written]:
-    """What is said last of each column."""
+    """Returns each column as it is written last."""
     latest: dict[str, _Written] = {}
     for said in columns:
         latest |= {name: column for name, column in said.items() if name not in leave_out}
@@ -244,9 +244,10 @@ def _key_names(known: Contract | None) -> tuple[str, ...]:
 
 
 def _contract(table: str, columns: Iterable[_Written], key: Sequence[str]) -> Contract:
-    """`index` is the place in the table, 0-based, with gaps where columns are left out.
+    """Builds the contract, with ordinals from `index`: the 0-based place in the table, which may have gaps.
 
-    After a column was dropped, two may have had the same: then they are counted in their order.
+    After a column was dropped, two columns may have had the same index. Then ordinals count the columns in
+    their order.
     """
     in_order = sorted(columns, key=lambda c: (c.place, c.name))
     places = [c.place for c in in_order]

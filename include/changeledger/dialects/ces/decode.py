@@ -1,4 +1,4 @@
-"""Messages of one table in, one row per message out: the canonical change, or what became of it."""
+"""Decodes the messages of one table: each becomes a row with a canonical change or another outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OPERATIONS = {INSERT: change.INSERT, UPDATE: change.UPDATE, DELETE: change.DELE
 
 
 class Read(NamedTuple):
-    """n events of a table, read as far as they can be."""
+    """n events of a table, read as far as possible."""
 
     events: Sequence[Event]
     place: Positions
@@ -41,20 +41,20 @@ class Read(NamedTuple):
     after: Side
     # The cells of each row's key.
     key: list[pa.Array]
-    # Which images before have another one.
+    # Events whose before image has another key.
     has_other_key: Bools
     is_update: Bools
     is_delete: Bools
-    # Whose `pkkey` is in none of their images.
+    # Events whose `pkkey` is in none of their images.
     is_of_other_key: Bools
-    # n x columns: what their current images lack.
+    # n x columns: the cells that their current images lack.
     lacks: Bools
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """A row for each message of a table (`messages.decoded_schema`), in their order.
+    """Returns a row (`message_rows.decoded_schema`) for each message of a table, in their order.
 
-    `raw`: `arrow.MESSAGE`, or `split.JOINED`: then the rows of an event's other segments follow its own.
+    `raw` is `arrow.MESSAGE`, or `split.JOINED`: then the rows of an event's other segments follow its own.
     """
     events, others = one_by_one.read(
         raw.column("value").to_pylist(), typed.reader_of(plan.writer_schema),
@@ -96,7 +96,7 @@ def _read(events: Sequence[Event], plan: TablePlan) -> Read:
 
 
 def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
-    """What is wrong with events, by their numbers."""
+    """Returns the outcomes of events that have a problem, by their numbers."""
     no_place = ~(read.place.commit_lsn.known & valid(read.place.ordinal))
     doubtful = no_place | ~valid(read.time.committed_at)
     doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
@@ -111,7 +111,7 @@ def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
 
 
 def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Problem:
-    """The first problem of an event."""
+    """Returns the first problem of an event."""
     event, writer_schema = read.events[number], plan.writer_schema
     if no_place:
         parts = ("logicalid", "commitlsn", "sequencenumber")
@@ -131,7 +131,7 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
 
 
 def _problem_of_row(read: Read, number: int, plan: TablePlan) -> Problem:
-    """Of an event whose values fit: which row it is, and what that has, is open."""
+    """Returns the problem of an event whose values fit, but not which row it changes, or what that has."""
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL or missing")
     if read.lacks[number].any():
@@ -167,14 +167,17 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
 
 
 def _moved(read: Read, plan: TablePlan) -> Bools:
-    """Which updates have another key in their image before."""
+    """Returns which updates have another key in their before image."""
     keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]
     has_key: Bools = (read.before.states[:, keys] == KNOWN).all(axis=1)
     return read.has_other_key & has_key & read.is_update & read.before.image.present
 
 
 def _changed(read: Read, plan: TablePlan) -> pa.ListArray:
-    """An update changes something: where nothing is seen, it is behind a gap."""
+    """Returns the names of the columns that updates change.
+
+    An update changes something: if its images show no difference but have a gap, the names are unknown.
+    """
     before = read.before.image.only(read.is_update)
     seen = images.changed(before, read.after.image, plan.writer_schema.names)
     has_gap = (read.before.states != KNOWN).any(axis=1) | (read.after.states != KNOWN).any(axis=1)
@@ -186,7 +189,7 @@ def _changed(read: Read, plan: TablePlan) -> pa.ListArray:
 
 
 def _flags(read: Read, moved: Bools, received: pa.TimestampArray) -> dict[str, Bools]:
-    """In the order in which they are written."""
+    """Returns the flags in the order in which they are written."""
     has_old, has_current = (
         np.array([getattr(event, name) for event in read.events], np.bool_)
         for name in ("has_old", "has_current")
@@ -201,7 +204,7 @@ def _flags(read: Read, moved: Bools, received: pa.TimestampArray) -> dict[str, B
         TRUNCATED: read.before.is_cut | read.after.is_cut,
         change.CLOCK_SUSPECT: read.time.is_suspect | is_ahead,
         UNKNOWN_VERSION: ~is_v1,
-        # The image and not the operation is unexpected: the image of a delete may hold no more than its key.
+        # The image is unexpected, not the operation: the image of a delete may hold no more than its key.
         UNEXPECTED_IMAGE: (is_insert & has_old) | (read.is_delete & has_current),
         POSITION_DISAGREES: read.place.differs,
     }

@@ -1,7 +1,7 @@
-"""Which tables a window's messages are of, and how their columns are written.
+"""Finds the tables of a window's messages, and how messages write their columns.
 
-`facts` finds in a batch in which ways messages write their tables, `merged` puts those of all batches
-together, and `discover` makes of them what routes and decodes the window's messages.
+`facts` collects the ways in which the messages of a batch write their tables, `merged` combines those of all
+batches, and `discover` derives from them what routes and decodes the window's messages.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from changeledger.model.source_names import (
     not_of_database,
 )
 
-# In the place of a table's number: the message is a part of a split event (`split.joined`).
+# Stands in for a table's number: the message is a part of a split event (`split.joined`).
 SEGMENT = -1
-# `first`: the least position of the messages. `segments`: how many are parts of split events; of those there
-# is no table yet.
+# `first` is the lowest position of the messages. `segments` counts the parts of split events, whose table is
+# not known yet.
 FACTS = pa.schema(
     [
         ("table", pa.string()),
@@ -63,7 +63,7 @@ class Way(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The place of a way's first event, as comparable text, and how many events it has."""
+    """The position of a way's first event, as comparable text, and how many events it has."""
 
     first: str | None = None
     events: int = 0
@@ -77,7 +77,7 @@ def _least(places: Iterable[str | None]) -> str | None:
 
 
 class Routed(NamedTuple):
-    """A message's table, and what says where the event stands."""
+    """A message's table, and the members that have the event's position."""
 
     way: Way
     logicalid: str | None
@@ -85,7 +85,7 @@ class Routed(NamedTuple):
 
     @property
     def place(self) -> str | None:
-        """As comparable text."""
+        """The event's position as comparable text."""
         match = _PLACE.search(self.logicalid or "")
         place = match[1] if match else self.commitlsn and self.commitlsn.replace(":", "")
         return place and place.upper()
@@ -104,19 +104,19 @@ class TableRecords:
 
 @dataclass(frozen=True)
 class Discovery:
-    """Every message of a window is of one of `tables`, a segment, or none of both.
+    """Every message of a window belongs to one of `tables`, is a segment, or is neither.
 
-    `missing`: why messages of a table of the feed cannot be published.
+    `missing` says why messages of a table of the feed cannot be published.
     """
 
     tables: Sequence[TableRecords]
     missing: Mapping[Way, Outcome] = field(default_factory=dict)
-    # Each message has its columns with it.
+    # Always empty: each message has its columns with it.
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
 
 
 def facts(raw: pa.RecordBatch, _avro_schemas: object) -> pa.RecordBatch:
-    """The ways in which the messages of a batch write their tables (`FACTS`)."""
+    """Returns the ways in which the messages of a batch write their tables (`FACTS`)."""
     places: dict[Way, list[str | None]] = {}
     segments = 0
     for value in raw.column("value").to_pylist():
@@ -129,7 +129,7 @@ def facts(raw: pa.RecordBatch, _avro_schemas: object) -> pa.RecordBatch:
 
 
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The facts of all parts of a window together; they do not depend on how it was cut."""
+    """Combines the facts of all parts of a window. The result does not depend on how it was cut."""
     written: dict[Way, Written] = {}
     segments = 0
     for row in pa.Table.from_batches(parts, FACTS).to_pylist():
@@ -159,7 +159,7 @@ def has_segments(window_facts: pa.RecordBatch) -> bool:
 
 
 def discover(window_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Discovery:
-    """What the merged facts of a window say."""
+    """Finds the tables and writer schemas of a window from its merged facts."""
     contracts = known.contracts
     of_feed = [row for row in window_facts.to_pylist() if feed.table(row["table"] or "")]
     ways_of_feed = [(_way(row), row["first"]) for row in of_feed]
@@ -204,14 +204,14 @@ def _database(
 
 
 def _elsewhere(way: Way, database: str | None) -> Outcome | None:
-    """Why messages that name another database than the feed's are refused."""
+    """Returns why messages that name another database than the feed's are refused; None for others."""
     if way.database is None or way.database == database:
         return None
     return Problem(DATABASE_MISMATCH, not_of_database(way.database, database)).outcome
 
 
 def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
-    """For each message the number of its `TableRecords`, `SEGMENT`, or NULL for those of no table."""
+    """Returns for each message the number of its `TableRecords`, `SEGMENT`, or NULL if it has no table."""
     numbers = {way: at for at, table in enumerate(plan.tables) for way in table.ways}
     table_numbers: list[int | None] = []
     for value in raw.column("value").to_pylist():
@@ -223,7 +223,7 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
 
 
 def route(value: bytes | None) -> Routed | Outcome | None:
-    """The table of a message, or why it has none; None for a part of a split event."""
+    """Returns the table of a message, or why it has none; None for a part of a split event."""
     usual = _usual(value)
     if usual is not None:
         return usual if isinstance(usual, Routed) else None
@@ -240,13 +240,13 @@ def route(value: bytes | None) -> Routed | Outcome | None:
 
 @cache
 def _decoders() -> tuple[typed.Decode, typed.Decode]:
-    # Images are passed over.
+    # Images are skipped.
     whole, data = typed.envelope_of(msgspec.Raw)
     return msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(data).decode
 
 
 def _usual(value: bytes | None) -> Routed | int | None:
-    """The table of a message, or `SEGMENT`; None if the message is not as usual."""
+    """Returns the table of a message, or `SEGMENT`; None if the message is not in the usual form."""
     if value is None:
         return None
     of_envelope, of_data = _decoders()
@@ -258,7 +258,7 @@ def _usual(value: bytes | None) -> Routed | int | None:
         if isinstance(data, str):
             data = of_data(data)
         else:
-            # What is passed over may be no UTF-8.
+            # The decoder does not check whether skipped parts are UTF-8.
             value.decode()
         return None if data is None else _routed(outside, data.eventsource)
     except UNREADABLE:

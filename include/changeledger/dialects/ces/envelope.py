@@ -1,8 +1,8 @@
-"""The CloudEvents envelope of one message read by itself: its attributes, its `data`, its place in a split.
+"""Reads the CloudEvents envelope of a single message: attributes, `data`, and the place in a split event.
 
-Names of members match whatever their case; of members of one name the last counts. Three generations say in
-different ways whether an event is in one message: the preview counts `splitindex` of `splittotalcnt` (0 of
-0 is whole), later ones `segmentindex` to `finalsegment`, from 1 or from 0 (wire notes).
+Names of members match in any case; of members with the same name the last counts. Three generations say in
+different ways whether an event is in one message. The preview counts `splitindex` of `splittotalcnt` (0 of 0
+is whole). Later ones count `segmentindex` up to `finalsegment`, from 1 or from 0 (wire notes).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _SAID = ("type", "source", "logicalid", "time", "operation")
 
 
 def struct_of(data: Any) -> Any:
-    """The struct of a message in JSON as the producer writes it: each name once, and in lower case.
+    """Returns the struct of a message in JSON as the producer writes it: each name once, in lower case.
 
-    `data`: the type of its `data`, which may be missing.
+    `data` is the type of its `data`, which may be missing.
     """
     text = [(name, str | None, None) for name in (*_SAID, "specversion", "id", "datacontenttype")]
     place = [(name, _Index | None, None) for name in ("segmentindex", "splitindex", "splittotalcnt")]
@@ -58,24 +58,24 @@ _without_data = msgspec.json.Decoder(struct_of(msgspec.Raw)).decode
 
 
 class Envelope(NamedTuple):
-    """`total`, `is_final`: None if the generation does not write them."""
+    """The envelope of one message. `total` and `is_final` are None if its generation does not write them."""
 
     type: str | None
     source: str | None
     logicalid: str | None
     time: str | None
     operation: str | None
-    # Bytes are those of a segment in Avro, or cut in a character, or of an event that cannot be read.
+    # Bytes for a segment in Avro, one that is cut inside a character, or an event that cannot be read.
     data: str | bytes
     segment: int | None
     total: int | None
     is_final: bool | None
-    # Is the event in this message alone?
+    # Whether this message has the whole event.
     is_whole: bool
 
 
 def read(value: bytes | None) -> Envelope:
-    """Raises Tombstone or Problem."""
+    """Reads the envelope. Raises Tombstone or Problem."""
     if value is None:
         raise Tombstone
     in_avro = avro.is_avro(value)
@@ -89,7 +89,7 @@ def read(value: bytes | None) -> Envelope:
 
 
 def _usual(value: bytes) -> Envelope | None:
-    """As `read`, in a tenth of the time; None if the message is not as usual."""
+    """Does what `read` does in a tenth of the time; None if the message is not in the usual form."""
     try:
         message = _as_usual(value)
     except UNREADABLE:
@@ -102,19 +102,19 @@ def _usual(value: bytes) -> Envelope | None:
 
 
 def is_alone(message: Any) -> bool:
-    """Is it plain that the event is in this message alone? `message`: of a `struct_of`."""
+    """Returns whether this message (of a `struct_of`) certainly has the whole event."""
     place = _usual_place(message)
     return place is not None and _is_whole(*place, message.data)
 
 
 def is_segment(message: Any) -> bool:
-    """Is it plain that this is a part of a split event? `message`: of a `struct_of`; its `data` a text."""
+    """Returns whether this message (of a `struct_of`, with text as `data`) certainly has part of an event."""
     place = _usual_place(message)
     return place is not None and message.logicalid is not None and not _is_whole(*place, message.data)
 
 
 def is_no_segment(value: bytes) -> bool:
-    """Is it plain that a message is no part of a split event, without a look at its `data`?"""
+    """Returns whether a message is certainly no part of a split event, without a look at its `data`."""
     try:
         return is_alone(_without_data(value))
     except UNREADABLE:
@@ -122,7 +122,7 @@ def is_no_segment(value: bytes) -> bool:
 
 
 def _usual_place(message: Any) -> Place | None:
-    """As `_place`; None where some of it is missing."""
+    """Does what `_place` does; None if a part of the place is missing."""
     segment = message.splitindex if message.segmentindex is None else message.segmentindex
     total = None if message.finalsegment is not None else message.splittotalcnt
     if (segment is None) != (message.finalsegment is None and total is None):
@@ -168,7 +168,7 @@ def _members(value: bytes) -> Texts:
 
 
 def members_of(text: str, reason: str, detail: str | None = None) -> dict[str, Token]:
-    """The members of the object in a text. Raises Problem of `reason`, with the text or the `detail`."""
+    """Returns the members of the object in a text. Raises Problem with `reason`, and `detail` or the text."""
     value = text.encode()
     try:
         members = json_text.members(value)
@@ -177,17 +177,17 @@ def members_of(text: str, reason: str, detail: str | None = None) -> dict[str, T
             raise Problem(reason, text if detail is None else detail) from None
         raise Problem(*LONE_SURROGATE) from None
     if json_text.has_lone_surrogate(value):
-        # In a member that was passed over.
+        # It is in a skipped member.
         raise Problem(*LONE_SURROGATE)
     return members
 
 
 def _place(members: Texts) -> Place:
-    """Segment, total and whether it is the last. Raises Problem if some of it is missing or no number."""
+    """Returns segment, total and whether it is the last. Raises Problem if one is missing or not a number."""
     index, total, final = (members.get(name) for name in ("segmentindex", "splittotalcnt", "finalsegment"))
     index = members.get("splitindex") if index is None else index
     segment, is_final = _number(index), None if final is None else _FLAGS.get(final.lower())
-    # `finalsegment` of later generations counts before `splittotalcnt` of the preview.
+    # `finalsegment` of later generations takes precedence over `splittotalcnt` of the preview.
     count = None if final is not None else _number(total)
     if (index, total, final) != (None, None, None):
         ends = is_final is not None if final is not None else count is not None and count >= 0
@@ -203,7 +203,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _is_whole(segment: int | None, total: int | None, is_final: bool | None, data: Any) -> bool:
-    """Segment 1 that is the last one is the whole event only where an event begins in it."""
+    """Returns whether a segment is the whole event: a last segment 1 only if an event begins in it."""
     if is_final is not None:
         begins = isinstance(data, str) and BEGINS.match(data) is not None
         return is_final and (segment == 0 or (segment == 1 and begins))

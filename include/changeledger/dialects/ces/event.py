@@ -1,4 +1,4 @@
-"""The event in `data`, read by itself: its table, its columns and key, its transaction, its images.
+"""Reads the event in the `data` of a single message: its table, columns, key, transaction and images.
 
 `data`, `eventsource`, `eventrow` and the images in it are objects, or texts that hold one.
 """
@@ -20,13 +20,13 @@ _LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 class EventData(NamedTuple):
-    """What `data` says; images as the texts of their objects, None if there is none."""
+    """The contents of `data`. Images are the texts of their objects, or None."""
 
     table: str
     database: str | None
-    # As JSON; None if the message does not say them.
+    # As JSON; None if the message does not have them.
     cols: str | None
-    # Of the key each column's name and the text of its value.
+    # Each key column's name and the text of its value.
     key: list[tuple[str, str | None]]
     transaction: Texts
     old: str | None
@@ -38,7 +38,7 @@ class EventData(NamedTuple):
 
 
 def read(data: str | bytes) -> EventData:
-    """Raises Problem."""
+    """Reads the event. Raises Problem."""
     text = data if isinstance(data, str) else _text_of(data)
     if not text.lstrip(_BLANKS).startswith("{"):
         # Bytes are written as base64.
@@ -68,7 +68,7 @@ def read(data: str | bytes) -> EventData:
 
 
 def _text_of(raw: bytes) -> str:
-    """The text that bytes are. Raises Problem: to replace what is no UTF-8 would publish another text."""
+    """Decodes UTF-8. Raises Problem for other bytes: replacing them would publish another text."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -78,14 +78,14 @@ def _text_of(raw: bytes) -> str:
 
 
 def image(text: str | None, side: str) -> dict[str, Token]:
-    """The members of an image by their names as written; empty for one that was not sent. Raises Problem."""
+    """Returns an image's members by their names as written; none if it was not sent. Raises Problem."""
     if text is None or text.strip(_BLANKS).lower() in _NOTHING:
         return {}
     return members_of(text, "malformed_image", f"`eventrow` has no object in {side}")
 
 
 def _object(token: Token | None) -> dict[str, Token] | None:
-    """The members of an object, or of the object in a text; None for anything else."""
+    """Returns the members of an object, or of the object in a text; None for anything else."""
     text = json_text.text(token)
     try:
         return None if text is None else json_text.in_lower_case(json_text.members(text.encode()))

@@ -1,8 +1,8 @@
-"""Events of one table, as both ways of reading messages give them; `decode` makes canonical changes of them.
+"""Events of one table, as `typed` and `single` both return them; `decode` turns them into canonical changes.
 
-Which members make an image: the key of a row is in `pkkey` as well, and stands in where an image does not
-have it; in the old image of an update only beside what that says of the key, for `pkkey` may be the new one.
-`{}` and null mean that an image was not sent.
+A row's key is also in `pkkey`, which completes an image that lacks key columns. It completes the old image of
+an update only if that has some of them, because `pkkey` may be the new key. `{}` and null mean that an image
+was not sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPERATIONS = (INSERT, UPDATE, DELETE)
 
 
 class Event(msgspec.Struct, gc=False):
-    """What a message says, as texts. Images are rows (`ImageLayout.row`), None for none."""
+    """The contents of a message, as texts. Images are rows (`ImageLayout.row`), or None."""
 
     # The number of the message in its batch.
     at: int
@@ -37,12 +37,12 @@ class Event(msgspec.Struct, gc=False):
     committime: Text
     before: Any
     after: Any
-    # Was the old image sent, the current one?
+    # Whether the old image was sent, and the current one.
     has_old: bool
     has_current: bool
     # Members that the table has no column for.
     unknown: Sequence[str] = ()
-    # `pkkey` as a row, where its texts are not those of the event's own image.
+    # `pkkey` as a row, if its texts differ from those of the event's image.
     key_beside: Any = None
     # The JSON of `cols`, as received; None if the message does not have it.
     cols: bytes | None = None
@@ -55,7 +55,7 @@ class ImageLayout(NamedTuple):
     row: Any
     fields: Sequence[str]
     names: Sequence[str]
-    # The names as the contract has them, by the names in lower case; without those that are there twice.
+    # The contract's names by lower-case name, without those that occur twice.
     spelled: Mapping[str, str]
     # The columns of the key, in lower case, and the fields that hold them.
     key: Sequence[str]
@@ -81,13 +81,13 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
 
 
 def members(row: Any, rows: ImageLayout) -> dict[str, str | None]:
-    """The members of a row that were sent, by the contract's names."""
+    """Returns the members of a row that were sent, by the contract's names."""
     cells = {name: getattr(row, field) for name, field in zip(rows.names, rows.fields, strict=True)}
     return {name: text for name, text in cells.items() if text is not UNSET}
 
 
 def image_before(operation: str, old: Texts, key: Texts, rows: ImageLayout) -> Texts | None:
-    """The members of the image before; None for none."""
+    """Returns the members of the before image, or None if there is none."""
     if operation == INSERT or (operation == UPDATE and not old):
         return None
     lacking = _lacking(old, rows)
@@ -103,13 +103,13 @@ def image_after(operation: str, current: Texts, key: Texts, rows: ImageLayout) -
 
 
 def _lacking(image: Texts, rows: ImageLayout) -> int:
-    """How many columns of the key the image does not have."""
+    """Returns how many columns of the key the image lacks."""
     names = {name.lower() for name in image}
     return sum(name not in names for name in rows.key)
 
 
 def as_row(image: Texts | None, rows: ImageLayout) -> tuple[Any, list[str]]:
-    """An image as a row, and its members that are no columns. Names match whatever their case."""
+    """Returns an image as a row, and its members that are no columns. Names match in any case."""
     if image is None:
         return None, []
     renamed = {rows.spelled.get(name.lower(), name): text for name, text in image.items()}

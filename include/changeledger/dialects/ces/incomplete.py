@@ -1,10 +1,10 @@
-"""Events whose current image lacks a column that they say they have.
+"""Finds events whose current image lacks a column that they say they have.
 
 A message's `cols` are the columns that its images have: all of the table's, or the changed ones and the key.
-Published messages of both kinds have exactly these. How NULL is written no page says: a column of `cols`, or
-of the old image, that the current one lacks may be NULL, or was not sent. To keep the last known value would
-be wrong for NULL. A large value that an update did not change is not in SQL Server's log, so its column alone
-says nothing. Nor does one of a type that is never streamed.
+Published messages of both kinds have exactly these. No page says how NULL is written. So a column of `cols`,
+or of the old image, that the current image lacks may be NULL, or was not sent. Keeping the last known value
+would be wrong for NULL. A large value that an update did not change is not in SQL Server's log, so a missing
+large column says nothing. Neither does one of a type that is never streamed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SKIPPED = {"rowversion", "timestamp", "sql_variant"}
 
 
 def cells(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -> Bools:
-    """n x columns: the cells that the current images lack."""
+    """Returns (n x columns) the cells that the current images lack."""
     lacks: Bools = after.image.present[:, None] & (after.states == NOT_CAPTURED) & _counts(plan)
     rows = np.flatnonzero(lacks.any(axis=1)).tolist()
     if not rows:
@@ -45,19 +45,19 @@ def cells(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -
 
 
 def _counts(plan: TablePlan) -> Bools:
-    """Which columns are always sent, and believed."""
+    """Returns which columns are always sent and believed: those that are neither large nor computed."""
     is_large = np.array([c.sql_type.is_large for c in plan.writer_schema.columns], np.bool_)
     return ~is_large & ~plan.is_computed
 
 
 def _are_in(cols: bytes | None, plan: TablePlan) -> Bools:
-    """Which columns do `cols` have, so that the images do as well?"""
+    """Returns which columns are in `cols`, so that the images should have them."""
     names = names_in(None if cols is None else cols.decode())
     columns = plan.writer_schema.columns
     return np.array([folded(c.name) in names and c.sql_type.base not in _SKIPPED for c in columns], np.bool_)
 
 
 def problem(lacks: Bools, plan: TablePlan) -> Problem:
-    """`lacks`: of one event, column by column."""
+    """Returns the problem of one event. `lacks` has a flag for each column."""
     says = "`cols` or the old image has: whether it is NULL or was not sent is open"
     return incomplete("the current image", compress(plan.writer_schema.names, lacks), says)

@@ -1,7 +1,7 @@
-"""The key that a message names beside its images (`pkkey`), where these say another one.
+"""Compares the key that a message names beside its images (`pkkey`) with the key in its images.
 
-A row's key stands in `pkkey` as well, as the image before an update has it or the one behind. A key that
-neither has leaves open which row changed. Texts of one value may differ, so values are compared.
+`pkkey` repeats the row's key, as it is in the before or the after image of an update. If neither image has
+that key, it is uncertain which row changed. Texts of one value may differ, so values are compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from changeledger.kernels.cells import KNOWN
 
 
 def doubtful(key: Mapping[str, Text], row: Any, rows: ImageLayout) -> Any:
-    """The key as a row (`ImageLayout.row`), where its texts are not those of the image; else None."""
+    """Returns the key as a row (`ImageLayout.row`) if its texts differ from the image's, else None."""
     beside, _ = as_row(key, rows)
     texts = ((getattr(beside, field), getattr(row, field)) for field in rows.fields)
     is_same = all(UNSET in {text, in_row} or text == in_row for text, in_row in texts)
@@ -29,7 +29,10 @@ def doubtful(key: Mapping[str, Text], row: Any, rows: ImageLayout) -> Any:
 
 
 def contradicted(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -> Bools:
-    """Of which events the key beside the images is in none of them. A value that is none says nothing."""
+    """Returns the events whose key beside the images is in none of them.
+
+    A value that is not one of its column's type says nothing.
+    """
     contradicts = np.zeros(len(events), np.bool_)
     if all(event.key_beside is None for event in events):
         return contradicts
@@ -43,7 +46,7 @@ def contradicted(events: Sequence[Event], before: Side, after: Side, plan: Table
 
 
 def _differs(beside: Side, image: Side) -> Bools:
-    """Of which rows a column that both have differs."""
+    """Returns the rows in which a column that both sides have differs."""
     in_both = (beside.states == KNOWN) & (image.states == KNOWN) & ~beside.unfit & ~image.unfit
     differs = np.zeros(len(in_both), np.bool_)
     for at, (key_cells, cells) in enumerate(zip(beside.image.cells, image.image.cells, strict=True)):

@@ -1,7 +1,7 @@
-"""Messages that no table of the feed has: unreadable ones, tombstones, those of other tables.
+"""Decodes messages that belong to no table of the feed: unreadable ones, tombstones, those of other tables.
 
-A change of a table that the feed does not list is control; anything else is quarantined. An event that cannot
-be read takes all its segments with it.
+A change of a table that the feed does not list is control; what cannot be read is quarantined. All segments
+of an event share its outcome.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from changeledger.dialects.messages.message_rows import Outcome
 
 
 def decode_other(raw: pa.RecordBatch, _feed: Feed, plan: Discovery) -> pa.RecordBatch:
-    """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
+    """Returns a row (`message_rows.UNCHANGED`) for each message that `discovery.routes` gives no table."""
     outcomes = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
     firsts = split.first_messages(raw)
     named = foreign.named(firsts, dict(enumerate(outcomes)), DIALECT)

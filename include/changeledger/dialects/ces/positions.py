@@ -1,11 +1,13 @@
-"""Where an event stands in its source's order, and when its transaction was committed.
+"""Positions of events in their source's order, and the commit times of their transactions.
 
-The position is in `logicalid`, `<guid>:<commit LSN>:<sequence>`, and in the transaction, which counts
-where the other is missing. `committime` has a `Z`, but on servers not in UTC it is their local time: the
-envelope's `time` counts where the two are whole quarter hours apart. Where they are not, nothing says which
-of them is right; where only one is there, nothing contradicts it (wire notes). A time before 1971 is none, as
-in the other dialects: 1601 and 1900 are what Windows and SQL Server have for no time. Where there is no
-other, that of the Kafka record stands in.
+The position is in `logicalid`, `<guid>:<commit LSN>:<sequence>`, and in the transaction, which counts if
+`logicalid` has none.
+
+`committime` has a `Z`, but on servers not in UTC it is their local time. The envelope's `time` counts if the
+two are whole quarter hours apart. If they are not, nothing says which of them is right: `committime` counts,
+and is suspect. If only one is present, nothing contradicts it (wire notes). As in the other dialects, a time
+before 1971 is no time: 1601 and 1900 are what Windows and SQL Server write for no time. If no other is left,
+the time of the Kafka record stands in.
 """
 
 from __future__ import annotations
@@ -34,22 +36,22 @@ _INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,9})?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})?\Z"
 )
-# Of a row that is `delete`, `insert` or `update`: SQL Server's own rank at one position.
+# SQL Server's own rank of a delete, an insert and an update at one position.
 _RANKS = {"DEL": 1, "INS": 2, "UPD": 4}
 
 
 class Positions(NamedTuple):
-    """Of n events."""
+    """The positions of n events."""
 
     commit_lsn: Lsns
-    # NULL for none, or none that could be.
+    # NULL if it is missing or impossible.
     ordinal: pa.Int64Array
-    # Do `logicalid` and the transaction say different things?
+    # Whether `logicalid` and the transaction contradict each other.
     differs: Bools
 
 
 class Times(NamedTuple):
-    """`committed_at`: NULL if neither text is a time, 1970 if neither says when it was."""
+    """Commit times: NULL if neither text is a time, 1970 if neither says when it was."""
 
     committed_at: pa.TimestampArray
     is_suspect: Bools
@@ -72,7 +74,7 @@ def positions(events: Sequence[Event]) -> Positions:
 
 
 def _texts(field: pa.StringArray, parts: pa.StructArray) -> pa.StringArray:
-    """A part of the texts; NULL if the pattern did not match, or the text is NULL."""
+    """Returns a part of the texts; NULL if the pattern did not match, or the text is NULL."""
     return (
         field if not parts.null_count else pc.if_else(parts.is_valid(), field, pa.scalar(None, pa.string()))
     )
@@ -94,7 +96,7 @@ def _numbers(values: Sequence[str | int | None]) -> pa.Int64Array:
 
 
 def sort_keys(place: Positions, operations: Sequence[str]) -> pa.BinaryArray:
-    """19 bytes: commit LSN, number inside the transaction, rank of the operation."""
+    """Returns 19 bytes: commit LSN, number inside the transaction, rank of the operation."""
     rank = np.array([_RANKS[operation] for operation in operations], np.uint8).reshape(-1, 1)
     key = np.hstack([place.commit_lsn.digits, lsn.big_endian(numbers(place.ordinal), 8), rank])
     return fixed_width(key)
@@ -123,13 +125,13 @@ def times(events: Sequence[Event]) -> Times:
 
 
 def committed(time: Times, received: pa.TimestampArray) -> pa.TimestampArray:
-    """The commit times; where none says when it was, when the Kafka record was written."""
+    """Returns the commit times; where none says when it was, the time of the Kafka record."""
     is_unknown = pc.less(time.committed_at.view(pa.int64()), clocks.FIRST_KNOWN)
     return pc.if_else(is_unknown, pc.coalesce(received, time.committed_at), time.committed_at)
 
 
 def instant(text: str) -> int | None:
-    """Microseconds from 1970 of an ISO time of the years 1 to 9999; digits beyond them are left out."""
+    """Parses an ISO time of the years 1 to 9999 to microseconds since 1970; finer digits are cut."""
     match = _INSTANT.match(text)
     if match is None:
         return None

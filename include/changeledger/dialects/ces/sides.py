@@ -1,4 +1,4 @@
-"""The images of events: rows of texts become typed cells, each known, NULL, or a gap."""
+"""Converts the images of events from rows of texts to typed cells, each known, NULL, or a gap."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from changeledger.model.column_names import folded
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 
-# How bit, float and binary are written is not published, so all plausible forms are read: `0/1/true/false`,
-# any decimal text of a float, `0x` hex or base64.
+# The forms of bit, float and binary are not published, so all plausible ones are read: `0/1/true/false`, any
+# decimal text of a float, `0x` hex or base64.
 _NUMBER = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\Z")
 _BITS = {"1": True, "true": True, "0": False, "false": False}
-# The producer cuts a value above 1 MB to 1 MB before it writes the event. Which megabyte, and of which
-# encoding, is not published: a size just below either of them is taken for a cut one.
+# The producer cuts a value above 1 MB to 1 MB before it writes the event. Which megabyte that is, and in
+# which encoding, is not published: a value whose size is just below either is taken for a cut one.
 _MEGABYTES = (1_000_000, 1_048_576)
 # A cut may fall inside a character, and then leaves up to three bytes less.
 _SHORT_BY = 3
@@ -42,12 +42,12 @@ _FEWEST = (_MEGABYTES[0] - _SHORT_BY) // 4
 
 
 class Side(NamedTuple):
-    """One image of n events, with all states in its image. `unfit`: n x columns, no value of the type."""
+    """One image of n events, and its states. `unfit` (n x columns) marks values that are not of the type."""
 
     image: Image
     states: Bytes
     unfit: Bools
-    # Has the image a value that the producer has cut?
+    # Whether the image has a value that the producer has cut.
     is_cut: Bools
 
 
@@ -70,7 +70,7 @@ def _columns(plan: TablePlan) -> Sequence[_CellsOfColumn]:
 
 
 def side(rows: Sequence[Any], plan: TablePlan) -> Side:
-    """`rows`: as `events.ImageLayout.row`, None if an event does not have the image."""
+    """Converts rows (`events.ImageLayout.row`), which are None for events that do not have the image."""
     columns, size = _columns(plan), len(rows)
     part = [row for row in rows if row is not None]
     present = np.fromiter((row is not None for row in rows), np.bool_, size)
@@ -96,7 +96,7 @@ def side(rows: Sequence[Any], plan: TablePlan) -> Side:
 
 
 def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:
-    """The texts of a column, and which were not sent; None if all were."""
+    """Returns the texts of a column, and which of them were not sent (None if all were sent)."""
     try:
         return pa.array(values, pa.string()), None
     except (pa.ArrowException, TypeError):
@@ -137,14 +137,14 @@ def _may_have(cols: bytes | None, writer_schema: Contract) -> Bools:
 class Cell(NamedTuple):
     """How one column is read."""
 
-    # A column of texts.
+    # Converts a column of texts.
     convert: FromTexts
-    # Which of its texts the producer has cut; None if values are never so large.
+    # Returns which of its texts the producer has cut; None if values are never that large.
     cuts: Callable[[pa.StringArray], Bools | None] | None
 
 
 def _cell_of(column: Column, encoding: str) -> Cell:
-    """`encoding`: how binary values are written: `hex`, `base64`, or `any` of both."""
+    """Returns how to read a column. Binary values have the `encoding` `hex`, `base64`, or `any` of both."""
     sql = column.sql_type
     read = reader(sql, encoding)
     convert = text_cells.from_texts(sql, read)
@@ -152,9 +152,9 @@ def _cell_of(column: Column, encoding: str) -> Cell:
 
 
 def reader(sql: SqlType, encoding: str) -> Reader:
-    """The value of one text."""
+    """Returns a function that reads the value of one text."""
     if sql.base == "hierarchyid" and encoding == "any":
-        # `/12/` is a path, and base64 as well.
+        # `/12/` is a path, but also valid base64.
         return lambda text: None if text.startswith("/") and text.endswith("/") else binary(text, encoding)
     if sql.spark == "binary":
         return binary_text.of_size(sql, lambda text: binary(text, encoding))
@@ -162,7 +162,7 @@ def reader(sql: SqlType, encoding: str) -> Reader:
         return lambda text: _BITS.get(text.lower())
     read = sql_text.reader(sql)
     if sql.base in {"real", "float"} or sql.spark.startswith("decimal"):
-        # Without the white space and the letters that a cast takes.
+        # A cast also accepts white space and letters.
         return lambda text: read(text) if _NUMBER.match(text) else None
     return read
 
@@ -177,7 +177,7 @@ def binary(text: str, encoding: str) -> bytes | None:
 
 
 def _cuts(texts: pa.StringArray, sql: SqlType, encoding: str) -> Bools | None:
-    """Which texts are those of values that the producer has cut; None if none is."""
+    """Returns which texts are values that the producer has cut, or None if there are none."""
     sizes = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(sizes >= _FEWEST)
     if not len(rows):

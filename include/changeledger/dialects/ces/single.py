@@ -1,7 +1,6 @@
-"""A message of one table read by itself: why it cannot be read, or what it says.
+"""Reads a single message of a table: its event, or why it cannot be read.
 
-The first problem counts. What is wrong with positions, times and cells is found for all events together
-(`decode`).
+The first problem counts. Problems of positions, times and cells are found for all events together (`decode`).
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _KIND = re.compile(r"com\.microsoft\.sql\.ces\.dml\.v[0-9]+\Z")
 
 @lru_cache(maxsize=64)
 def is_known(kind: str) -> bool:
-    """Is a message's `type` that of a change, of any version?"""
+    """Returns whether a message's `type` is that of a change, in any version."""
     return _KIND.match(kind.lower()) is not None
 
 
 def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
-    """What the message `at` says."""
+    """Reads the message with the number `at`."""
     try:
         outside = envelope.read(value)
         return _event(at, outside, event.read(outside.data), plan)
@@ -89,7 +88,7 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
 
 
 def _by_column(images: Iterable[Mapping[str, Token]], writer_schema: Contract) -> list[tuple[Column, Token]]:
-    """The tokens of both images with their columns, in the order of these."""
+    """Returns the tokens of both images with their columns, in the order of the columns."""
     tokens: dict[str, list[Token]] = {}
     for name, token in (member for image in images for member in image.items()):
         tokens.setdefault(name.lower(), []).append(token)
@@ -99,10 +98,10 @@ def _by_column(images: Iterable[Mapping[str, Token]], writer_schema: Contract) -
 
 
 def _is_other(column: Column, token: Token) -> bool:
-    """Has a column a member that its text is not? The producer writes every value as text.
+    """Returns whether a member's text may not be its value's. The producer writes every value as text.
 
-    A number or `true` without quotes may be base64, as text. Nothing says which text an object or an array
-    was, whose spaces are gone.
+    The text of an unquoted number or `true` may also be base64. Nothing says which text an object or an array
+    was, because its spaces are gone.
     """
     if column.spark_type == "binary":
         return json_text.is_unquoted(token)
@@ -110,7 +109,7 @@ def _is_other(column: Column, token: Token) -> bool:
 
 
 def _images(data: EventData) -> tuple[dict[str, Token], dict[str, Token]]:
-    """The members of both images; what is no object counts before half a surrogate pair."""
+    """Returns the members of both images. An image that is no object counts before half a surrogate pair."""
     images, surrogates = [], None
     for side, text in (("old", data.old), ("current", data.current)):
         try:

@@ -1,10 +1,10 @@
-"""Events that were split over several messages, and are joined by `logicalid`.
+"""Joins events that were split over several messages, by `logicalid`.
 
-Each segment is a message of its own, on any partition and in any order. Deliveries again that agree are
-dropped; ones that disagree make the whole event doubtful. Segments of which some have not come wait: they
-are given again with those of the next window.
+Each segment is a message of its own, on any partition and in any order. Repeated deliveries that agree are
+dropped; those that disagree make the whole event doubtful. The segments of an incomplete event wait: they are
+passed in again with those of the next window.
 
-A joined event is a message as if it had not been split, with its segments beside (`JOINED`).
+A joined event is a message as if it had not been split, with its segments beside it (`JOINED`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ATTRIBUTES = ("type", "source", "logicalid", "time", "operation", "data")
 
 
 class Segment(NamedTuple):
-    """A part of an event, in the order in which parts are joined: of one index the first delivery counts."""
+    """A part of an event. The first four fields order the parts: of one index the first delivery counts."""
 
     segment: int
     topic: str
@@ -50,14 +50,14 @@ class Segment(NamedTuple):
 
 
 def keyed(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """The segments among the messages, with what their event is known by (`KEYED`)."""
+    """Returns the segments among the messages, each with the identity of its event (`KEYED`)."""
     raw = message_rows.as_messages(raw)
     events = pa.array([_event_of_segment(value) for value in raw.column("value").to_pylist()], pa.string())
     return pa.RecordBatch.from_arrays([*raw.columns, events], schema=KEYED).filter(events.is_valid())
 
 
 def _event_of_segment(value: bytes | None) -> str | None:
-    """None of any other message."""
+    """Returns the identity of a segment's event; None for any other message."""
     if value is not None and envelope.is_no_segment(value):
         return None
     try:
@@ -68,12 +68,12 @@ def _event_of_segment(value: bytes | None) -> str | None:
 
 
 def _event_of(said: Envelope) -> tuple[str | None, ...]:
-    """What is equal for all segments of an event."""
+    """Returns the values that all segments of an event share."""
     return said.source, said.logicalid, None if said.operation is None else said.operation.upper()
 
 
 def joined(raw: pa.RecordBatch) -> Joined:
-    """The segments of a window, those that waited among them; of an event all must be given at once."""
+    """Joins the segments of a window and those that waited. It needs all segments of an event at once."""
     groups: dict[tuple[str | None, ...], list[Segment]] = {}
     for message in raw.to_pylist():
         said = envelope.read(message["value"])
@@ -92,7 +92,7 @@ def joined(raw: pa.RecordBatch) -> Joined:
 
 
 def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tuple[Segment, Outcome]]]:
-    """The event, where all of it is there, and the segments that are no part of one."""
+    """Returns the event if it is complete, and the segments that are not part of it with their outcomes."""
     again = [False, *(earlier.segment == later.segment for earlier, later in pairwise(segments))]
     kept = [segment for segment, is_again in zip(segments, again, strict=True) if not is_again]
     data, last = _data(kept), None
@@ -118,7 +118,7 @@ def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tup
 
 
 def _contradicts(segments: Sequence[Segment], kept: Sequence[Segment], last: int | None, ends: int) -> bool:
-    """Is there another text under one index, are there two totals or two ends, or an index beyond the end?"""
+    """Returns whether an index has two texts or is beyond the end, or there are two totals or two ends."""
     differ = any(
         earlier.segment == later.segment
         and (earlier.said.data, earlier.said.is_final) != (later.said.data, later.said.is_final)
@@ -129,9 +129,10 @@ def _contradicts(segments: Sequence[Segment], kept: Sequence[Segment], last: int
 
 
 def _data(kept: Sequence[Segment]) -> str | bytes:
-    """The event's `data`. Bytes may be written as base64 of each segment, with padding, or of the whole.
+    """Joins the event's `data`.
 
-    A piece of JSON may look like it, but not all of them do.
+    Bytes may be written as base64 of each segment, with padding, or of the whole. One piece of JSON may look
+    like base64, but not all pieces of an event do.
     """
     pieces = [segment.said.data for segment in kept]
     texts = [piece for piece in pieces if isinstance(piece, str)]
@@ -143,7 +144,10 @@ def _data(kept: Sequence[Segment]) -> str | bytes:
 
 
 def _begins(data: str | bytes, in_avro: bool) -> bool:
-    """Are segments counted from 1? Then what is there of them is an event, once all are; a rest is none."""
+    """Returns whether segments that begin with 1 are counted from 1.
+
+    If so, their data is an event once all have arrived. If segment 0 is missing, the rest is not an event.
+    """
     if in_avro and avro.is_event(_bytes(data)):
         return True
     try:
@@ -165,7 +169,7 @@ def _event(kept: Sequence[Segment], data: str | bytes) -> dict[str, Any]:
 
 
 def first_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """The messages; of joined events those of their first segments, as they came."""
+    """Returns the messages; for joined events those of their first segments, as received."""
     if raw.schema.get_field_index(_PARTS) < 0:
         return raw
     parts = raw.column(_PARTS)
@@ -174,8 +178,10 @@ def first_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def of_whole_event(firsts: pa.RecordBatch, row: int) -> Outcome:
-    """What became of the other segments of a change: their `detail` is the place of its first one, by which
-    they are found where the change is to be erased."""
+    """Returns the outcome of a change's other segments.
+
+    Its `detail` is the position of the first segment, by which they are found if the change is to be erased.
+    """
     topic, partition, offset = (firsts.column(name)[row] for name in ("topic", "partition", "offset"))
     return Outcome(change.PAIRED, detail=f"{topic}[{partition}]@{offset}")
 
@@ -189,9 +195,10 @@ def _starts(parts: pa.ListArray) -> Indices:
 def with_segments(
     decoded: pa.RecordBatch, raw: pa.RecordBatch, outcome: Callable[[int], Outcome]
 ) -> pa.RecordBatch:
-    """Rows of events, and after each those of its other segments.
+    """Inserts after each event's row the rows of its other segments.
 
-    `outcome`: what became of the segments of an event. Their `paired_source_position` is the first one's.
+    `outcome` gives the outcome of an event's other segments. Their `paired_source_position` is that of its
+    first segment.
     """
     if raw.schema.get_field_index(_PARTS) < 0 or not raw.num_rows:
         return decoded

@@ -1,4 +1,4 @@
-"""Whether the type that a message says of a column reads its text as the type that the feed states does."""
+"""Tells whether a column's type in messages and its type in the feed read a text as the same value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("char", "nchar"), _PADDED),
     **dict.fromkeys(("datetime2", "smalldatetime"), _DATETIME2),
 }
-# Which kinds a stated kind reads besides its own: their text is a value of it, and of no other.
+# By stated kind: the other kinds whose texts it reads as the same values.
 _READ: Mapping[str, frozenset[str]] = {
     _TEXT: frozenset({_PADDED, _WHOLE, _CLR}),
     _BYTES: frozenset({_CLR}),
@@ -28,10 +28,10 @@ _READ: Mapping[str, frozenset[str]] = {
 
 
 def contradicts(stated: SqlType, said: SqlType) -> bool:
-    """Would a value of the type that a message says be another one in the stated type?
+    """Returns whether a value of the message's type could be another value in the stated type.
 
-    Text in one type's form can be a value of another one too: digits of hex as base64, a GUID of a text
-    column in capitals, a `float` as a `real`. Types that hold the same values by the same text are one,
+    Text in the form of one type can also be a value of another type: hex digits as base64, a GUID of a text
+    column in capitals, a `float` as a `real`. Types that hold the same values by the same text count as one,
     whatever their sizes: a value that is too long or too fine for the stated size does not fit.
     """
     stated_kind, other = _kind(stated), _kind(said)

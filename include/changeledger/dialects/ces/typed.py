@@ -1,6 +1,6 @@
-"""Messages decoded by types: those that are as the producer writes them; any other is left to `single`.
+"""Decodes by types the messages that the producer wrote in its usual form; `single` reads all others.
 
-A message taken here must have no problem that `single` would find, and say the same there.
+A message that is accepted here must have no problem that `single` would find, and give the same event there.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Source(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 def envelope_of(side: Any) -> tuple[Any, Any]:
-    """The structs of the envelope and of its `data`, with images of the type `side`."""
+    """Returns the structs of the envelope and of its `data`, with images of the type `side`."""
     images = msgspec.defstruct(
         "Images", [("old", side, None), ("current", side, None)], forbid_unknown_fields=True, gc=False
     )
@@ -76,9 +76,9 @@ class _OfRows(NamedTuple):
     # The row of a side; None if there is none.
     row_of: Callable[[Any], Any]
     lacks_key: Callable[[Any], bool]
-    # The row with the key that stands beside it, and the names of columns that stay unknown.
+    # The row completed by the key beside it, and the names of members that have no column.
     with_key: Callable[..., tuple[Any, list[str]]]
-    # As `doubtful`, of a row and `pkkey`.
+    # `doubtful` of a row and `pkkey`.
     key_beside: Callable[[Any, Sequence[Key] | None], Any]
 
 
@@ -122,7 +122,7 @@ def _key_beside(rows: ImageLayout) -> Callable[[Any, Sequence[Key] | None], Any]
 
 @lru_cache(maxsize=64)
 def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
-    """The reader of one message; None if it is not as usual. Raises one of `UNREADABLE` there, too."""
+    """Returns the reader of a message, which gives None or raises one of `UNREADABLE` for unusual ones."""
     rows = layout_of(writer_schema)
     of_envelope, of_data = (msgspec.json.Decoder(kind).decode for kind in envelope_of(rows.row | str | None))
     (row_of, lacks_key, with_key, key_beside), single_key = _of_rows(rows), len(rows.key) == 1
@@ -161,10 +161,11 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     return read
 
 
-# A worker outlives its batches, and messages of changed columns alone write `cols` in many ways.
+# Bounded, because a worker outlives its batches, and messages that have only changed columns write `cols` in
+# many ways.
 @lru_cache(maxsize=1024)
 def _shared(cols: bytes) -> bytes:
-    """The same bytes for all messages that say the same: a batch has many."""
+    """Returns the same object for equal bytes, which many messages of a batch have."""
     return cols
 
 
