@@ -1,4 +1,4 @@
-"""What a message says of itself, before it is known how its table is written."""
+"""Reads what a message says about itself before its writer schema is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, Token
 
 
 class Address(NamedTuple):
-    """What a message says of itself."""
+    """What a message says about where it belongs."""
 
     is_metadata: bool = False
     schema: str | None = None
@@ -44,7 +44,7 @@ _DECODE = msgspec.json.Decoder(_Message).decode
 
 
 def address(value: bytes | None) -> Address:
-    """Nothing where a message is none."""
+    """Returns the address of a message, an empty one if it cannot be read."""
     if value is None:
         return Address()
     try:
@@ -64,7 +64,7 @@ def address(value: bytes | None) -> Address:
 
 
 def single_address(value: bytes) -> Address:
-    """As `address`, member by member: of a message that is not as usual."""
+    """Does what `address` does, member by member, for a message that is not in the usual form."""
     try:
         outer = json_text.members(value)
         inner = _object(outer.get("message"))
@@ -85,7 +85,7 @@ def _object(token: Token | None) -> Members | None:
 
 
 class Contents(NamedTuple):
-    """What a data message has; None for what it has not, or what cannot be read."""
+    """The contents of a data message; None for what is missing or cannot be read."""
 
     operation: str | None = None
     timestamp: str | None = None
@@ -128,7 +128,7 @@ _DECODE_DATA = msgspec.json.Decoder(_Data).decode
 
 
 def contents(value: bytes | None) -> Contents:
-    """Nothing where a message is no data."""
+    """Returns the contents of a data message, empty ones if it cannot be read."""
     if value is None:
         return Contents()
     try:
@@ -143,7 +143,7 @@ def contents(value: bytes | None) -> Contents:
 
 
 def single_contents(value: bytes) -> Contents:
-    """As `contents`, member by member: of a message that is not as usual."""
+    """Does what `contents` does, member by member, for a message that is not in the usual form."""
     try:
         message = messages.read(value)
     except Problem:

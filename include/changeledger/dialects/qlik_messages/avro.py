@@ -1,7 +1,10 @@
-"""Qlik's messages in Avro as the JSON that the task would have written.
+"""Converts Qlik's messages in Avro to the JSON that the task would have written.
 
-In Qlik's own envelope, itself in Avro, which begins with the letters of its magic: a metadata message brings
-its schema along, data names one that a metadata message has (`dataSchema`). Or framed, by a registry.
+They come in one of two forms:
+
+* In Qlik's own envelope, itself in Avro, which begins with the letters of its magic. A metadata message
+  brings its schema along; data names a schema that a metadata message has (`dataSchema`).
+* In a frame, with a schema of a registry.
 """
 
 from __future__ import annotations
@@ -47,19 +50,19 @@ _ENVELOPE = Schema(
         }
     )
 )
-# Avro schemas by name: a registry's by its id, others as `of_message` calls them.
+# Avro schemas by name: a registry's by its id, others by the name that `of_message` gives them.
 Schemas = Mapping[str, str]
 
 
 class Said(NamedTuple):
-    """A message as JSON; None if it cannot be read. `problem`: why what is inside it cannot."""
+    """A message as JSON, or None if it cannot be read. `problem` says why it, or what is in it, cannot."""
 
     json: bytes | None
     problem: Problem | None = None
 
 
 def of_message(schema_id: str | None) -> str:
-    """The name of a schema that a metadata message has, beside those of a registry's ids."""
+    """Returns the name of a schema that a metadata message has, which is no registry's id."""
     return f"message {schema_id}"
 
 
@@ -72,7 +75,7 @@ def is_avro(value: bytes) -> bool:
 
 
 def as_json(value: bytes, schemas: Schemas) -> Said:
-    """The message in JSON; one that is in JSON as it is."""
+    """Returns the message in JSON. A message that is in JSON already is returned as it is."""
     if value.startswith(_MAGIC):
         return _opened(value, schemas)
     if not avro.is_framed(value):
@@ -101,7 +104,7 @@ def _opened(value: bytes, schemas: Schemas) -> Said:
 
 
 def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) -> bytes:
-    """A record as JSON. Raises Problem."""
+    """Returns a record as JSON. Raises Problem."""
     text = schemas.get(schema_id)
     if text is None:
         why = f"no Avro schema of the id {schema_id}: neither metadata nor a registry has it"
@@ -118,7 +121,7 @@ def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) ->
 
 
 def _data(record: Mapping[str, Any], root: Node) -> dict[str, Any]:
-    """The members of a data message, as JSON has them."""
+    """Returns the members of a data message, as JSON has them."""
     members: dict[str, Any] = {}
     for name in ("schema", "table"):
         members[name] = _plain(record.get(name), root.fields.get(name))
@@ -127,7 +130,7 @@ def _data(record: Mapping[str, Any], root: Node) -> dict[str, Any]:
 
 
 def _members(record: Any, node: Node | None, names: Sequence[str] = ()) -> dict[str, Any] | None:
-    """The headers of these names; without names the cells of a row."""
+    """Returns the headers with these names, or without names the cells of a row."""
     if record is None or node is None or node.kind != "record":
         return None
     if names:
@@ -136,7 +139,7 @@ def _members(record: Any, node: Node | None, names: Sequence[str] = ()) -> dict[
 
 
 def _plain(value: Any, node: Node | None) -> Any:
-    """Qlik's JSON writes masks as hex digits."""
+    """Returns a name or header as JSON has it. Masks in bytes become hex digits."""
     if value is None or node is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -145,7 +148,7 @@ def _plain(value: Any, node: Node | None) -> Any:
 
 
 def schemas_in(values: Iterable[bytes | None]) -> dict[str, str]:
-    """The Avro schemas that metadata messages have, by name: needed before any data is read."""
+    """Returns the Avro schemas in metadata messages, by name. They are needed before any data is read."""
     schemas: dict[str, str] = {}
     for value in values:
         if value is None or b"dataSchema" not in value:
@@ -182,7 +185,7 @@ def _schema_in(text: bytes) -> dict[str, str]:
 
 
 def in_json(raw: pa.RecordBatch, schemas: Schemas) -> tuple[list[bytes | None], dict[int, Problem]]:
-    """The messages of a batch in JSON, and what is wrong with those that are not whole, by their rows."""
+    """Returns the messages of a batch in JSON, and the problems of those that cannot be read, by row."""
     column = raw.column("value")
     values: list[bytes | None] = column.to_pylist()
     problems: dict[int, Problem] = {}

@@ -1,8 +1,8 @@
-"""A cell of an Avro record as Qlik's JSON writes it.
+"""Converts a cell of an Avro record to what Qlik's JSON writes.
 
-What Avro's logical types count becomes text of the type: Qlik annotates DATE, TIME, DATETIME, NUMERIC and
-UINT8 so (Qlik's page "Kafka target data types"). Bytes are hex digits behind `0x`, so that they are taken for
-no number, whatever digits they have. A fraction stays a number, which may have lost digits, as in JSON.
+Counts in Avro's logical types become text of the type. Qlik annotates DATE, TIME, DATETIME, NUMERIC and UINT8
+this way (Qlik's page "Kafka target data types"). Bytes become hex digits after `0x`, so that they never pass
+for a number, whatever digits they have. A float stays a number, which may have lost digits, as in JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from changeledger.kernels.avro import Node
 _EPOCH = datetime(1970, 1, 1)
 _DAY = 86_400 * 10**9
 _MOST_DIGITS = 38
-# What a 32-bit fraction keeps of a decimal, whatever the digits are.
+# Decimal digits that a 32-bit float always preserves.
 _EXACT_DIGITS = 6
 # Nanoseconds of the units in the names of logical types.
 _UNITS = {"millis": 10**6, "micros": 1000, "nanos": 1}
@@ -29,7 +29,7 @@ _POINTS = {"timestamp", "local-timestamp"}
 
 
 def cell(value: Any, node: Node) -> Any:
-    """A value as JSON; what is none of its logical type becomes text that fits no column."""
+    """Returns a value as JSON. One that is not of its logical type becomes text that fits no column."""
     if value is None or isinstance(value, str):
         return value
     logical = node.properties.get("logicalType")
@@ -49,8 +49,11 @@ def _in_hex(value: bytes) -> str:
 
 
 def _fraction(value: float, node: Node) -> Any:
-    """JSON has no infinity and no NaN: they become texts. A decimal that a float may have rounded gets all
-    digits of the float, more than a decimal may have as a number."""
+    """Returns a float as JSON. Infinity and NaN become text, because JSON has neither.
+
+    A decimal that a 32-bit float may have rounded gets all digits of the float, which are more than a decimal
+    may have as a number.
+    """
     if not math.isfinite(value):
         return str(value)
     if node.kind != "float":
@@ -79,11 +82,11 @@ def _counted(value: int, logical: str) -> Any:
 
 
 def _decimal(value: bytes, node: Node) -> str:
-    """As in JSON, of `bytes` and of `fixed`."""
+    """Converts a decimal in `bytes` or `fixed` to text, as in JSON."""
     precision, scale = (node.properties.get(name) or 0 for name in ("precision", "scale"))
     number: Decimal | None = None
     is_decimal = isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= _MOST_DIGITS
     if value and is_decimal:
         number = sql_text.of_unscaled(int.from_bytes(value, "big", signed=True), precision, scale)
-    # Avro takes an annotation that is none for bytes alone.
+    # By Avro's rules a value with an invalid annotation is plain bytes.
     return _in_hex(value) if number is None else f"{number:f}"

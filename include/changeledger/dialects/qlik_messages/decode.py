@@ -1,4 +1,4 @@
-"""Messages of one table in, one row per message out: the canonical change, or what became of it."""
+"""Decodes the messages of one table: each becomes a row with a canonical change or another outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from changeledger.model.contract import Contract
 
 
 class Read(NamedTuple):
-    """n events of a table, read as far as they can be. `key`: its cells."""
+    """n events of a table, read as far as possible. `key` has the cells of the key."""
 
     events: Sequence[Event]
     place: Positions
@@ -36,9 +36,9 @@ class Read(NamedTuple):
     before: Side
     after: Side
     key: list[pa.Array]
-    # Which images before have other cells there.
+    # Events whose before image has another key.
     has_other_key: Bools
-    # n x columns: the cells that rows lack, though the message says that they are there.
+    # n x columns: the cells that rows lack although the message says that they are there.
     lacks: Bools
 
     def are(self, operation: str) -> Bools:
@@ -46,7 +46,7 @@ class Read(NamedTuple):
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """A row for each of a table's messages (`arrow.MESSAGE`), in their order (`messages.decoded_schema`)."""
+    """Returns a `message_rows.decoded_schema` row for each message (`arrow.MESSAGE`), in their order."""
     values, broken = avro.in_json(raw, dict(plan.avro_schemas))
     events, others = one_by_one.read(
         values, typed.reader_of(plan.writer_schema),
@@ -75,7 +75,7 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     writer_schema = plan.writer_schema
     ordinals = [column.ordinal for column in writer_schema.columns]
     order = writer_schema.mask_order or "big"
-    # An empty text says nothing; no column at all is 00.
+    # An empty text is no mask; a mask of no column is 00.
     of_changes, of_columns = (
         masks.read(pa.array([getattr(event, name) or None for event in events], pa.string()), ordinals, order)
         for name in ("change_mask", "column_mask")
@@ -87,7 +87,7 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     after = side([event.after for event in events], writer_schema)
     lacks = incomplete.cells(before, after, of_changes, of_columns, plan)
     absent = absent_columns(of_columns)
-    # A null behind a value is a NULL.
+    # A null that follows a value means NULL.
     is_silent = (is_update & ~of_columns.known)[:, None] & before.is_null
     before = with_gaps(before, absent, writer_schema, is_delete=is_delete, is_silent=True)
     after = with_gaps(after, absent, writer_schema, is_delete=is_delete, is_silent=is_silent)
@@ -97,7 +97,7 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
 
 
 def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
-    """What is wrong with events, by their numbers."""
+    """Returns the outcomes of events that have a problem, by their numbers."""
     place, events = read.place, read.events
     streamed = ~read.are(REFRESH)
     doubtful = streamed & ~place.commit_lsn.known & ~valid(place.sequence)
@@ -190,11 +190,11 @@ def _knows_old_key(read: Read, writer_schema: Contract) -> Bools:
 
 
 def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contract) -> dict[str, Bools]:
-    """In the order in which they are written."""
+    """Returns the flags in the order in which they are written."""
     is_update, is_refresh = read.are(UPDATE), read.are(REFRESH)
     key_in_mask = read.change_mask.columns[:, columns_of_key(writer_schema)].any(axis=1)
     place = read.place
-    # Both order changes: one that lacks either is before all others that have it.
+    # Both order changes: a change that lacks one of them sorts before all changes that have it.
     has_position = np.array([positions.is_one(event.position) for event in read.events], np.bool_)
     return {
         change.POSITION_UNKNOWN: is_refresh,

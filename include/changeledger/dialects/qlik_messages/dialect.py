@@ -14,7 +14,7 @@ from changeledger.model.contract import Contract
 
 
 def mask_rules(writer_schema: Contract) -> MaskRules:
-    """Large objects are never in a mask, whatever the lake holds them as."""
+    """Returns the rules of masks. Large objects are never in a mask, whatever their type in the lake is."""
     named = zip(writer_schema.names, writer_schema.large, strict=True)
     return MaskRules("key", excluded=frozenset(name for name, is_large in named if is_large))
 

@@ -1,7 +1,7 @@
-"""Which writer schema each message of a window has, and what its metadata says.
+"""Finds the writer schema of each message of a window, and what its metadata says.
 
-`facts` finds in a batch the labels of data, each once, and all metadata messages; `merged` puts those of all
-batches together, and `discover` makes of them what routes and decodes the window's messages.
+`facts` collects the distinct labels of a batch's data and all of its metadata messages, `merged` combines
+those of all batches, and `discover` derives from them what routes and decodes the window's messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from changeledger.dialects.qlik_messages.versions import DataMessage, Mark, Plac
 from changeledger.kernels.arrow import valid
 from changeledger.model.contract import Contract
 
-# Of data a row for each label; of metadata each message, its text and when it was written.
+# A row for each label of data, and one for each metadata message, with its text and when it was written.
 FACTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -54,11 +54,11 @@ class TableRecords(NamedTuple):
 
     @property
     def source_database(self) -> None:
-        """Qlik's messages do not say it."""
+        """Always None: Qlik's messages do not state it."""
 
 
 class Route(NamedTuple):
-    """Where messages of one label go: the number of the table for each version."""
+    """Where messages with one label go: the number of the table for each version."""
 
     tables: Sequence[int]
     versions: Versions
@@ -66,11 +66,13 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True)
 class Discovery:
-    """Every message of a window is of one of `tables`, or of none for a reason.
+    """Every message of a window belongs to one of `tables`, or to none for a reason.
 
-    `routes`: by what messages say. `topics`: the number of the only table of a topic. `reasons`: why messages
-    have none. `metadata`: what became of each metadata message. `new_writer_schemas`: writer schemas to be
-    remembered.
+    * `routes`: where messages go, by their label.
+    * `topics`: the number of a topic's only table.
+    * `reasons`: why messages have no table, by their label.
+    * `metadata`: the outcome of each metadata message.
+    * `new_writer_schemas`: the writer schemas to remember.
     """
 
     tables: Sequence[TableRecords]
@@ -83,7 +85,7 @@ class Discovery:
 
 
 def facts(raw: pa.RecordBatch, schemas: Schemas) -> pa.RecordBatch:
-    """The labels and the metadata of a batch (`FACTS`). `schemas`: the Avro schemas of the whole window."""
+    """Returns labels and metadata of a batch (`FACTS`). `schemas` are the Avro schemas of the window."""
     labels: dict[Label, None] = {}
     said: list[dict[str, Any]] = []
     topics, (values, _) = raw.column("topic").to_pylist(), avro.in_json(raw, schemas)
@@ -101,13 +103,13 @@ def facts(raw: pa.RecordBatch, schemas: Schemas) -> pa.RecordBatch:
 
 
 def schemas_in(merged_facts: pa.RecordBatch) -> dict[str, str]:
-    """The Avro schemas that the metadata among merged facts has, by name: data is read by them."""
+    """Returns the Avro schemas in the metadata of merged facts, by name. Data is read with them."""
     texts = merged_facts.column("metadata").drop_null().to_pylist()
     return avro.schemas_in([text.encode() for text in texts])
 
 
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The facts of all parts of a window together; they do not depend on how it was cut."""
+    """Combines the facts of all parts of a window. The result does not depend on how it was cut."""
     rows = pa.Table.from_batches(parts, FACTS).to_pylist()
     said = [row for row in rows if row["metadata"] is not None]
     return _facts({_label(row): None for row in rows if row["metadata"] is None}, said)
@@ -118,19 +120,19 @@ def _label(row: Mapping[str, Any]) -> Label:
 
 
 def _facts(labels: Mapping[Label, None], said: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Labels in an order of their own, then metadata in the order in which it was written."""
+    """Returns the labels, sorted, and then metadata in the order in which it was written."""
     in_order = sorted(labels, key=lambda label: [text or "" for text in label])
     later = sorted(said, key=lambda r: (r["written_at"] or 0, r["topic"], r["partition"], r["offset"]))
     return pa.RecordBatch.from_pylist([*(label._asdict() for label in in_order), *later], FACTS)
 
 
 def _written_at(raw: pa.RecordBatch) -> pa.Int64Array:
-    """When Kafka had the messages, in microseconds from 1970."""
+    """Returns the times of the Kafka messages, in microseconds since 1970."""
     return raw.column("timestamp").cast(pa.timestamp("us", "UTC")).view(pa.int64())
 
 
 def discover(merged_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Discovery:
-    """What the merged facts of a window say."""
+    """Finds tables, routes and new writer schemas of a window from its merged facts."""
     schemas = WriterSchemas(feed, known.contracts, known.writer_schemas)
     rows, said = merged_facts.to_pylist(), {}
     for row in rows:
@@ -158,7 +160,10 @@ def discover(merged_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) ->
 
 
 def _topics(labels: Iterable[Label], routes: Mapping[Label, Route]) -> dict[str, int]:
-    """The usual topics, of one table with one writer schema: nobody has to look into their messages again."""
+    """Returns the table numbers of the usual topics, which have one table with one writer schema.
+
+    Their messages need not be read again to be routed.
+    """
     tables_by_topic: dict[str, set[int | None]] = {}
     for label in labels:
         tables = routes[label].tables if label in routes else [None]
@@ -168,7 +173,7 @@ def _topics(labels: Iterable[Label], routes: Mapping[Label, Route]) -> dict[str,
 
 
 def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
-    """For each message the number of its `tables`; NULL for those of no table."""
+    """Returns for each message the number of its table in `tables`, or NULL if it has none."""
     topics = raw.column("topic")
     at = pc.index_in(topics, value_set=pa.array(list(plan.topics), pa.string()))
     table_numbers = pa.array(list(plan.topics.values()), pa.int32()).take(at).to_pylist()

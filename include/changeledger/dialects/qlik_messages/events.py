@@ -1,4 +1,4 @@
-"""Events of one table, as both ways of reading messages give them; `decode` makes changes of them."""
+"""Events of one table, as `typed` and `single` both return them; `decode` turns them into changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPERATIONS: Mapping[str, str] = {
     DELETE: change.DELETE,
     REFRESH: change.SNAPSHOT,
 }
-# What a message has in `headers` beside its operation, in the order of an event's fields.
+# What a message has in `headers` besides its operation, in the order of an event's fields.
 HEADERS = (
     "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
     "transactionEventCounter",
@@ -31,7 +31,7 @@ HEADERS = (
 
 
 class Event(msgspec.Struct, gc=False):
-    """What a message says. Images are rows (`ImageLayout.row`), None for none. A full load has no headers."""
+    """The contents of a message. Images are rows (`ImageLayout.row`), or None. A full load has no headers."""
 
     # The number of the message in its batch.
     at: int
@@ -78,7 +78,7 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
 
 
 def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:
-    """An image as a row, and its members that are no columns."""
+    """Returns an image as a row, and its members that are no columns."""
     if image is None:
         return None, []
     unknown = [name for name in image if name not in rows.fields]
@@ -90,7 +90,7 @@ def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:
 
 
 def _cell(token: Token, cell: Cell) -> Any:
-    """The value as its column takes it from JSON, else its text."""
+    """Returns the value as its column accepts it from JSON, else its text."""
     try:
         return msgspec.json.decode(token, type=cell.wire)
     except json_text.UNREADABLE:
@@ -98,7 +98,7 @@ def _cell(token: Token, cell: Cell) -> Any:
 
 
 def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
-    """The columns whose member has a JSON type that Qlik never writes for them.
+    """Returns the columns whose member has a JSON type that Qlik never writes for them.
 
     Nothing says which text an object or an array was, nor whether the digits of a number are hex.
     """
@@ -113,10 +113,10 @@ def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
 
 
 def is_unsaid(before: Any, rows: ImageLayout) -> bool:
-    """Is an image before an update none, for it has no value at all, while a row has a key?"""
+    """Returns whether an update's before image was not sent: it has no value at all, but a row has a key."""
     return before is not None and bool(rows.keys) and is_empty(before, rows)
 
 
 def is_empty(row: Any, rows: ImageLayout) -> bool:
-    """Has a row no value at all?"""
+    """Returns whether a row has no value at all."""
     return all(is_null(getattr(row, field)) for field in rows.fields.values())

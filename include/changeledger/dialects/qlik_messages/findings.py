@@ -1,4 +1,4 @@
-"""What the masks say of changes: which columns changed, and where masks and images contradict each other."""
+"""Finds by the masks which columns changed, and where masks and images contradict each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from changeledger.model.contract import Contract
 
 
 def columns_of_key(writer_schema: Contract) -> list[int]:
-    """The numbers of the columns of the key."""
+    """Returns the numbers of the columns of the key."""
     return [at for at, column in enumerate(writer_schema.columns) if column.key_position]
 
 
@@ -29,9 +29,9 @@ def _large(writer_schema: Contract) -> Bools:
 def changed(
     before: Image, after: Image, is_update: Bools, mask: Masks, writer_schema: Contract
 ) -> pa.ListArray:
-    """The mask's columns, and the large objects that are seen to differ; without a mask all that differ.
+    """Returns the columns in the mask and the large objects that differ; without a mask, all that differ.
 
-    Not known where these are none, and the old value of a large object is not: its bit is never set.
+    They are unknown if there are none and a large object's old value is unknown: its bit is never set.
     """
     is_changed = images.differing(before, after)
     by_mask = mask.columns | (is_changed & _large(writer_schema))
@@ -44,12 +44,13 @@ def changed(
 def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     before: Side, after: Side, operations: Sequence[str], mask: Masks, columns: Masks, writer_schema: Contract
 ) -> Bools:
-    """An insert sets the bits of its values, a delete those of the key, an update those of the columns that
-    differ between its images; no mask has bits of no column.
+    """Returns whose masks are not to be believed.
 
-    A value whose bit says that it is not in the message is believed, but the masks are not. Nor are those of
-    an update of which one says that a column was changed, and the other that it is not in the message: its
-    last value would be kept, which is not the one that it has now.
+    * An insert sets the bits of its values, a delete those of the key, an update those of the columns that
+      differ between its images. No mask has bits beyond the columns.
+    * If a bit says that a column is not in the message, but it is, its value is believed, not the masks.
+    * One mask of an update must not say that a column changed, and the other that it is not in the message:
+      its last value would be kept, which is not the one that it has now.
     """
     is_insert, is_update, is_delete = (
         np.array([operation == name for operation in operations], np.bool_)

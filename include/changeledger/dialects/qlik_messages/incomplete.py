@@ -1,9 +1,9 @@
-"""Messages whose row lacks a column that they say it has.
+"""Finds messages whose row lacks a column that they say it has.
 
-Qlik writes a member for each column, null where it has no value (its page "Data messages"). A member that is
-not there was taken out behind Qlik, by a tool that leaves out members that are null for one
-(zendesk/maxwell#708). Where the masks say that the column is in the message, or was changed, or where the row
-before has it, it may be NULL: to keep the last known value would be wrong then.
+Qlik writes a member for each column, null if it has no value (its page "Data messages"). A missing member was
+removed after Qlik, for example by a tool that leaves out members that are null (zendesk/maxwell#708). If the
+masks say that the column is in the message, or was changed, or if the before row has it, it may be NULL. Then
+keeping the last known value would be wrong.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from changeledger.kernels.cells import NOT_CAPTURED
 
 
 def cells(before: Side, after: Side, of_changes: Masks, of_columns: Masks, plan: TablePlan) -> Bools:
-    """n x columns: the cells that the rows lack. Both sides: as they are written (`sides.side`)."""
+    """Returns (n x columns) the cells that the rows lack. Both sides are as written (`sides.side`)."""
     large = np.array(plan.writer_schema.large, np.bool_)
-    # Of a large object the row before has a null, whatever the row has.
+    # The before row has a null for a large object, whatever the row has.
     is_before = before.image.present[:, None] & (before.states != NOT_CAPTURED) & ~large
     is_said = of_columns.columns | ((of_changes.columns | is_before) & ~absent_columns(of_columns))
     lacks: Bools = after.image.present[:, None] & (after.states == NOT_CAPTURED) & is_said & ~plan.is_computed
@@ -31,7 +31,7 @@ def cells(before: Side, after: Side, of_changes: Masks, of_columns: Masks, plan:
 
 
 def problem(lacks: Bools, plan: TablePlan) -> Problem:
-    """`lacks`: of one event, column by column."""
+    """Returns the problem of one event. `lacks` has a flag for each column."""
     says = (
         "a mask or `beforeData` says is there: whether it is NULL or was not sent is open. Let what stands "
         "behind Qlik write every member, null ones, too"

@@ -1,7 +1,7 @@
-"""Times as Qlik's sources write them: ISO text, in UTC where it has no zone, or a number.
+"""Parses times as Qlik's sources write them: ISO text, in UTC if it has no zone, or a number.
 
-The size of a number says its unit. One below 10^9, an empty text and a date of 1970 are no time:
-sources that do not know the time write one at the beginning of 1970. All are microseconds from 1970.
+The size of a number tells its unit. A number below 10^9, an empty text and a date of 1970 are no time:
+sources that do not know the time write one at the beginning of 1970. Results are microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DATE_OF_1970 = re.compile(r"1970-\d{2}-\d{2}\Z", re.ASCII)
 
 
 def instant(text: str) -> int | None:
-    """None if the text is no time, nor says that there is none."""
+    """Parses a time. Returns 0 if the text says that there is none, and None if it is not a time at all."""
     text = text.strip() if text.strip() else text
     micros = _iso(text)
     if micros is None:
@@ -32,7 +32,7 @@ def instant(text: str) -> int | None:
 
 
 def known(text: str | None) -> int | None:
-    """The instant that a text says; None if it says none."""
+    """Parses a time. Returns None if the text states no time."""
     micros = None if text is None else instant(text)
     return micros if micros is not None and micros >= clocks.FIRST_KNOWN else None
 
@@ -48,7 +48,7 @@ def _iso(text: str) -> int | None:
 
 
 def _zone(text: str | None) -> int | None:
-    """Minutes east of UTC; none is further than 18 hours from it."""
+    """Returns minutes east of UTC; None for an impossible zone, such as one over 18 hours from UTC."""
     if text is None or text[0] not in "+-":
         return 0
     digits = text[1:].replace(":", "")
@@ -80,6 +80,6 @@ def _is_none(text: str) -> bool:
 
 
 def of_sequence(sequence: str) -> int | None:
-    """The time in a change sequence: year to second, and hundredths. It can be seconds off the commit."""
+    """Returns the time in a change sequence, year to hundredths. It can be seconds off the commit."""
     day, clock = f"{sequence[:4]}-{sequence[4:6]}-{sequence[6:8]}", sequence[8:14]
     return _iso(f"{day}T{clock[:2]}:{clock[2:4]}:{clock[4:]}.{sequence[14:16]}")

@@ -13,22 +13,22 @@ from changeledger.model.contract import ByteOrder
 
 
 class Masks(NamedTuple):
-    """Of n records which masks are there and readable, and which columns (n x columns) they name."""
+    """The masks of n records: which are present and readable, and which columns (n x columns) they name."""
 
     known: Bools
     columns: Bools
-    # Has the mask a bit beyond the last ordinal of the table?
+    # Whether the mask has a bit beyond the last ordinal of the table.
     beyond: Bools
 
 
 def parse(text: str) -> bytes | None:
-    """The bytes of one mask, as `masks.from_texts` has them."""
+    """Returns the bytes of one mask, as `masks.from_texts` does."""
     digits = binary_text.without_0x(text)
     return binary_text.from_hex(digits if len(digits) % 2 == 0 else f"0{digits}")
 
 
 def read(texts: pa.StringArray, ordinals: Sequence[int], order: ByteOrder = "big") -> Masks:
-    """The masks of a column, over the columns of these 1-based ordinals. Unknown: NULL, or no mask."""
+    """Reads masks over the columns with these 1-based ordinals. NULL and text that is no mask are unknown."""
     data, highest = masks.from_texts(texts), max(ordinals, default=0)
     flags = masks.bits(data, highest, order)[:, [ordinal - 1 for ordinal in ordinals]]
     return Masks(valid(data), flags, masks.highest_set(data, order) > highest)

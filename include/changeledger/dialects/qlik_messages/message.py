@@ -1,6 +1,6 @@
-"""One message read by itself: the envelope or its absence, and why it is none of both.
+"""Reads a single message, with its envelope or without, and says why it is neither.
 
-The message is `{magic, type, messageSchemaId, message: {..}}`, or bare what stands in `message`. The first
+The message is `{magic, type, messageSchemaId, message: {..}}`, or only what is in `message`. The first
 problem counts, in the order of the functions here.
 """
 
@@ -27,7 +27,7 @@ Texts = Mapping[str, str | None]
 
 
 class Message(NamedTuple):
-    """What a message says. `headers`: as text; images: the members' tokens, None for none."""
+    """The contents of a message. `headers` are texts; images are the tokens of their members, or None."""
 
     is_metadata: bool
     schema: str | None
@@ -43,7 +43,7 @@ class Message(NamedTuple):
 
 
 def read(value: bytes) -> Message:
-    """The message, whatever it says. Raises Problem if it is no JSON of such a form."""
+    """Reads a message, whatever it says. Raises Problem if it is not JSON in one of these forms."""
     if not value.strip(_BLANKS).startswith(b"{"):
         raise Problem("not_json", f"begins with 0x{value[:8].hex().upper()}")
     try:
@@ -68,7 +68,7 @@ def read(value: bytes) -> Message:
 
 
 def _object(parent: Members, name: str) -> dict[str, Token] | None:
-    """The members of an object; None for null and for nothing. Raises NotJson for anything else."""
+    """Returns the members of an object; None if it is null or missing. Raises NotJson for anything else."""
     token = parent.get(name)
     if token is None or bytes(token) == b"null":
         return None
@@ -82,7 +82,7 @@ def _message(outer: Members, inner: Members | None, objects: Mapping[str, Member
     headers = _headers(objects["headers"] or {})
     kind, magic = json_text.text(outer.get("type")), json_text.text(outer.get("magic"))
     structure = json_text.text(body.get("tableStructure"))
-    # The envelope's type decides; without one, what the message holds.
+    # The envelope's type decides; without one, the contents of the message do.
     by_content = structure is not None and headers.get("operation") is None
     # An empty text says nothing.
     schema_id = headers.get("externalSchemaId") or json_text.text(outer.get("messageSchemaId")) or None
@@ -102,7 +102,10 @@ def _message(outer: Members, inner: Members | None, objects: Mapping[str, Member
 
 
 def _headers(members: Members) -> Texts:
-    """Headers as text. Raises Problem if a mask is a JSON number: nothing says whether its digits are hex."""
+    """Returns headers as text.
+
+    Raises Problem if a mask is a JSON number: nothing says whether its digits are hex.
+    """
     for name in _MASKS:
         if name in members and json_text.is_unquoted(members[name]):
             raise Problem("malformed_mask", f"{name} is no text: {json_text.text(members[name])}")

@@ -1,8 +1,8 @@
-"""Qlik's metadata messages, read on the driver: the columns of a table in one version.
+"""Reads Qlik's metadata messages on the driver: the columns of a table in one version.
 
-Key differences from other sources of a contract: the types are Qlik's own, so what SQL Server calls
-uniqueidentifier, time or datetimeoffset arrives as text; the ordinal of a column is its bit in a mask plus 1.
-The feed's YAML may state the type that a column has in SQL Server.
+Key differences from other sources of a contract: the types are Qlik's own, so uniqueidentifier, time and
+datetimeoffset of SQL Server arrive as text; the ordinal of a column is its bit in a mask plus 1. The feed's
+YAML may state the type that a column has in SQL Server.
 
 Source: the page on metadata messages, and Qlik's list of data types.
 """
@@ -48,16 +48,16 @@ _UNKNOWN = f"nvarchar({_LONGEST})"
 
 
 class Metadata(NamedTuple):
-    """One metadata message: the schema id, where it has one, the columns, and when it says it was written."""
+    """One metadata message: its schema id, if any, the columns, and when it says that it was written."""
 
     schema_id: str | None
     writer_schema: Contract
-    # Microseconds from 1970.
+    # Microseconds since 1970.
     stated_at: int | None
 
 
 def read(text: str) -> Metadata:
-    """The metadata in a message, with or without envelope. Raises ValueError that says what is wrong."""
+    """Reads the metadata in a message, with or without envelope. Raises ValueError with what is wrong."""
     try:
         message = json.loads(text)
     except RecursionError as error:
@@ -90,12 +90,15 @@ def read(text: str) -> Metadata:
 
 
 def is_kept(name: str) -> bool:
-    """Can the control store keep a schema under this name? PostgreSQL has no NUL, nor keys of any length."""
+    """Returns whether the control store can keep a schema under this name.
+
+    PostgreSQL allows neither NUL in a key nor a key of any length.
+    """
     return len(name) <= _LONGEST_ID and "\0" not in name
 
 
 def stated(config: TableConfig) -> Contract | None:
-    """The contract that the feed's YAML states, its columns in the order of their ordinals."""
+    """Returns the contract that the feed's YAML states, if any. Ordinals are in the order of its columns."""
     if not config.stated:
         return None
     return with_stated(
@@ -111,7 +114,7 @@ def stated(config: TableConfig) -> Contract | None:
 
 
 def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
-    """`writer_schema` under the feed's name for the table, with the types and key that its YAML states."""
+    """Returns `writer_schema` under the feed's name of the table, with the types and key in its YAML."""
     stated_columns = {c.name.lower(): c for c in config.stated}
     columns = []
     for column in keyed(writer_schema, config.key).columns:
@@ -122,8 +125,11 @@ def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
 
 
 def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
-    """Where the feed states a type in which values would be other ones than metadata's, or a key of which a
-    column is lacking: the rest of it would identify the wrong rows. None: nowhere."""
+    """Returns how the feed contradicts metadata, or None if it does not.
+
+    It does by a type that would read other values, or by a key with a column that the table lacks: the rest
+    of the key would identify the wrong rows.
+    """
     names = {name.lower() for name in writer_schema.names}
     if lacking := [name for name in config.key if name.lower() not in names]:
         columns = shown(writer_schema.names)
@@ -131,7 +137,7 @@ def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
     stated_columns = {c.name.lower(): c for c in config.stated}
     for column in writer_schema.columns:
         other = stated_columns.get(column.name.lower())
-        # A type that is not known may be any.
+        # An unknown type may be any type.
         if other is None or column.type == _UNKNOWN:
             continue
         if _is_other(column.spark_type, SqlType.parse(other.type).spark):
@@ -144,9 +150,10 @@ def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
 
 
 def _is_other(written: str, stated: str) -> bool:
-    """Bytes are written as hex digits, which mostly are a text or a number, too.
+    """Returns whether the stated type would read other values.
 
-    The text of a bit is 1 or 0 in SQL Server, and `true` here.
+    Bytes are written as hex digits, which are mostly also a text or a number. The text of a bit is 1 or 0 in
+    SQL Server, but `true` or `false` here.
     """
     return written != stated and (
         "binary" in {written, stated} or (written == "boolean" and stated == "string")
@@ -157,7 +164,7 @@ _KIND_NAMES = {"binary": ("bytes", "a binary type"), "string": ("text", "text")}
 
 
 def sql_type(kind: str, length: int, precision: int, scale: int) -> str:
-    """The SQL Server type that holds a type of Qlik's; text for one that is not known."""
+    """Returns the SQL Server type that holds a type of Qlik's; text for an unknown one."""
     kind = kind.partition("(")[0].strip().upper()
     if kind in _SIZED:
         return f"{_SIZED[kind]}({length if 0 < length <= _LONGEST else _LONGEST})"
@@ -165,7 +172,7 @@ def sql_type(kind: str, length: int, precision: int, scale: int) -> str:
         precision = precision if 0 < precision <= 38 else 38
         return f"decimal({precision},{min(max(scale, 0), precision)})"
     if kind in _INSTANTS:
-        # The scale is the number of digits of a second; without one it is as much as the lake's type keeps.
+        # The scale is the number of fractional digits; without one, as many as the lake's type keeps.
         return f"datetime2({scale if 0 < scale <= 7 else 6})"
     return _PLAIN.get(kind, _UNKNOWN)
 

@@ -1,4 +1,4 @@
-"""Metadata, messages of tables that the feed does not list, and data that waits for its metadata."""
+"""Decodes metadata, messages of tables that the feed does not list, and data that waits for its metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changeledger.model import change
 
 
 def decode_other(raw: pa.RecordBatch, _feed: Feed, plan: Discovery) -> pa.RecordBatch:
-    """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
+    """Returns a row (`message_rows.UNCHANGED`) for each message that `discovery.routes` gives no table."""
     places = zip(*(raw.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
     values, broken = avro.in_json(raw, plan.avro_schemas)
     outcomes = [
@@ -36,7 +36,7 @@ def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Di
     if reason == schemas.METADATA:
         return Outcome(change.CONTROL, reason)
     problem = broken or _problem(value or b"")
-    # Its metadata may still come, and say how to read it; of another table nobody has to.
+    # Metadata that says how to read the message may still come. One of another table need not be read.
     is_unread = broken is not None and broken.outcome.reason == frames.UNKNOWN_SCHEMA and value is not None
     if problem is not None and not (is_unread and reason in {schemas.UNKNOWN, schemas.NOT_IN_FEED}):
         outcome = problem.outcome

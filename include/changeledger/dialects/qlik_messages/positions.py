@@ -1,9 +1,9 @@
-"""Where a Qlik message stands in its source's order, and when its change was committed.
+"""Positions of Qlik messages in their source's order, and the commit times of their changes.
 
-Order: the LSN that SQL Server's stream position begins with (8:8:4 where Qlik reads the log, bare hex where
-it reads MS-CDC), then the change sequence (one counter over all tables of a task), then the counter inside
-the transaction. A source without LSNs is ordered by the change sequence alone; the rows of a full load by
-delivery, before everything.
+Changes are ordered by the LSN that SQL Server's stream position begins with (8:8:4 if Qlik reads the log,
+bare hex if it reads MS-CDC), then the change sequence (one counter over all tables of a task), then the
+counter inside the transaction. A source without LSNs is ordered by the change sequence only. The rows of a
+full load come before everything, in the order of delivery.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _NO_LSN = ("00000000:00000000:0000", "0" * 20)
 
 
 class Positions(NamedTuple):
-    """Of n events. `sequence`, `ordinal`: NULL for none, or none that could be."""
+    """The positions of n events. `sequence` and `ordinal` are NULL if missing or impossible."""
 
     commit_lsn: Lsns
     sequence: pa.StringArray
     ordinal: pa.Int64Array
     committed_at: pa.TimestampArray
-    # Does the source not say the commit time, its change sequence another one, or one that is later than the
-    # message's own?
+    # Whether the source does not say the commit time, its change sequence says another one, or it is later
+    # than the message's own time.
     is_suspect: Bools
-    # Is a time written that is none?
+    # Whether the timestamp has a value that is not a time.
     bad_time: Bools
 
 
 def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions:
-    """`received`: the times of the events' messages."""
+    """Returns the positions of events. `received` has the times of their messages."""
     written = pa.array([event.sequence for event in events], pa.string())
     digits = pc.match_substring_regex(written, f"^[0-9]{{{_SEQUENCE_DIGITS}}}$")
     sequence = pc.if_else(digits, written, pa.scalar(None, pa.string()))
@@ -70,7 +70,7 @@ def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions
 
 
 def is_one(stream_position: str | None) -> bool:
-    """Does it say where the change stands? An LSN of zeros is none."""
+    """Returns whether it says where the change is in the source's order. An LSN of zeros does not."""
     return bool(stream_position) and not str(stream_position).startswith(_NO_LSN)
 
 
@@ -86,7 +86,7 @@ def _counters(values: Sequence[str | int | None]) -> pa.Int64Array:
 
 
 def _times(values: Sequence[str | int | None]) -> tuple[Indices, Bools]:
-    """Microseconds from 1970, and which values are times, or say that there is none."""
+    """Returns microseconds since 1970, and which values are times, or say that there is none."""
     try:
         texts = pa.array(values, pa.string())
     except (pa.ArrowException, TypeError):
@@ -97,17 +97,17 @@ def _times(values: Sequence[str | int | None]) -> tuple[Indices, Bools]:
 def _committed(
     micros: Indices, is_known: Bools, in_sequence: Indices, received: pa.TimestampArray
 ) -> pa.TimestampArray:
-    """Where the source does not say it, the time in the change sequence, else that of the message."""
+    """Returns the source's commit times, or else the time in the change sequence, or else the message's."""
     of_message = np.where(valid(received), numbers(received), 0)
     otherwise = np.where(in_sequence >= clocks.FIRST_KNOWN, in_sequence, of_message)
     return pa.array(np.where(is_known, micros, otherwise), pa.int64()).view(INSTANT)
 
 
 def sort_keys(event_positions: Positions, events: Sequence[Event], raw: pa.RecordBatch) -> pa.BinaryArray:
-    """Bytes: LSN (10), change sequence (18), counter (8), rank (1); without an LSN 1 stands in.
+    """Returns bytes: LSN (10), change sequence (18), counter (8), rank (1).
 
-    That is below every LSN that SQL Server writes, and above the rows of a full load, which have 10 zeros,
-    partition (10), offset (8), rank.
+    A missing LSN is 1: below every LSN that SQL Server writes, and above the rows of a full load. These have
+    10 zeros, partition (10), offset (8), rank (1).
     """
     rank = np.array([[_RANKS[event.operation]] for event in events], np.uint8).reshape(-1, 1)
     loaded = np.array([event.operation == REFRESH for event in events], np.bool_)
@@ -126,7 +126,7 @@ def sort_keys(event_positions: Positions, events: Sequence[Event], raw: pa.Recor
 
 
 def _packed(sequence: pa.StringArray) -> Bytes:
-    """Two decimal digits a byte: their order is that of the numbers."""
+    """Packs two decimal digits into each byte, in the order of the numbers."""
     digits = np.zeros((len(sequence), 2 * _SEQUENCE_BYTES), np.uint8)
     known = valid(sequence)
     digits[known, 1:] = octets.matrix(sequence.drop_null(), _SEQUENCE_DIGITS) - ord("0")

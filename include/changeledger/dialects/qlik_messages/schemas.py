@@ -1,8 +1,8 @@
-"""Which writer schema a Qlik message has: by its schema id, else by its table's name, else by its topic.
+"""Finds the writer schema of a Qlik message: by its schema id, else its table's name, else its topic.
 
 Metadata comes before the data of its version, but perhaps on another topic: data whose columns are not known
-yet waits. What is said once holds for later windows, so every writer schema is remembered, those of tables
-that the feed does not list among them: their data is to be known as such.
+yet waits. Metadata also holds for later windows, so every writer schema is remembered. So are those of tables
+that the feed does not list, by which their data is recognized.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from changeledger.model.contract import Contract
 from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
 from changeledger.model.stated_key import keyed
 
-# What becomes of messages that are no table's.
+# The reasons of messages that belong to no table.
 METADATA = "metadata"
 MALFORMED_METADATA = "malformed_metadata"
 CONTRADICTS = "schema_contradicts"
 NOT_IN_FEED = change.TABLE_NOT_IN_FEED
 UNKNOWN = "metadata_unknown"
 
-# The names under which schemas are remembered for messages that carry no schema id: the table, when Kafka had
-# the metadata, when it says that it was written, and where it stands.
+# The names of schemas that are remembered for messages without a schema id: the table, the time of the
+# metadata's Kafka message, the time that the metadata states, and its position.
 _VERSION = "version of {} since"
 _NONE = "none"
 _MARK = re.compile(r" (\d{20}|none) (\d{20}|none) (.+) (\d+) (\d+)\Z", re.ASCII)
@@ -37,7 +37,7 @@ _CONTROL_TABLES = "attrep_"
 
 
 class Label(NamedTuple):
-    """What messages say of where they belong; None for what they do not say."""
+    """What messages say about where they belong; None for what they do not say."""
 
     topic: str
     schema: str | None
@@ -53,7 +53,7 @@ class NoSchema(NamedTuple):
 
 
 class WriterSchemas:
-    """What is known of the tables' columns: from earlier windows, and from this one's metadata."""
+    """The columns of tables, as known from earlier windows and from this one's metadata."""
 
     def __init__(self, feed: Feed, contracts: Mapping[str, Contract], known: Mapping[str, Contract]) -> None:
         self._feed = feed
@@ -64,7 +64,7 @@ class WriterSchemas:
         # By table, as metadata writes it.
         self._metadata: dict[str, dict[Mark, Contract]] = {}
         self._in_data: Sequence[str] = ()
-        # With the topics.
+        # Pairs of a topic and a table's name in it.
         self._in_topics: Collection[tuple[str, str]] = ()
         for name, writer_schema in known.items():
             mark = _mark(name, writer_schema.table)
@@ -73,7 +73,7 @@ class WriterSchemas:
 
     @property
     def new_writer_schemas(self) -> Mapping[str, Contract]:
-        """The writer schemas that are new, as the metadata has them: the feed's YAML can change."""
+        """The new writer schemas as metadata states them, without the feed's YAML, which can change."""
         telling = {
             _name(mark, of_table[mark].table): of_table[mark]
             for of_table in self._metadata.values()
@@ -82,7 +82,7 @@ class WriterSchemas:
         return self._new | {name: schema for name, schema in telling.items() if name not in self._known}
 
     def learn(self, text: str, mark: Mark) -> NoSchema:
-        """What becomes of a metadata message. `mark`: without the time that the message states.
+        """Learns a metadata message, and returns its outcome. `mark` lacks the time that the message states.
 
         A schema id never changes its meaning.
         """
@@ -100,13 +100,13 @@ class WriterSchemas:
         return NoSchema(METADATA)
 
     def see(self, labels: Iterable[Label]) -> None:
-        """What the window's data, or else its topics, call its tables."""
+        """Notes how the window's data, or else its topics, name its tables."""
         names = [(label, name) for label in labels if (name := self._name_in(label)) is not None]
         self._in_data = [name for label, name in names if _is_whole(label)]
         self._in_topics = {(label.topic, name) for label, name in names if not _is_whole(label)}
 
     def routes(self, label: Label) -> Versions | NoSchema:
-        """The writer schemas of the messages with a label, or why they have none."""
+        """Returns the writer schemas of the messages with a label, or why they have none."""
         if label.schema_id is not None and label.schema_id in self._known:
             return self._stated(self._of_id(label.schema_id))
         table = self._table(label)
@@ -122,7 +122,7 @@ class WriterSchemas:
         return NoSchema(UNKNOWN, _waits_for(label, config.table))
 
     def _by_name(self, label: Label, table: str, config: TableConfig) -> Versions | NoSchema | None:
-        """The writer schemas of messages that name none by an id; None if nothing is known of their table."""
+        """Returns the writer schemas of messages without a schema id; None if their table is unknown."""
         meant_name = self._own_name(config)
         if self._is_another(label, table, meant_name):
             name = self._name_in(label) or table
@@ -157,7 +157,7 @@ class WriterSchemas:
         return table_versions.with_schemas(lambda writer_schema: metadata.with_stated(writer_schema, config))
 
     def _own_name(self, config: TableConfig) -> str | None:
-        """What metadata, else data, else topics call a table of the feed; None if several may be meant."""
+        """Returns how metadata, else data, else topics name a feed's table; None if several may be meant."""
         contract = self._contracts.get(config.table.lower())
         known = None if contract is None else contract.source_table
         of_all = self._in_metadata(), self._in_data, {name for _, name in self._in_topics}
@@ -166,10 +166,10 @@ class WriterSchemas:
         return meant(config.table, known, set(written))
 
     def _is_another(self, label: Label, table: str, meant_name: str | None) -> bool:
-        """Is it another table than the feed's, of a name that differs in case only?
+        """Returns whether it is another table than the feed's, with a name that differs only in case.
 
-        A topic, and the name of a table without its schema, say so where metadata has a table of that name,
-        or nothing else names it. Else a topic may write it in any case, unless another has the very name.
+        A topic, or a table's name without a schema, decides if metadata has tables with other cases of the
+        name, or nothing else names it. Else a topic may use any case, unless another has the exact name.
         """
         name = self._name_in(label)
         if _is_whole(label):
@@ -186,15 +186,15 @@ class WriterSchemas:
         return in_topic != [meant_name]
 
     def _in_metadata(self) -> list[str]:
-        """The names of the tables that have metadata."""
+        """Returns the names of the tables that have metadata."""
         return list(
             dict.fromkeys((*(writer_schema.table for writer_schema in self._known.values()), *self._metadata))
         )
 
     def _table(self, label: Label) -> str | None:
-        """`schema.table` as the message names it; else the table that the topic is named after.
+        """Returns `schema.table` as the message names it, else the table that the topic is named after.
 
-        That is a table of the feed, or one that has metadata. None if neither says one table.
+        The latter is a table of the feed, or one that has metadata. None if neither names a single table.
         """
         if label.table is not None and label.schema is not None:
             return f"{label.schema}.{label.table}"
@@ -205,7 +205,7 @@ class WriterSchemas:
         return label.table if self._listed and not tables else None
 
     def _name_in(self, label: Label) -> str | None:
-        """The table as the message writes it, else as its topic does; None if neither names one."""
+        """Returns the table as the message writes it, else as its topic does; None if neither names one."""
         if _is_whole(label):
             return f"{label.schema}.{label.table}"
         table, said = self._table(label), f".{label.table or label.topic}"
@@ -216,15 +216,15 @@ class WriterSchemas:
         return said[-len(f"{schema}.{name}") :] if is_with_schema else f"{schema}.{said[-len(name) :]}"
 
     def _alike(self, name: str) -> Sequence[str]:
-        """The feed's tables that have this name in some schema."""
+        """Returns the feed's tables that have this name in some schema."""
         return _ending(name, self._listed or self._known_tables(), with_schema=False)
 
     def _elsewhere(self, label: Label, table: str | None) -> str | None:
-        """The table of messages that are surely of none of the feed's; None if they may be of one.
+        """Returns the table of messages that are certainly of none of the feed's; None if they may be.
 
-        Sure are their own name for the table, and the topic of a control table of Qlik's. So is a topic named
-        after a table with metadata, or after one in a schema of the feed's tables. But a message's schema id
-        decides, once its metadata is known.
+        It is certain by the message's own name of the table, by the topic of a control table of Qlik's, or by
+        a topic named after a table with metadata or in a schema of the feed's tables. But if the message has
+        a schema id, that decides once its metadata is known.
         """
         if label.table is not None or (label.schema_id is None and table is not None):
             return table
@@ -244,7 +244,7 @@ class WriterSchemas:
 
 
 def _ending(name: str, tables: Sequence[str], *, with_schema: bool = True) -> list[str]:
-    """The tables whose names a name ends with; of names that differ in case only the very one, else one."""
+    """Returns the tables that a name ends with; of names that differ only in case the exact one, else one."""
     endings = [(table, f".{table if with_schema else table.split('.', 1)[1]}") for table in tables[::-1]]
     fitting = [table for table, ending in endings if f".{name}".lower().endswith(ending.lower())]
     exact = [table for table, ending in endings if f".{name}".endswith(ending)]
@@ -252,17 +252,17 @@ def _ending(name: str, tables: Sequence[str], *, with_schema: bool = True) -> li
 
 
 def _is_whole(label: Label) -> bool:
-    """Does the message itself name its table?"""
+    """Returns whether the message itself names its schema and table."""
     return None not in {label.schema, label.table}
 
 
 def _same(table: str, names: Iterable[str]) -> list[str]:
-    """The names that are a table's but for their case."""
+    """Returns the names that differ from a table's at most in case."""
     return [name for name in names if name.lower() == table.lower()]
 
 
 def _is_qliks_own(name: str) -> bool:
-    """Is it the name of a control table, such as `attrep_status`?"""
+    """Returns whether it is the name of a control table, such as `attrep_status`."""
     return name.lower().rpartition(".")[2].startswith(_CONTROL_TABLES)
 
 
@@ -288,7 +288,7 @@ def _name(mark: Mark, table: str) -> str:
 
 
 def _mark(name: str, table: str) -> Mark | None:
-    """The place and times in a schema's name; None for the name of a schema id."""
+    """Returns the position and times in a schema's name; None if the name is a schema id."""
     beginning = _VERSION.format(table.lower())
     match = _MARK.match(name, len(beginning)) if name.startswith(beginning) else None
     if match is None:

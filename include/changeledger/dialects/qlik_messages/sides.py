@@ -1,8 +1,8 @@
-"""The images of events: rows of cells become typed columns, each cell known, NULL, or a gap.
+"""Converts the images of events from rows of cells to typed columns, each cell known, NULL, or a gap.
 
-A gap is a member that is not there, one that the mask of columns says is not in the message, and the filler
-of a delete outside its key. SQL Server's log has no old value of a large object, so its null in `beforeData`
-is taken for none; so is its null in `data` of an update, unless a mask says that the column is there.
+A gap is a missing member, one that the mask of columns says is not in the message, or the filler of a delete
+outside its key. SQL Server's log has no old value of a large object, so its null in `beforeData` does not
+mean NULL. Neither does its null in `data` of an update, unless a mask says that the column is in the message.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from changeledger.model.contract import Contract
 
 
 class Side(NamedTuple):
-    """One image of n events, with all states in its image; matrices of n x columns.
+    """One image of n events, and its states. Matrices are n x columns.
 
-    `is_null`: there is no value that is read, whatever the reason. `unfit`: none of the type. `inexact`: has
-    a decimal as a JSON number more digits than a double keeps?
+    * `is_null`: no value is read, whatever the reason.
+    * `unfit`: the value is not one of the type.
+    * `inexact`: a decimal in the image, as a JSON number, has more digits than a double keeps.
     """
 
     image: Image
@@ -38,7 +39,10 @@ class Side(NamedTuple):
 
 
 def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = None) -> Side:
-    """`images`: as `ImageLayout.row`, None if an event does not have it. `filler`: which are deletes."""
+    """Converts images (`ImageLayout.row`), which are None for events that do not have the image.
+
+    `filler` marks the deletes, whose cells outside the key are ignored.
+    """
     rows, size = layout_of(writer_schema), len(images)
     part = [image for image in images if image is not None]
     is_present = np.fromiter((image is not None for image in images), np.bool_, size)
@@ -76,8 +80,11 @@ def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = 
 def with_gaps(
     event_side: Side, absent: Bools, writer_schema: Contract, *, is_delete: Bools, is_silent: Bools | bool
 ) -> Side:
-    """`absent`: which columns the masks say are not in the messages. `is_silent`: in which cells does a large
-    object's null not say that the value is NULL? That of a column that cannot be NULL never does."""
+    """Adds the gaps to an image.
+
+    `absent` marks the columns that, by the masks, are not in the messages. `is_silent` marks the cells in
+    which a large object's null does not mean NULL. A null in a column that cannot be NULL never does.
+    """
     rows = layout_of(writer_schema)
     states = np.where(absent & event_side.is_null, NOT_CAPTURED, event_side.states)
     large = np.array(rows.large, np.bool_)
@@ -86,7 +93,7 @@ def with_gaps(
     states = np.where((states == 0) & unsaid & event_side.is_null, UNAVAILABLE, states)
     is_key = np.zeros(len(rows.cells), np.bool_)
     is_key[list(rows.keys)] = True
-    # Where no key is known, the filler is what is NULL.
+    # If no key is known, all nulls are filler.
     filler = ~is_key if rows.keys else event_side.is_null
     states = np.where(is_delete[:, None], np.where(filler, NOT_CAPTURED, 0), states)
     states = np.where(event_side.image.present[:, None], states, 0).astype(np.uint8)

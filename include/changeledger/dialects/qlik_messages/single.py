@@ -1,7 +1,7 @@
-"""A message of one table read by itself: why it cannot be read, or what it says.
+"""Reads a single message of a table: its event, or why it cannot be read.
 
-The first problem counts. What is wrong with masks, positions, times and cells is found for all events
-together (`decode`).
+The first problem counts. Problems of masks, positions, times and cells are found for all events together
+(`decode`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from changeledger.model.source_names import TABLES_ALIKE, not_meant
 
 
 def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
-    """What the message `at` says."""
+    """Reads the message with the number `at`."""
     if value is None:
         return message.TOMBSTONE
     try:
@@ -74,20 +74,20 @@ def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
 
 
 def _check_names(data_message: Message, writer_schema: Contract) -> None:
-    """Either name may be missing, and then says nothing."""
+    """Raises Problem if a message names another table. A missing name says nothing."""
     source_table = writer_schema.source_table or writer_schema.table
     schema, table = source_table.split(".", 1)
     stated = zip((data_message.schema, data_message.table), (schema, table), strict=True)
     named = ".".join(otherwise if name is None else name for name, otherwise in stated)
     if named.lower() != source_table.lower():
         raise Problem("table_mismatch", f"{shown([named])} with the columns of {source_table}")
-    # A schema id says it more exactly.
+    # A schema id identifies the table more exactly.
     if named != source_table and data_message.schema_id is None:
         raise Problem(TABLES_ALIKE, not_meant(named, writer_schema.table, source_table))
 
 
 def _by_column(image: Members | None, writer_schema: Contract) -> Members | None:
-    """The image by the names of its columns: what the feed states may be written in another case."""
+    """Returns the image under its columns' names: the feed may state them in another case."""
     if image is None or image.keys() <= set(writer_schema.names) or alike(tuple(image)):
         return image
     names = {folded(name): name for name in writer_schema.names}
@@ -97,7 +97,7 @@ def _by_column(image: Members | None, writer_schema: Contract) -> Members | None
 def _images(
     operation: str, data_message: Message, key: Sequence[str]
 ) -> tuple[Members | None, Members | None]:
-    """Both images; of a delete the row that is there, in whichever member."""
+    """Returns both images. The row of a delete is taken from whichever member has it."""
     old, new = data_message.before_data, data_message.data
     if operation != DELETE:
         return old if operation == UPDATE else None, new

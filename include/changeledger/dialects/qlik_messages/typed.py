@@ -1,6 +1,6 @@
-"""Messages decoded by types: those that are as a task writes them; any other is left to `single`.
+"""Decodes by types the messages that a task wrote in its usual form; `single` reads all others.
 
-A message taken here must have no problem that `single` would find, and say the same there.
+A message that is accepted here must have no problem that `single` would find, and give the same event there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from changeledger.dialects.qlik_messages.metadata import MAGIC
 from changeledger.model.contract import Contract
 
 _Text = str | None
-# What a message may say in place of `message` and around it.
+# The fields of a struct: name, type and default.
 _Members = list[tuple[str, Any, Any]]
 
 
@@ -42,7 +42,7 @@ class Headers(msgspec.Struct, gc=False):
 
 @lru_cache(maxsize=64)
 def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
-    """The decoder of a message, with or without its envelope; names of the table as the metadata has them."""
+    """Returns the decoder of a message, with or without envelope, that names its table as metadata does."""
     row = layout_of(writer_schema).row
     schema, table = (writer_schema.source_table or writer_schema.table).split(".", 1)
     members: _Members = [
@@ -63,14 +63,14 @@ def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
 
 
 def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
-    """The reader of one message (JSON); None if it is not as usual. Raises one of `UNREADABLE` there, too."""
+    """Returns the reader of a message (JSON), which gives None or raises one of `UNREADABLE` if unusual."""
     decode, rows = decoder_of(writer_schema), layout_of(writer_schema)
 
     def read(at: int, value: bytes) -> Event | None:
-        # Half a surrogate pair may be in a member that is passed over.
+        # A skipped member may have half a surrogate pair.
         if b"\\ud" in value or b"\\uD" in value:
             return None
-        # Nor are bytes looked at there, or in numbers.
+        # Nor does the decoder check the bytes of skipped members, or of numbers.
         if not value.isascii():
             value.decode()
         return _event(at, decode(value), rows)
@@ -79,7 +79,7 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
 
 
 def _deleted(before: Any, after: Any, rows: Any) -> Any:
-    """The row of a delete, in whichever member it is; None if there is none, or two."""
+    """Returns the row of a delete, from whichever member has it; None if there is none, or two."""
     if before is None or is_empty(before, rows):
         return after
     return before if after is None or after == before or is_empty(after, rows) else None

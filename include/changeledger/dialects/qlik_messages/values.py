@@ -1,4 +1,4 @@
-"""Cells of Qlik's messages: numbers native or as text, binary as hex digits, ISO times."""
+"""Reads cells of Qlik's messages: numbers native or as text, binary as hex digits, ISO times."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _UNUSUAL = (pa.ArrowException, TypeError, OverflowError)
 class Cell(NamedTuple):
     """How one column is read."""
 
-    # What msgspec takes for it; anything else is not as usual.
+    # The type that msgspec accepts; anything else is unusual.
     wire: Any
-    # A column of what msgspec gave, None for null.
+    # Converts a column of msgspec's values, None for null.
     convert: Callable[[Sequence[Any]], Cells]
-    # Is it a token, as it is written?
+    # Whether values are tokens, as they are written.
     is_raw: bool
 
 
@@ -55,14 +55,14 @@ def cell_of(column: Column) -> Cell:
     if sql.base == "bit":
         return Cell(bool | int | str | None | UnsetType, native, is_raw=False)
     if sql.base in {"float", "real"}:
-        # Arrow refuses a whole number of more digits than it keeps.
+        # Arrow refuses a whole number with more digits than a float keeps.
         numbers = native if sql.base == "float" else _reals(from_texts)
         return Cell(int | float | str | None | UnsetType, numbers, is_raw=False)
     return Cell(str | None | UnsetType, lambda values: from_texts(_texts(values)), is_raw=False)
 
 
 def _native(convert: Callable[[Sequence[Any]], pa.Array], from_texts: FromTexts) -> Any:
-    """Values of the type itself as a whole; where one is a text or does not fit, by their texts."""
+    """Converts values of the type itself at once; if one is a text or does not fit, all by their texts."""
 
     def either(values: Sequence[Any]) -> Cells:
         try:
@@ -79,7 +79,7 @@ def _reals(from_texts: FromTexts) -> Callable[[Sequence[Any]], Cells]:
             real_cells = cells.reals(values)
         except _UNUSUAL:
             real_cells = None
-        # One is too large or rounded: the text decides.
+        # A value is too large or rounded: the texts decide.
         if real_cells is not None and real_cells.unfit is None:
             return real_cells
         return from_texts(_texts([None if value is None else _text(value) for value in values]))
@@ -96,12 +96,12 @@ def _texts(values: Sequence[str | None]) -> pa.StringArray:
 
 
 def is_null(value: Any) -> bool:
-    """Is a cell null, or not there?"""
+    """Returns whether a cell is null or missing."""
     return value is None or value is UNSET or (isinstance(value, msgspec.Raw) and bytes(value) == b"null")
 
 
 def reader(sql: SqlType) -> Reader:
-    """The value of one text."""
+    """Returns a function that reads the value of one text."""
     if sql.spark == "binary":
         # Bytes, unlike masks, keep their zeros: an odd number of digits has lost one.
         return of_size(sql, lambda text: from_hex(without_0x(text)))

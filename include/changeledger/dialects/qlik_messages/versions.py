@@ -1,9 +1,9 @@
-"""Which version of its table a message has that names none by a schema id.
+"""Finds the version of its table that a message without a schema id has.
 
 Qlik writes metadata before the data of its version: into each partition of the data's topic, or into a topic
-of its own, where no order between both is left. A task that resumes writes messages again, behind newer
-metadata. So the columns that a message has decide first. Where they fit several versions (a type changed, a
-column was dropped and added again, a delete has the key alone) the metadata in force for the message decides.
+of its own, where it has no order with the data. A task that resumes writes messages again, after newer
+metadata. So the columns that a message has decide first. If they fit several versions (a type changed, a
+column was dropped and added again, a delete has only the key), the metadata in force for the message decides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Place = tuple[str, int, int]
 
 
 class Mark(NamedTuple):
-    """Where a metadata message stands, and when it was written, in microseconds from 1970."""
+    """The position of a metadata message, and when it was written, in microseconds since 1970."""
 
     place: Place
     # The time of its Kafka message, and the one that it states (`lineage.timestamp`).
@@ -42,17 +42,17 @@ class Mark(NamedTuple):
 
 
 class Version(NamedTuple):
-    """One structure of a table, from `since` until the next version's; microseconds from 1970."""
+    """One structure of a table, from `since` until the next version's `since`; microseconds since 1970."""
 
     writer_schema: Contract
     columns: frozenset[str]
     since: int = 0
-    # The time of its first Kafka message of metadata.
+    # The time of the first Kafka message with its metadata.
     written_at: int | None = None
 
 
 class DataMessage(NamedTuple):
-    """What says to which version a data message belongs."""
+    """What tells the version of a data message."""
 
     place: Place
     written_at: int | None
@@ -60,7 +60,7 @@ class DataMessage(NamedTuple):
 
     @property
     def committed_at(self) -> int | None:
-        """By its own times, else by that of its Kafka message."""
+        """The commit time by the message's own times, else the time of its Kafka message."""
         written = instants.known(self.contents.timestamp)
         if written is None and self.contents.sequence:
             written = instants.of_sequence(self.contents.sequence)
@@ -76,12 +76,12 @@ class Versions:
     marks: Mapping[tuple[str, int], tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
 
     def with_schemas(self, change: Callable[[Contract], Contract]) -> Versions:
-        """The same versions, each writer schema as `change` gives it, with the same columns."""
+        """Returns the versions with `change` applied to each writer schema; their `columns` stay."""
         changed = [version._replace(writer_schema=change(version.writer_schema)) for version in self.versions]
         return Versions(changed, self.marks)
 
     def number(self, message: DataMessage) -> int:
-        """The version of a message."""
+        """Returns the number of a message's version."""
         fitting = self.fitting(message.contents)
         if len(fitting) == 1:
             return fitting[0]
@@ -89,9 +89,9 @@ class Versions:
         return max((at for at in fitting if at <= in_force), default=fitting[0])
 
     def fitting(self, contents: Contents) -> Sequence[int]:
-        """The versions that have exactly a message's columns; else those that have them all; else all.
+        """Returns the versions that have exactly a message's columns; else those with all of them; else all.
 
-        Where several have them the masks say which ones have them in these places.
+        If there are several, the masks select those that have the columns in these places.
         """
         every, columns = range(len(self.versions)), contents.columns
         if columns is None:
@@ -103,9 +103,9 @@ class Versions:
         return [at for at in fitting if _masks_fit(contents, self.versions[at].writer_schema)] or fitting
 
     def in_force(self, message: DataMessage) -> int:
-        """The newest version before a message in its partition, else when it was committed.
+        """Returns the newest version before a message in its partition, else the one when it was committed.
 
-        A message is of no version whose metadata was written after it.
+        A message never has a version whose metadata was written after it.
         """
         topic, partition, offset = message.place
         offsets, numbers = self.marks.get((topic, partition), ((), ()))
@@ -114,7 +114,7 @@ class Versions:
         newest = before[-1] if before else -1
         latest = min((at - 1 for at in after if at > newest), default=len(self.versions) - 1)
         at_commit = self._committed_by(message.committed_at, newest if before else len(self.versions) - 1)
-        # Perhaps another partition alone has its metadata.
+        # Perhaps only another partition has its metadata.
         if at_commit > newest and at_commit not in before:
             newest = at_commit
         return max(0, min(newest, latest, self._written_by(message.written_at)))
@@ -125,7 +125,7 @@ class Versions:
         return max((at for at, version in enumerate(self.versions) if version.since <= moment), default=0)
 
     def _written_by(self, moment: int | None) -> int:
-        """The newest version of which Kafka had metadata at a moment."""
+        """Returns the newest version whose metadata Kafka had at a moment."""
         newest = len(self.versions) - 1
         while newest and moment is not None and moment < (self.versions[newest].written_at or 0):
             newest -= 1
@@ -133,12 +133,12 @@ class Versions:
 
 
 def only(writer_schema: Contract, since: int = 0) -> Versions:
-    """A single version."""
+    """Returns a single version."""
     return Versions([Version(writer_schema, frozenset(writer_schema.names), since)])
 
 
 def versions(metadata: Mapping[Mark, Contract]) -> Versions:
-    """What all metadata of a table says."""
+    """Builds the versions of a table from all of its metadata."""
     in_order = sorted(metadata.items(), key=lambda marked_schema: marked_schema[0].order)
     table_versions: list[Version] = []
     numbers: list[tuple[Place, int]] = []
@@ -162,7 +162,10 @@ def versions(metadata: Mapping[Mark, Contract]) -> Versions:
 
 
 def _in_wider_types(table_versions: Sequence[Version]) -> list[Version]:
-    """Where a type alone changed the wider one reads both: no time has to say which version a message has."""
+    """Gives all versions the widest types.
+
+    If only a type changed, the wider type reads both versions, so no time has to tell them apart.
+    """
     wider = []
     for version in table_versions:
         writer_schema = version.writer_schema
@@ -173,9 +176,9 @@ def _in_wider_types(table_versions: Sequence[Version]) -> list[Version]:
 
 
 def telling(metadata: Mapping[Mark, Contract]) -> Iterator[Mark]:
-    """The metadata messages that say something new: in their partition, or at their time.
+    """Yields the metadata messages that say something new, in their partition or at their time.
 
-    A task that resumes repeats its metadata, and not each repetition can be remembered.
+    A task that resumes repeats its metadata, and not every repetition can be remembered.
     """
     partitions: dict[tuple[str, int], list[Mark]] = {}
     for mark in sorted(metadata, key=lambda mark: mark.place):
@@ -191,9 +194,9 @@ def telling(metadata: Mapping[Mark, Contract]) -> Iterator[Mark]:
 
 
 def _masks_fit(contents: Contents, writer_schema: Contract) -> bool:
-    """Do the masks of a message name the columns that its images say, in one version of its table?
+    """Returns whether a message's masks agree with its images under one version of its table.
 
-    The rules are those of `findings`, on one message before it is decoded; either byte order will do.
+    The rules are those of `findings`, for one message before it is decoded. Either byte order will do.
     """
     return any(_fits(contents, writer_schema, order) for order in get_args(ByteOrder))
 
@@ -220,7 +223,7 @@ def _named(text: str | None, order: ByteOrder) -> int | None:
 
 
 def _expected(contents: Contents, writer_schema: Contract) -> list[bool | None]:
-    """For each column whether its bit is set in the mask of changes; None: either."""
+    """Returns for each column whether the mask of changes should have its bit set; None: either."""
     before, after = contents.before_data, contents.data
     if contents.operation == DELETE:
         return [bool(column.key_position) for column in writer_schema.columns]
