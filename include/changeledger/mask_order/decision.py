@@ -83,8 +83,8 @@ class MaskDecision(NamedTuple):
 # mixes them. Among few records, one is forgiven if at least ten others outweigh it.
 _FORGIVEN_SHARE = 100
 _OUTWEIGH = 10
-# If at least this many records of a window obey neither order, and they are its majority, they outweigh all
-# other windows: the table has changed.
+# If at least this many records of a window obey neither order, and fewer obey one, they outweigh all other
+# windows: the table has changed.
 _MANY = 10
 
 
@@ -94,8 +94,8 @@ def decide(
     """Decides how to read the masks of a window from its `evidence` and that of the other windows, `stored`.
 
     `published` is the order that published data of the dialect prove, or else that its page states. It is
-    taken if the orders read records differently and no record shows which is right. If it is None, such a
-    window stays closed.
+    taken if the orders read records differently and no record shows which is right. If it is None, the masks
+    of such a window must not be read.
     """
     total = evidence + stored
     if _obeys_nothing(evidence, stored):
@@ -136,7 +136,10 @@ def _proved(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecisi
 
 
 def _has_turned(order: ByteOrder, evidence: Evidence) -> bool:
-    """Returns whether the window contradicts an order that all windows, perhaps a long history, prove."""
+    """Returns whether the window contradicts the order that all windows together prove.
+
+    A long history may outweigh the window.
+    """
     return evidence.against(order) > max(1, evidence.decisive // _FORGIVEN_SHARE)
 
 

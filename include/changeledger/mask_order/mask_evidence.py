@@ -195,7 +195,7 @@ class _Judged:
         yield "untested", both & same & ~tested
 
     def _tested(self, top: npt.NDArray[np.int64]) -> Bools:
-        """Returns to which records a rule applies."""
+        """Returns the records to which a rule applies."""
         mask_facts = self.facts
         if self.rules.header_ordinals:
             return np.ones(len(mask_facts.mask), np.bool_)

@@ -129,7 +129,7 @@ def _contradiction(variant: Variant, stated: Mapping[str, _Written]) -> Outcome 
 def _alike(
     variants: Iterable[Variant], columns: Mapping[Variant, Mapping[str, _Written]], apart: Collection[str]
 ) -> Iterable[list[Variant]]:
-    """Groups the variants that agree on the columns in `apart`, whose types contradict, and on the key."""
+    """Groups the variants that agree on the key, and on the contradictory columns (`apart`)."""
     keys = {tuple(folded(name) for name in v.key) for v in columns if v.key}
     groups: dict[tuple[object, ...], list[Variant]] = {}
     for variant in variants:

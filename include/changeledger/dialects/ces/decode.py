@@ -131,7 +131,7 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
 
 
 def _problem_of_row(read: Read, number: int, plan: TablePlan) -> Problem:
-    """Returns the problem of an event whose values fit, but not which row it changes, or what that has."""
+    """Returns the problem of an event whose values fit: its row, or what the row has, is uncertain."""
     if not all(cells[number].is_valid for cells in read.key):
         return Problem("null_key", "a column of the key is NULL or missing")
     if read.lacks[number].any():

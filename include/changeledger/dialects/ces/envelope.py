@@ -177,7 +177,7 @@ def members_of(text: str, reason: str, detail: str | None = None) -> dict[str, T
             raise Problem(reason, text if detail is None else detail) from None
         raise Problem(*LONE_SURROGATE) from None
     if json_text.has_lone_surrogate(value):
-        # It is in a skipped member.
+        # The surrogate is in a skipped member.
         raise Problem(*LONE_SURROGATE)
     return members
 

@@ -41,7 +41,7 @@ def read(data: str | bytes) -> EventData:
     """Reads the event. Raises Problem."""
     text = data if isinstance(data, str) else _text_of(data)
     if not text.lstrip(_BLANKS).startswith("{"):
-        # Bytes are written as base64.
+        # It is base64 of bytes.
         raw = binary_text.from_base64(text)
         text = text if raw is None else _text_of(raw)
     event = json_text.in_lower_case(members_of(text, "unparseable_data"))

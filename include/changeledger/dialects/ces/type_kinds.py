@@ -28,7 +28,7 @@ _READ: Mapping[str, frozenset[str]] = {
 
 
 def contradicts(stated: SqlType, said: SqlType) -> bool:
-    """Returns whether a value of the message's type could be another value in the stated type.
+    """Returns whether a value of the type in a message could be another value in the stated type.
 
     Text in the form of one type can also be a value of another type: hex digits as base64, a GUID of a text
     column in capitals, a `float` as a `real`. Types that hold the same values by the same text count as one,

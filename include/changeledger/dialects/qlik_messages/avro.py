@@ -55,14 +55,14 @@ Schemas = Mapping[str, str]
 
 
 class Said(NamedTuple):
-    """A message as JSON, or None if it cannot be read. `problem` says why it, or what is in it, cannot."""
+    """A message as JSON, or None. `problem` says why the message, or what is in it, cannot be read."""
 
     json: bytes | None
     problem: Problem | None = None
 
 
 def of_message(schema_id: str | None) -> str:
-    """Returns the name of a schema that a metadata message has, which is no registry's id."""
+    """Returns the name of a metadata message's schema, which differs from every registry's id."""
     return f"message {schema_id}"
 
 

@@ -44,7 +44,7 @@ def changed(
 def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     before: Side, after: Side, operations: Sequence[str], mask: Masks, columns: Masks, writer_schema: Contract
 ) -> Bools:
-    """Returns whose masks are not to be believed.
+    """Returns the events whose masks contradict their images or each other.
 
     * An insert sets the bits of its values, a delete those of the key, an update those of the columns that
       differ between its images. No mask has bits beyond the columns.

@@ -1,4 +1,4 @@
-"""Reads a single message, with its envelope or without, and says why it is neither.
+"""Reads a single message, with or without its envelope, or says why it is neither.
 
 The message is `{magic, type, messageSchemaId, message: {..}}`, or only what is in `message`. The first
 problem counts, in the order of the functions here.

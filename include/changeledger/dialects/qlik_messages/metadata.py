@@ -127,8 +127,8 @@ def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
 def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
     """Returns how the feed contradicts metadata, or None if it does not.
 
-    It does by a type that would read other values, or by a key with a column that the table lacks: the rest
-    of the key would identify the wrong rows.
+    It does so with a type that would read other values, or with a key that has a column that the table lacks:
+    the rest of the key would identify the wrong rows.
     """
     names = {name.lower() for name in writer_schema.names}
     if lacking := [name for name in config.key if name.lower() not in names]:

@@ -70,7 +70,7 @@ def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions
 
 
 def is_one(stream_position: str | None) -> bool:
-    """Returns whether it says where the change is in the source's order. An LSN of zeros does not."""
+    """Returns whether a stream position places its change in the source's order. An LSN of zeros does not."""
     return bool(stream_position) and not str(stream_position).startswith(_NO_LSN)
 
 

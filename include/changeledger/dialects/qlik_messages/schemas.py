@@ -244,7 +244,7 @@ class WriterSchemas:
 
 
 def _ending(name: str, tables: Sequence[str], *, with_schema: bool = True) -> list[str]:
-    """Returns the tables that a name ends with; of names that differ only in case the exact one, else one."""
+    """Returns the tables that a name ends with: of names that differ only in case the exact one, else one."""
     endings = [(table, f".{table if with_schema else table.split('.', 1)[1]}") for table in tables[::-1]]
     fitting = [table for table, ending in endings if f".{name}".lower().endswith(ending.lower())]
     exact = [table for table, ending in endings if f".{name}".endswith(ending)]

@@ -52,7 +52,7 @@ class Version(NamedTuple):
 
 
 class DataMessage(NamedTuple):
-    """What tells the version of a data message."""
+    """What identifies the version of a data message."""
 
     place: Place
     written_at: int | None
@@ -103,7 +103,7 @@ class Versions:
         return [at for at in fitting if _masks_fit(contents, self.versions[at].writer_schema)] or fitting
 
     def in_force(self, message: DataMessage) -> int:
-        """Returns the newest version before a message in its partition, else the one when it was committed.
+        """Returns the newest version before a message in its partition, else the one at its commit time.
 
         A message never has a version whose metadata was written after it.
         """

@@ -55,16 +55,17 @@ def columns_of(schema: str, name: str) -> Select[Any]:
 
 
 def names_of_headers(config: TableConfig, prefix: str, rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the lower-case names of Qlik's own columns. `rows`: of `columns_of`, in the table's order."""
+    """Returns the lower-case names of Qlik's own columns, from `columns_of` rows in the table's order."""
     stated = [*config.key, *(c.name for c in config.stated)]
     return header_names([row["column_name"] for row in rows], prefix, stated)
 
 
 def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
-    """Builds the contract of a change table's data columns. `rows`: of `columns_of`, in the table's order.
+    """Builds the contract of a change table's data columns, from `columns_of` rows in the table's order.
 
     Ordinals count all columns of the table, including the header's, as the bits of a mask do. Raises
-    ContractError if a column's type has none like it in SQL Server and the feed states none.
+    ContractError if SQL Server has no type like a column's and the feed states none, or if the feed states a
+    key of other columns.
     """
     placed = list(enumerate(rows, 1))
     own_names = names_of_headers(config, prefix, [row for _, row in placed])

@@ -85,7 +85,10 @@ class ChangeTables:
         _require_one_each(self.tables)
 
     def check(self, released: TablePositions) -> None:
-        """Fails if a table ends before what was read: it was filled again. An empty one may be archived."""
+        """Raises SourceDataLostError if a table ends before what was read: it was filled again.
+
+        An empty table may have been archived.
+        """
         for of_table in self.tables:
             known, (top,) = released.get(of_table.table), self._highest(of_table)
             if known is not None and top is not None and top < known:
@@ -96,7 +99,10 @@ class ChangeTables:
                 )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """Names the change table of each position: another one may differ in the name's case or in schema."""
+        """Returns each position with its change table.
+
+        Another change table may have a name that differs only in case, or be in another schema.
+        """
         read = {of_table.table: self._stored[of_table.instance].rows for of_table in self.tables}
         # An earlier version stored only the beginning of this text, without the schema.
         return {

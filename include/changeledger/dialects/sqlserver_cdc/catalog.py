@@ -40,7 +40,7 @@ from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
 
-# Columns of `sys.columns` that copies of it lack, and SQL Server before 2016.
+# Columns of `sys.columns` that may be missing: in copies of it, and in SQL Server before 2016.
 _LATER = ("system_type_id", "is_masked")
 _IDENTITY = "is_identity"
 

@@ -90,7 +90,7 @@ def _ahead(clock: ZoneInfo, moment: datetime) -> timedelta:
 
 
 def fall_back(hour: RepeatedHour, commits: Iterable[tuple[bytes, datetime]], *, marked: bool) -> FallBack:
-    """Finds the passes of an hour by the commits around it.
+    """Finds the passes of an hour from the commits around it.
 
     `commits` has LSNs with local times: at least the first commit of each minute. If `marked`, the log has
     marks of idle times, so a commit that follows another one closely is in the same pass.

@@ -44,7 +44,7 @@ def type_text(row: Mapping[str, Any]) -> str:
 
 
 def _base(said: str, stored: str | None, *, may_be_identity: bool) -> str:
-    """Chooses one of two types.
+    """Chooses between the types of the source table and the change table.
 
     `said` is that of the source table when it was captured, `stored` that of the change table, if known. If
     the login may not see the source table, any column may be an identity.

@@ -34,9 +34,9 @@ _DELETE, _INSERT, _BEFORE, _AFTER, _NET = range(1, 6)
 _OPERATIONS = pa.array(
     [None, change.DELETE, change.INSERT, change.UPDATE, change.UPDATE, change.UPDATE], pa.string()
 )
-# The width of SQL Server's type of `__$update_mask`.
+# The width of `__$update_mask` in SQL Server, in bytes.
 _MASK_BYTES = 128
-# All bits are set, from the first one on.
+# A mask in hex with all bits set, from the first one on.
 _FULL = "^(01|03|07|0F|1F|3F|7F|FF)(FF)*$"
 
 
@@ -78,15 +78,15 @@ def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: Table
 
 def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: TablePlan) -> None:
     text, known = rows.shown(UPDATE_MASK), valid(header.mask)
-    # Net changes have no mask. Operation 5 shows them, and the seqval that they lack.
+    # Net changes have no mask. They are recognized by operation 5, and by their missing seqval.
     wanted = header.code != _NET if rows.has(SEQVAL) else valid(rows.text(UPDATE_MASK))
     problems.add(~known & wanted, "malformed_mask", lambda row: f"the mask is {text(row)}")
     needed = masks.width(_highest(plan))
     width = octets.lengths(header.mask)
     bad, wide = known & (width < needed), known & (width > needed)
     if wide.any():
-        # The rows may lack the table's last columns, whose bits the mask has. But no mask is wider than SQL
-        # Server's type, and an insert or delete sets all bits.
+        # A wider mask is legal: the rows may lack the table's last columns, whose bits the mask has. But no
+        # mask is wider than SQL Server's type, and an insert or delete sets all bits.
         full = flags_of(pc.match_substring_regex(masks.to_hex(header.mask), _FULL))
         bad |= wide & ((width > _MASK_BYTES) | (np.isin(header.code, (_DELETE, _INSERT)) & ~full))
     expected = f"the mask of {plan.writer_schema.table} has {needed} bytes, this one is 0x"

@@ -80,7 +80,7 @@ def record(raw: pa.RecordBatch, instance: str, _feed: Feed, _hidden: Hidden) -> 
 
 
 def _cut(values: npt.NDArray[np.int64], width: int) -> pa.BinaryArray:
-    """Encodes numbers in `width` bytes. One that does not fit keeps its first bytes, as in ledgers."""
+    """Encodes numbers in `width` bytes. One that does not fit keeps its first bytes, as ledgers have it."""
     if ((values >= 0) & (values < 256**width)).all():
         last_bytes = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
         return fixed_width(last_bytes)

@@ -48,7 +48,8 @@ def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance
 def _name(schema: str, table: str) -> str:
     """Returns the table's name as a feed writes it, where the first dot ends the schema.
 
-    A schema with a dot is put in brackets: a feed cannot name its tables, which must not pass for others.
+    A schema with a dot is put in brackets, so that its tables, which a feed cannot name, do not pass for
+    others.
     """
     return f"[{schema}].{table}" if "." in schema else f"{schema}.{table}"
 

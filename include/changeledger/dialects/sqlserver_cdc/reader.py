@@ -134,10 +134,7 @@ class CaptureTables:
         return [state if why is None else replace(state, since=None, why=why)]
 
     def kept_since(self) -> datetime | None:
-        """Returns the oldest commit time in the log, which all capture instances share.
-
-        The clean-up of all instances moves it.
-        """
+        """Returns the oldest commit time in the log. All capture instances and their clean-up share it."""
         (span,) = self._database.rows(self._mapping.span())
         return None if span["first"] is None else moment(_local(span["first"]), self._feed.time_zone, None)
 

@@ -132,7 +132,7 @@ def _zone(text: str) -> timezone | ZoneInfo:
 
 
 def to_utc(local: Micros, zone: str, fold: npt.NDArray[np.int64]) -> tuple[Micros, Bools]:
-    """Converts a zone's local times to UTC, and returns which of them are doubtful, too.
+    """Converts a zone's local times to UTC, and tells which of them are doubtful.
 
     `fold` is that of PEP 495: 0 for the earlier and 1 for the later occurrence of a repeated time. With any
     other fold a repeated time counts as the earlier one and is doubtful. A time that the clocks skip is also

@@ -42,7 +42,7 @@ class Problems:
         self._problems: dict[int, tuple[str, str]] = {}
 
     def add(self, condition: Bools, reason: str, detail: str | Callable[[int], str]) -> None:
-        """Adds a reason to the rows of `condition`. `detail` is a text, or a function that makes a row's."""
+        """Adds a reason to the rows of `condition`. `detail` is a text, or a function of the row."""
         for row in np.flatnonzero(condition & ~self.bad):
             words = detail if isinstance(detail, str) else detail(int(row))
             self._problems[int(row)] = reason, words[:_LONGEST]
