@@ -46,9 +46,11 @@ def header_names(names: Sequence[str], prefix: str, stated: Collection[str] = ()
     """Returns which columns of a change table are Qlik's own, by lower-case name.
 
     `names` are in the table's order. Qlik's own are the columns that its page lists, and others that begin
-    with the prefix and come before the source's columns. A name that comes later, or that the feed states
-    (`stated`), belongs to the source, whatever it begins with. Without a prefix this also holds for a listed
-    name that is common in sources (`_USUAL`), because the task need not store Qlik's column of that name.
+    with the prefix and come before the source's columns. The first other name that the feed states (`stated`)
+    or that lacks the prefix begins the source's columns.
+
+    Without a prefix a listed name belongs to the source if the feed states it, or if it is common in sources
+    (`_USUAL`) and comes after the first name that is not listed: the task need not store Qlik's column.
     """
     lower, of_source = [name.lower() for name in names], {name.lower() for name in stated}
     listed = {prefix.lower() + name for name in _NAMES}
