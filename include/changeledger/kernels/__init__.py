@@ -1,6 +1,6 @@
-"""Decoding without Spark: plain functions on Arrow batches.
+"""Functions on Arrow batches, without Spark, that dialects and stages share.
 
-A kernel takes a batch of raw records and a plan that can be pickled, and gives one row per record. Spark
-carries kernels over partitions by `mapInArrow`; the `decode` command and the tests call them directly.
-What the dialects share stands here, each dialect in a folder of its own.
+A decoding kernel takes a batch of raw records and a picklable plan, and returns one row per record. Spark
+runs kernels over partitions with `mapInArrow`; the `decode` command and the tests call them directly. The
+kernels of a single dialect are in its folder under `dialects/`.
 """

@@ -1,4 +1,4 @@
-"""Arrow types of the lake's columns, and the few ways in which whole columns are made and moved."""
+"""Arrow types of the lake's columns, and helpers that build and move whole columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PLAIN: dict[str, pa.DataType] = {
 
 
 def arrow_type(spark_type: str) -> pa.DataType:
-    """The Arrow type that Spark exchanges for one of the ledger's types."""
+    """Returns the Arrow type in which Spark exchanges a type of the ledger."""
     if spark_type.startswith("decimal"):
         sql = SqlType.parse(spark_type)
         return pa.decimal128(sql.length or 0, sql.scale or 0)
@@ -67,7 +67,7 @@ def row_type(columns: tuple[Column, ...]) -> pa.StructType:
 
 @lru_cache(maxsize=256)
 def ledger_schema(contract: Contract) -> pa.Schema:
-    """The ledger's columns, in its order."""
+    """Returns the schema of a table's ledger."""
     shapes = {"<key>": row_type(contract.key), "<image>": row_type(contract.columns)}
     return pa.schema(
         [(name, shapes[kind] if kind in shapes else arrow_type(kind)) for name, kind in change.LEDGER_COLUMNS]
@@ -75,7 +75,7 @@ def ledger_schema(contract: Contract) -> pa.Schema:
 
 
 def history_schema(contract: Contract) -> pa.Schema:
-    """The columns of history, in its order."""
+    """Returns the schema of a table's history."""
     kinds = {"_previous_key": row_type(contract.key)}
     return pa.schema(
         [(name, kinds.get(name) or arrow_type(kind)) for name, kind in change.history_columns(contract)]
@@ -83,7 +83,7 @@ def history_schema(contract: Contract) -> pa.Schema:
 
 
 def table_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    """The schema of columns whose types are none of a contract's."""
+    """Returns the schema of (name, Spark type) pairs, none of which depends on a contract."""
     return pa.schema([(name, arrow_type(kind)) for name, kind in columns])
 
 
@@ -92,37 +92,37 @@ MESSAGE = table_schema(change.MESSAGE_COLUMNS)
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """A column of a table in one piece."""
+    """Returns a column of a table as one contiguous array."""
     chunked = table.column(name)
     return chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
 
 
 def flags_of(condition: pa.Array) -> Bools:
-    """A column of booleans; NULL is false."""
+    """Converts a boolean column to numpy; NULL becomes False."""
     known = condition.fill_null(fill_value=False) if condition.null_count else condition
     flags: Bools = known.to_numpy(zero_copy_only=False)
     return flags
 
 
 def equal(values: pa.Array, value: str) -> Bools:
-    """Which of the values are this one."""
+    """Returns which of the values equal `value`."""
     return flags_of(pc.equal(values, value))
 
 
 def holding(lists: pa.ListArray, value: str) -> Bools:
-    """Which of the lists have this value."""
+    """Returns which of the lists contain `value`."""
     is_holding = np.zeros(len(lists), np.bool_)
     is_holding[pc.list_parent_indices(lists).to_numpy()[equal(lists.flatten(), value)]] = True
     return is_holding
 
 
 def same(value: str | None, rows: int) -> pa.StringArray:
-    """The same text, or NULL, in all rows."""
+    """Returns a column with the same text, or NULL, in every row."""
     return pa.repeat(pa.scalar(value, pa.string()), rows)
 
 
 def taken(array: pa.Array, rows: Indices) -> pa.Array:
-    """The values of these rows; NULL for a row below 0."""
+    """Takes the values at these rows; a row below 0 becomes NULL."""
     absent = rows < 0
     if not absent.any():
         return array.take(pa.array(rows))
@@ -130,12 +130,12 @@ def taken(array: pa.Array, rows: Indices) -> pa.Array:
 
 
 def members(struct: pa.StructArray) -> dict[str, pa.Array]:
-    """The columns of a struct, NULL where it is."""
+    """Returns the fields of a struct as columns, NULL where the struct is NULL."""
     return dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
 
 
 def by_name(rows: Rows) -> dict[str, pa.Array]:
-    """The columns of a batch, or of a table."""
+    """Returns the columns of a batch or table by name."""
     return dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
@@ -144,12 +144,12 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def batch_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows in the schema's columns. By name: cells, or the value of all rows; NULL where none is given."""
+    """Builds a batch from columns by name: cells, or one value for all rows. A missing column is NULL."""
     return pa.RecordBatch.from_arrays(_cells_in(columns, schema), schema=schema)
 
 
 def table_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    """As `batch_of`, also of cells in several pieces."""
+    """Like `batch_of`, but builds a table and also accepts chunked arrays."""
     return pa.table(_cells_in(columns, schema), schema=schema)
 
 
@@ -169,13 +169,13 @@ def _cells(given: Any, kind: pa.DataType, size: int) -> pa.Array:
 
 
 def with_column(rows: Rows, name: str, cells: pa.Array) -> Rows:
-    """A batch, or a table, with other cells in one of its columns."""
+    """Replaces the cells of one column in a batch or table."""
     at = rows.schema.get_field_index(name)
     return rows.set_column(at, rows.schema.field(at), cells)
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of the schema, however the batch names the parts of its lists."""
+    """Returns the schema's columns, cast to its types: the batch may name its lists' items differently."""
     if batch.schema.equals(schema):
         return batch
     columns = [batch.column(field.name).cast(field.type) for field in schema]
@@ -183,7 +183,7 @@ def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def places(rows: Indices, size: int) -> pa.Array:
-    """For `take`: where each of `size` rows finds its value among those of `rows`; NULL for the others."""
+    """Returns indices for `take` that spread the values of `rows` over `size` rows; NULL for all others."""
     indices = np.zeros(size, np.int32)
     indices[rows] = np.arange(len(rows), dtype=np.int32)
     absent = np.ones(size, np.bool_)
@@ -192,7 +192,7 @@ def places(rows: Indices, size: int) -> pa.Array:
 
 
 def valid(array: pa.Array) -> Bools:
-    """Which of the values are not NULL."""
+    """Returns which values are not NULL."""
     if not array.null_count:
         return np.ones(len(array), np.bool_)
     flags: Bools = array.is_valid().to_numpy(zero_copy_only=False)
@@ -200,12 +200,12 @@ def valid(array: pa.Array) -> Bools:
 
 
 def bitmap(flags: Bools) -> pa.Buffer | None:
-    """The validity of an Arrow array; None if all is valid."""
+    """Returns the validity buffer of an Arrow array, or None if all values are valid."""
     return None if flags.all() else pa.array(flags).buffers()[1]
 
 
 def fixed_width(cells: Bytes, known: Bools | None = None, kind: pa.DataType = _BINARY) -> pa.Array:
-    """An array of `kind` (string or binary): a row of bytes for each value, NULL if it is not `known`."""
+    """Builds a string or binary array from one row of bytes per value; NULL where not `known`."""
     rows, width = cells.shape
     known = np.ones(rows, np.bool_) if known is None else known
     offsets = np.arange(0, (rows + 1) * width, max(width, 1), dtype=np.int32)[: rows + 1]
@@ -217,7 +217,7 @@ def fixed_width(cells: Bytes, known: Bools | None = None, kind: pa.DataType = _B
 
 
 def numbers(array: pa.Array) -> npt.NDArray[Any]:
-    """The values of a column of numbers, dates or timestamps as they lie in memory; any number for NULL."""
+    """Returns the raw values of a column of numbers, dates or timestamps; NULL gives an arbitrary number."""
     kind = np.dtype(f"i{array.type.bit_width // 8}" if not pa.types.is_floating(array.type)
                     else f"f{array.type.bit_width // 8}")  # fmt: skip
     values: npt.NDArray[Any] = np.frombuffer(array.buffers()[1], kind)[
@@ -227,7 +227,7 @@ def numbers(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def named_where(flags: Bools, names: Sequence[str], known: Bools) -> pa.Array:
-    """array<string>: the names whose flag is set in each row of `flags`; NULL for those not `known`."""
+    """Returns array<string> with the names whose flag is set in each row; NULL for rows not `known`."""
     _, column = np.nonzero(flags)
     offsets = np.concatenate(([0], np.cumsum(flags.sum(axis=1)))).astype(np.int32)
     values = pa.array(list(names), pa.string()).take(pa.array(column, pa.int32()))

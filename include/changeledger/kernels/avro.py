@@ -1,8 +1,8 @@
-"""Avro records as the JSON that the same converter would write of them, by the schema of their writer.
+"""Converts Avro records, by their writer's schema, to the JSON that the same converter would write.
 
-So there is one way to read a message, whatever its converter: counts are numbers, bytes base64, and values of
-logical types as they are stored. Confluent's frame precedes a record: a zero byte, and in four the id of its
-schema. A record must use up all of its bytes.
+So messages are read in one way, whatever their converter: counts are numbers, bytes are base64, and values of
+logical types stay as stored. Confluent's frame precedes a record: a zero byte, and the schema's id in four
+bytes. A record must use up all of its bytes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import fastavro
 import msgspec
 
 FRAME_BYTES = 5
-# Ids are positive in 32 bits with a sign.
+# Ids are positive signed 32-bit numbers.
 _ID_LIMIT = 2**31
-# The member of a registry's answer that says of which type a schema is.
+# The member of a registry's response that names the schema's type.
 _TYPE = "schemaType"
 _PRIMITIVE = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes", "null"})
-# What one type is made of two.
+# Unions of two types that are read as the wider one.
 _WIDENED = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
-# Where a type says what it holds.
+# The attribute in which a container names its element type.
 _ITEMS = {"array": "items", "map": "values"}
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DEEPEST = 50
@@ -35,11 +35,11 @@ _MOST_SHOWN = 40
 
 
 class UnusableSchema(ValueError):
-    """A schema that is none of Avro's, or says what cannot be read. The text says why."""
+    """The schema is not Avro, or is Avro that cannot be read. The message says why."""
 
 
 class OtherSchema(UnusableSchema):
-    """A registry's schema of another type. `kind`: its `schemaType`, such as JSON or PROTOBUF."""
+    """The registry's schema is of another type. `kind`: its `schemaType`, such as JSON or PROTOBUF."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"the schema's type is {kind}, not AVRO")
@@ -47,31 +47,31 @@ class OtherSchema(UnusableSchema):
 
 
 class BrokenRecord(ValueError):
-    """The bytes are too few or too many, or none of the schema's."""
+    """The record has too few or too many bytes, or does not match the schema."""
 
 
 class NotUtf8(ValueError):
-    """Text in the record is not UTF-8. Its text names the members that have it."""
+    """Text in the record is not UTF-8. The message names the first member with such text."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A type in a schema. `kind` is Avro's word for it, `properties` whatever else the schema says of it."""
+    """A type in a schema. `kind` is Avro's name of it, `properties` are all other attributes."""
 
     kind: str
     name: str = ""
-    # Of a record.
+    # A record's fields by name.
     fields: Mapping[str, Node] = field(default_factory=dict)
-    # Of an array or a map its items; of a union its branches without null.
+    # The element type of an array or a map; the branches of a union, without null.
     parts: Sequence[Node] = ()
     nullable: bool = False
     properties: Mapping[str, Any] = field(default_factory=dict)
-    # Of a record's field; None: it has none.
+    # The default of a record's field; None if it has none.
     default: Any = None
 
 
 class Schema:
-    """The schema of a writer. Raises UnusableSchema."""
+    """A writer's schema. Raises UnusableSchema."""
 
     def __init__(self, text: str) -> None:
         self._named: dict[str, tuple[Node, str] | None] = {}
@@ -79,7 +79,7 @@ class Schema:
             written = json.loads(text)
             if isinstance(written, dict) and _TYPE in written:
                 raise OtherSchema(str(written[_TYPE]))
-            # Half a surrogate pair is in no name that JSON in UTF-8 can have.
+            # Fails for half a surrogate pair, which no name in UTF-8 JSON can have.
             json.dumps(written, ensure_ascii=False).encode()
             self.root, plain = self._read(written, "", 0)
             if self.root.kind != "record":
@@ -92,14 +92,14 @@ class Schema:
         self._fractions = _fractions(self.root)
 
     def record(self, data: bytes, errors: str = "strict") -> dict[str, Any]:
-        """The record after a frame. Raises BrokenRecord, and UnicodeDecodeError if strict."""
+        """Decodes the record after a frame. Raises BrokenRecord, and UnicodeDecodeError if strict."""
         source = BytesIO(data)
         try:
             datum: Any = fastavro.schemaless_reader(source, self._parsed, None, handle_unicode_errors=errors)
         except UnicodeDecodeError:
             raise
         except Exception as error:
-            # Whatever broken bytes lead to.
+            # Broken bytes can lead to any exception.
             raise BrokenRecord(str(error)) from error
         if source.tell() != len(data):
             raise BrokenRecord("more bytes than the record has")
@@ -107,7 +107,7 @@ class Schema:
         return record
 
     def json(self, data: bytes) -> bytes:
-        """The record as JSON. Raises BrokenRecord and NotUtf8."""
+        """Converts the record to JSON. Raises BrokenRecord and NotUtf8."""
         try:
             record = self.record(data)
         except UnicodeDecodeError:
@@ -117,7 +117,7 @@ class Schema:
         return msgspec.json.encode(record)
 
     def _read(self, given: Any, namespace: str, depth: int) -> tuple[Node, Any]:
-        """The type, and the same without logical types, in names of our own."""
+        """Returns the type, and its schema without logical types and with generated names."""
         if depth > _DEEPEST:
             raise UnusableSchema(f"types in one another, more than {_DEEPEST} deep")
         if isinstance(given, list):
@@ -204,7 +204,7 @@ def _full(name: str, namespace: str) -> str:
 
 
 def _names(given: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """The full name of a named type, and the namespace of what is defined in it."""
+    """Returns the full name of a named type, and the namespace of types defined inside it."""
     name, stated = str(given["name"]), given.get("namespace")
     full = _full(name, namespace if stated is None else str(stated))
     return full, full.rpartition(".")[0]
@@ -212,18 +212,18 @@ def _names(given: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def schema(text: str) -> Schema:
-    """Parsed once a process. Raises UnusableSchema."""
+    """Parses a schema once per process. Raises UnusableSchema."""
     return Schema(text)
 
 
-# What makes a text of a number that JSON does not have.
+# Replaces numbers that JSON lacks with texts.
 _Finite = Callable[[Any], Any]
 
 
 def _fractions(node: Node) -> list[tuple[str, _Finite]]:
-    """The fields of a record in which there are fractions, and what is done with their values.
+    """Returns the fields of a record that have floating point numbers, and the conversion of their values.
 
-    JSON has no infinity and no NaN, and a writer of JSON would make NULL of them: they become texts.
+    JSON has no infinity and no NaN, and a JSON writer would turn them into NULL, so they become texts.
     """
     converters = ((name, _finite_of(field)) for name, field in node.fields.items())
     return [(name, finite) for name, finite in converters if finite is not None]
@@ -250,14 +250,14 @@ def _finite_record(fields: Sequence[tuple[str, _Finite]], record: Any) -> Any:
 
 
 def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
-    """The value with what `change` makes of its leaves."""
+    """Applies `change` to the leaves of the value."""
     if isinstance(value, dict):
         return {name: _mapped(change, member) for name, member in value.items()}
     return [_mapped(change, element) for element in value] if isinstance(value, list) else change(value)
 
 
 def _with_broken_text(record: Mapping[str, Any]) -> str:
-    """The first member of a record in which text was replaced."""
+    """Returns the first member of a record in which text was replaced."""
     broken: list[bool] = []
 
     def look(leaf: Any) -> None:
@@ -272,7 +272,7 @@ def _with_broken_text(record: Mapping[str, Any]) -> str:
 
 
 def schema_id(value: bytes) -> str:
-    """The id in a frame."""
+    """Returns the schema's id in a frame."""
     return str(int.from_bytes(value[1:FRAME_BYTES], "big"))
 
 
@@ -281,20 +281,20 @@ def is_framed(value: bytes | None) -> bool:
 
 
 def names_schema(value: bytes | None) -> bool:
-    """Does a frame have an id that a registry can have given?"""
+    """Returns whether a value begins with a frame whose id a registry can have assigned."""
     return value is not None and is_framed(value) and 0 < int(schema_id(value)) < _ID_LIMIT
 
 
 def schema_ids(raws: Iterable[bytes | None]) -> set[str]:
-    """The ids in the frames of messages' keys and values."""
+    """Returns the schemas' ids in the frames of keys and values."""
     return {schema_id(raw) for raw in raws if raw is not None and names_schema(raw)}
 
 
 def registered(kind: str | None, text: str) -> str:
-    """A registry's schema as it is kept: one that is not Avro's as the registry answers it, with its type."""
+    """Returns a registry's schema as it is stored: a schema other than Avro together with its type."""
     return text if kind in {None, "AVRO"} else json.dumps({_TYPE: kind, "schema": text})
 
 
 def beginning(value: bytes) -> str:
-    """The first bytes of a message that is no text, to show."""
+    """Formats the first bytes of a message that is not text."""
     return f"begins with 0x{value[:_MOST_SHOWN].hex().upper()}"

@@ -1,4 +1,4 @@
-"""Bytes that are written as text: hex digits or base64."""
+"""Decodes bytes that are written as text: hex digits or base64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from changeledger.model.sql_type import SqlType
 
 Reader = Callable[[str], bytes | None]
-# Spaces may stand anywhere in base64, and the padding may lack (Spark's `to_binary`).
+# Base64 may have spaces anywhere and may lack its padding, as in Spark's `to_binary`.
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}\Z")
 _WITH_SPACES = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
 _SPACES = re.compile(r"\s+")
@@ -17,7 +17,7 @@ _HEX_DIGITS = re.compile(r"(?:[0-9A-F]{16,}|[0-9a-f]{16,})\Z")
 
 
 def from_hex(text: str) -> bytes | None:
-    """Digits in any case, two a byte; None for any other text."""
+    """Decodes hex digits in any case, two per byte. Returns None for any other text."""
     if len(text) % 2 or not text.isascii() or (text and not text.isalnum()):
         return None
     try:
@@ -31,7 +31,7 @@ def without_0x(text: str) -> str:
 
 
 def from_base64(text: str) -> bytes | None:
-    """Base64 in its usual alphabet; None for any other text."""
+    """Decodes base64 in the standard alphabet. Returns None for any other text."""
     if not _WITH_SPACES.match(text):
         return None
     text = _SPACES.sub("", text)
@@ -45,14 +45,16 @@ def from_base64(text: str) -> bytes | None:
 
 
 def from_padded_base64(text: str) -> bytes | None:
-    """As `from_base64`, of writers that always pad: a text without its padding has lost its end."""
+    """Like `from_base64`, for writers that always pad: a text without padding has lost its end."""
     return from_base64(text) if len(_SPACES.sub("", text)) % 4 == 0 else None
 
 
 def is_likely_hex(text: str) -> bool:
-    """Is a text, which base64 could be, nearly certainly hex: 16 digits or more, in one case, many of 0 to 9?
+    """Returns whether a text that could be base64 is almost certainly hex.
 
-    Of hex 10 in 16 are. Random bytes make such base64 once in 10^8; bytes that are mostly zero make letters.
+    It is if it has 16 or more hex digits, all in the same case, of which a quarter or more are 0 to 9 (in hex
+    of random bytes, 10 in 16 are). Base64 of random bytes looks like this once in 10^8; base64 of bytes that
+    are mostly zero is mostly letters.
     """
     if len(text) % 2 or not _HEX_DIGITS.match(text):
         return False
@@ -60,9 +62,9 @@ def is_likely_hex(text: str) -> bool:
 
 
 def sizes(sql: SqlType) -> tuple[int, int | None]:
-    """The least and the most bytes of a value of the type; None: any number.
+    """Returns the least and the greatest number of bytes of a type's values; None if it has no limit.
 
-    A `binary` has its zeros: shorter bytes are those of a text that is written in another way.
+    A `binary` keeps its trailing zeros: fewer bytes mean that the text is written in another way.
     """
     if sql.base in {"rowversion", "timestamp"}:
         return 8, 8
@@ -72,7 +74,7 @@ def sizes(sql: SqlType) -> tuple[int, int | None]:
 
 
 def of_size(sql: SqlType, read: Reader) -> Reader:
-    """As `read`; None for bytes that the type cannot hold: their text is written in another way."""
+    """Wraps `read`: None for bytes that the type cannot hold, since their text is written in another way."""
     least, most = sizes(sql)
     if most is None:
         return read

@@ -1,4 +1,4 @@
-"""Values as texts, as Spark's casts write them: what has been read so far was read by way of those."""
+"""Formats values as Spark's casts do, because stored values were read by way of those casts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changeledger.kernels import masks
 
 
 def as_text(values: pa.Array) -> pa.StringArray:
-    """CAST(value AS STRING); bytes as the text that they are in UTF-8."""
+    """Evaluates CAST(value AS STRING); bytes are decoded as UTF-8."""
     kind = values.type
     if pa.types.is_string(kind):
         return values
@@ -30,20 +30,20 @@ def as_text(values: pa.Array) -> pa.StringArray:
 
 
 def shown(values: pa.Array) -> pa.StringArray:
-    """As `as_text`; bytes as 0x and hex."""
+    """Like `as_text`, but formats bytes as 0x and hex."""
     if not pa.types.is_binary(values.type):
         return as_text(values)
     return pc.binary_join_element_wise("0x", masks.to_hex(values), "")
 
 
 def _times(values: pa.Array) -> pa.StringArray:
-    """`2026-08-07 16:25:00.883`, in UTC: without the zeros at the end of a fraction, which has six digits."""
+    """Formats as `2026-08-07 16:25:00.883`, in UTC, without the trailing zeros of the six-digit fraction."""
     texts = pc.cast(values.view(pa.int64()).view(pa.timestamp("us")), pa.string())
     return pc.replace_substring_regex(texts, r"(\.\d*[1-9])0+$|\.0+$", r"\1")
 
 
 def _floats(values: pa.Array) -> pa.StringArray:
-    """As Java writes them; plain ones at once, which Arrow writes without the zero after the point."""
+    """Formats floats as Java does. Arrow casts plain ones, but writes whole numbers without `.0`."""
     size = pc.abs(values)
     plain = pc.and_(pc.greater_equal(size, 0.001), pc.less(size, 10_000_000.0))
     if pc.all(pc.or_(plain, pc.equal(size, 0.0)), skip_nulls=True).as_py() is False:
@@ -58,12 +58,12 @@ def _each(values: pa.Array, form: Callable[[Any], str]) -> pa.StringArray:
 
 
 def double(number: float) -> str:
-    """As Java's `Double.toString`: `0.001`, `1.0E7`, the fewest digits that say which number it is."""
+    """Formats as Java's `Double.toString`: `0.001`, `1.0E7`, the fewest digits that identify the number."""
     return _java(number, repr(number))
 
 
 def float32(number: float) -> str:
-    """As Java's `Float.toString`."""
+    """Formats as Java's `Float.toString`."""
     return _java(number, str(np.float32(number)))
 
 
@@ -79,7 +79,7 @@ def _java(number: float, digits: str) -> str:
         return sign + (plain if "." in plain else f"{plain}.0")
     first, *rest = exact.normalize().as_tuple().digits
     if not rest:
-        # Java wants two: of a number with few bits the second is none that tells it apart, 4.9E-324.
+        # Java writes at least two digits, even where one identifies a number with few bits: 4.9E-324.
         exact = Decimal(f"{abs(number):.1e}")
         first, *rest = exact.normalize().as_tuple().digits
     return f"{sign}{first}.{''.join(map(str, rest)) or '0'}E{exact.adjusted()}"

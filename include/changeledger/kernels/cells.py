@@ -1,7 +1,7 @@
-"""Cells of one column, many at a time: from what a decoder gives for them to values of the column's type.
+"""Converts the decoded cells of a column to values of the column's type, a whole column at a time.
 
-A column is converted as a whole where its cells are as the wire nearly always has them; others are `unfit`,
-and their records are read one by one.
+Cells in the common wire form are converted together. Any other cell is `unfit`, and its record is read by
+itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from changeledger.kernels import float_digits, octets, ranges, sql_text
 from changeledger.kernels.arrow import Bools, Bytes, bitmap, numbers, valid
 from changeledger.model.sql_type import SqlType
 
-# Of each cell of an image, why it has no value that could be believed; 0 if it has one.
+# State of a cell in an image: 0 if its value is known, else why it is not.
 KNOWN, UNAVAILABLE, NOT_CAPTURED = 0, 1, 2
 
 _BASE64 = np.full(256, 255, np.uint8)
@@ -26,7 +26,7 @@ for _at, _letter in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 
 class Cells(NamedTuple):
-    """The cells of one column. `unfit`: whose value is not the type's, or not as usual; None: all fit."""
+    """The cells of one column. `unfit`: values outside the type or in an uncommon form; None if all fit."""
 
     values: pa.Array
     unfit: Bools | None = None
@@ -36,7 +36,7 @@ FromTexts = Callable[[pa.StringArray], Cells]
 
 
 def in_range(sql: SqlType, column: Cells) -> Cells:
-    """The cells, of which those are unfit that SQL Server's type does not have."""
+    """Marks the cells as unfit, and NULL, whose value SQL Server's type does not have."""
     outside = ranges.outside(sql, column.values)
     if outside is None:
         return column
@@ -45,7 +45,7 @@ def in_range(sql: SqlType, column: Cells) -> Cells:
 
 
 def each(values: Sequence[Any], read: Callable[[Any], Any], kind: pa.DataType) -> Cells:
-    """What `read` makes of each of the values; unfit where it makes nothing of one."""
+    """Reads each value with `read`. A value for which it returns None is unfit."""
     cells = pa.array([None if value is None else read(value) for value in values], kind)
     is_given = np.fromiter((value is not None for value in values), np.bool_, len(values))
     unfit = is_given & ~valid(cells)
@@ -53,17 +53,20 @@ def each(values: Sequence[Any], read: Callable[[Any], Any], kind: pa.DataType) -
 
 
 def one_by_one(read: sql_text.Reader, kind: pa.DataType) -> FromTexts:
-    """By the reader of a single text."""
+    """Returns a conversion that calls the reader of a single text for each cell."""
     return lambda texts: each(texts.to_pylist(), read, kind)
 
 
 def texts(values: Sequence[str | None]) -> pa.StringArray:
-    """As a column, which they may be already."""
+    """Returns the texts as an Arrow column, which they may already be."""
     return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
 
 
 def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most_bytes: int) -> Cells:
-    """Unscaled big-endian two's complements in base64 as decimals; unfit beyond 16 bytes, or `most_bytes`."""
+    """Decodes base64 of unscaled, big-endian two's complement numbers to decimals.
+
+    Numbers of more than `most_bytes`, or 16, bytes are unfit, and so are broken base64 and too many digits.
+    """
     known = valid(texts)
     offsets, data = octets.parts(texts)
     lengths = np.diff(offsets)
@@ -87,7 +90,7 @@ def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most
 
 
 def _octets(values: Bytes) -> Bytes:
-    """Of base64's values of 6 bits, four in a group, the bytes."""
+    """Converts the 6-bit values of base64, in groups of four, to bytes."""
     a, b, c, d = (values[:, at::4] for at in range(4))
     octets = np.empty((len(values), values.shape[1] // 4 * 3), np.uint8)
     octets[:, ::3] = a << 2 | b >> 4
@@ -97,7 +100,7 @@ def _octets(values: Bytes) -> Bytes:
 
 
 def _put(unscaled: Bytes, rows: Any, octets: Bytes, pads: Any) -> None:
-    """The numbers in `octets`, whose last `pads` bytes do not count, right-aligned and with their sign."""
+    """Writes the numbers in `octets`, less their last `pads` bytes, right-aligned and sign-extended."""
     for pad in range(3):
         mine = pads == pad
         if not mine.any():
@@ -110,7 +113,7 @@ def _put(unscaled: Bytes, rows: Any, octets: Bytes, pads: Any) -> None:
 
 
 def _beyond(unscaled: Bytes, precision: int) -> Bools:
-    """Which big-endian two's complements of 16 bytes have more digits than `precision`."""
+    """Returns which 16-byte, big-endian two's complement numbers have more digits than `precision`."""
     words = unscaled.view(">u8").astype(np.uint64)
     high, low = words[:, 0].copy(), words[:, 1].copy()
     negative = high >> np.uint64(63) == 1
@@ -125,23 +128,23 @@ def _beyond(unscaled: Bytes, precision: int) -> Bools:
 
 
 def times(counts: pa.Int64Array, nanos: int, digits: int) -> pa.StringArray:
-    """Counts of units of so many nanoseconds since midnight as `16:25:00.883`, with so many digits."""
+    """Formats counts of units of `nanos` nanoseconds since midnight as `16:25:00.883`, to `digits` digits."""
     of_day = pc.cast(pc.multiply(counts, nanos), pa.time64("ns"))
     return pc.utf8_slice_codeunits(pc.cast(of_day, pa.string()), 0, 9 + digits if digits else 8)
 
 
 def timestamps(counts: pa.Int64Array, micros: int) -> pa.Array:
-    """Counts of units of so many microseconds from 1970."""
+    """Converts counts of units of `micros` microseconds since 1970 to timestamps."""
     return pc.cast(pc.multiply(counts, micros) if micros > 1 else counts, pa.timestamp("us"))
 
 
 def nanosecond_texts(counts: pa.Int64Array) -> pa.StringArray:
-    """Nanoseconds from 1970 as `2026-08-07 16:25:00.8833333`."""
+    """Formats nanoseconds since 1970 as `2026-08-07 16:25:00.8833333`."""
     return pc.utf8_slice_codeunits(pc.cast(pc.cast(counts, pa.timestamp("ns")), pa.string()), 0, 27)
 
 
 def reals(values: Sequence[Any]) -> Cells:
-    """64-bit numbers as 32-bit ones; unfit where only their text says which one it is, or that it is none."""
+    """Narrows 64-bit numbers to 32 bits; unfit where only its text tells which `real` a number is, if any."""
     wide = pa.array(values, pa.float64())
     raw = numbers(wide)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Canonical changes: the ledger's columns from what a dialect has read, the same for all dialects."""
+"""Canonical changes: builds the ledger's columns from what a dialect has read, alike for all dialects."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from changeledger.model.contract import Contract
 
 @dataclass(frozen=True)
 class Changes:
-    """n changes as a dialect has read them; images and keys in the contract's columns."""
+    """n changes as a dialect reads them. Images and keys are in the contract's columns."""
 
     operation: pa.StringArray
     before: Image
     after: Image
-    # The row's key, and which changes moved the row away from the key of their image before.
+    # The cells of each row's key. `moved`: the changes whose before image has another key.
     key: Sequence[pa.Array]
     moved: Bools
     changed: pa.ListArray
@@ -47,24 +47,24 @@ class Changes:
     sort_key: pa.BinaryArray
     committed_at: pa.TimestampArray
     transaction_id: pa.StringArray
-    # By the names of flags, in the order in which they are written.
+    # By flag name, in the order in which flags are written.
     flags: Mapping[str, Bools]
     source_position: pa.StructArray
-    # Hex digits of the change mask, as the record has it; None if the dialect has none.
+    # Hex digits of the change mask as the record has it; None if the dialect has no masks.
     mask: pa.StringArray | None = None
-    # Where the row of an update's old values stands, where that is a record of its own.
+    # Position of the record with an update's old values, if that is a separate record.
     paired_source_position: pa.StructArray | None = None
 
 
 def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change beside what it did
     changes: Changes, contract: Contract, feed: str, dialect: str, window_id: str, whole: Bools | None = None
 ) -> pa.RecordBatch:
-    """The ledger's columns of the changes. `whole`: which of them get an id already; None: all."""
+    """Returns the changes in the ledger's columns. `whole`: the changes that get an id now (None: all)."""
     rows = len(changes.operation)
     keys = row_type(contract.key)
     old_key = images.key(changes.before, contract)
     moved = None if changes.moved.all() else pa.array(~changes.moved)
-    # A truncate is of the table, not of a row.
+    # A truncate concerns the table, not a row.
     no_row = pc.equal(changes.operation, change.TRUNCATE)
     by_name = {
         "change_id": change_ids(changes, contract) if whole is None else ids_of(changes, whole, contract),
@@ -94,7 +94,7 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
 
 
 def _in_names(changed: pa.ListArray, names: Sequence[str]) -> pa.ListArray:
-    """The columns by the contract's names: the records of a window may write one in another case."""
+    """Spells the columns as the contract does: records of a window may write a name in another case."""
     written, own = changed.flatten().dictionary_encode(), {folded(name): name for name in names}
     said = written.dictionary.to_pylist()
     meant = [own.get(folded(name), name) for name in said]
@@ -110,20 +110,20 @@ def _struct(
     cells: Sequence[pa.Array], kind: pa.StructType, rows: int, mask: pa.Array | None = None
 ) -> pa.StructArray:
     if not len(kind):
-        # A table without a key has an empty one, which Arrow makes of Python's values alone.
+        # A table without a key has an empty key struct, which Arrow builds only from Python values.
         absent = [False] * rows if mask is None else mask.to_pylist()
         return pa.array([None if is_absent else {} for is_absent in absent], kind)
     return pa.StructArray.from_arrays(list(cells), fields=list(kind), mask=mask)
 
 
 def flags(conditions: Mapping[str, Bools], rows: int) -> pa.ListArray:
-    """array<string> of the flags that are set; NULL if none is."""
+    """Returns array<string> of the flags that are set; NULL if none is set."""
     is_set = np.column_stack([*conditions.values(), np.zeros(rows, np.bool_)])[:, :-1]
     return named_where(is_set, list(conditions), np.logical_or.reduce(is_set, axis=1))
 
 
 def taken(changes: Changes, rows: Indices) -> Changes:
-    """The changes of those rows, in their order."""
+    """Takes the changes of these rows, in their order."""
     at = pa.array(rows)
     values: dict[str, Any] = {}
     for field in fields(changes):
@@ -145,18 +145,18 @@ def taken(changes: Changes, rows: Indices) -> Changes:
 
 
 def ids_of(changes: Changes, rows: Bools, contract: Contract) -> pa.StringArray:
-    """`change_ids` of these rows; NULL for the others."""
+    """Returns the `change_ids` of these rows; NULL for the others."""
     at = np.flatnonzero(rows)
     ids = change_ids(changes if rows.all() else taken(changes, at), contract)
     return ids if rows.all() else ids.take(places(at, len(rows)))
 
 
 def change_ids(changes: Changes, contract: Contract) -> pa.StringArray:
-    """The stable ids: over the table, what the change did, its position, and its images.
+    """Returns stable ids: hashes of the table, the operation, the sort key and both images.
 
-    Where no source gives a position, the same words elsewhere are another change; so are the rows of a
-    snapshot, which share theirs, where there is no key: then the record's place counts, too. A
-    number among equal rows of a table (`offset` beside `row`) is no place.
+    The raw record's position is hashed, too, where the sort key cannot tell equal changes apart: if the
+    position in the log is unknown, for repairs, and for snapshot rows of a table without a key, which share a
+    sort key. An `offset` beside a `row` only numbers equal rows of a table, and is left out.
     """
     rows = len(changes.operation)
     said = fingerprints.begun_chains(rows)

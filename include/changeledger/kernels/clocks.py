@@ -1,8 +1,9 @@
-"""Points in time in microseconds from 1970: those in texts, and those that change sequences begin with.
+"""Points in time in microseconds since 1970: those in texts, and those at the start of change sequences.
 
-A sequence begins with year to second and hundredths, in UTC; it runs up to 3 seconds behind the timestamp.
-Nobody sees a commit before it is one: a commit time that is later is local time that was taken for UTC, or
-that of a wrong clock: on servers east of UTC connectors were hours ahead.
+A sequence starts with year to second and hundredths, in UTC, and is up to 3 seconds behind the timestamp.
+
+Nobody can see a commit before it happens. A commit time later than that is local time taken for UTC, or comes
+from a wrong clock: on servers east of UTC connectors were hours ahead.
 """
 
 from __future__ import annotations
@@ -18,24 +19,25 @@ import pyarrow.compute as pc
 from changeledger.kernels.arrow import Bools, Indices, numbers, valid
 from changeledger.kernels.sql_text import MICROS
 
-# The beginning of 1971: sources that do not know a time write one of 1970, or of long before.
+# Start of 1971. Sources that do not know a time write one of 1970, or of long before.
 FIRST_KNOWN = 31_536_000_000_000
 _EPOCH = datetime(1970, 1, 1)
 _SECOND = 1_000_000
 _QUARTER_HOUR = 900 * _SECOND
 _FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
-# By how much two right clocks may differ: less than zones do.
+# The most by which two correct clocks may differ: less than time zones do.
 _MOST_APART = 600 * _SECOND
-# Of a timestamp beside a sequence: how far it may be ahead, and how far behind.
+# How far a timestamp may be ahead of its sequence, and how far behind.
 _AHEAD, _BEHIND = 4 * _SECOND, _SECOND
 
 
 def of_texts(
     texts: pa.StringArray, usual: str, kind: pa.DataType, read: Callable[[str], int | None]
 ) -> tuple[Indices, Bools]:
-    """The times of texts, and which of them are one. `read`: of one text.
+    """Parses texts. Returns the times, and which texts are times.
 
-    `usual`: the form in which Arrow casts them all to `kind`.
+    `usual`: the pattern of texts that Arrow casts to `kind`. `read` parses single texts if any does not
+    match.
     """
     if pc.all(pc.match_substring_regex(texts, usual)).as_py() is not False:
         try:
@@ -51,9 +53,9 @@ def of_texts(
 
 
 def instant(moment: str, fraction: str | None, east: int) -> int | None:
-    """A time as `2026-08-07T16:25:00`, in a zone so many minutes east of UTC; None outside the calendar.
+    """Converts a time such as `2026-08-07T16:25:00`, in a zone `east` minutes east of UTC.
 
-    `fraction`: digits of its second, of which six count.
+    `fraction`: the digits of its second, of which six count. Returns None outside the calendar.
     """
     try:
         whole = datetime.fromisoformat(moment) - _EPOCH
@@ -64,7 +66,7 @@ def instant(moment: str, fraction: str | None, east: int) -> int | None:
 
 
 def micros(clock: npt.NDArray[np.int64]) -> tuple[Indices, Bools]:
-    """Numbers as `2026080716250088` in microseconds from 1970, and which of them are a time."""
+    """Converts numbers such as `2026080716250088`. Returns microseconds since 1970, and which are times."""
     parts = []
     for size in (100, 100, 100, 100, 100, 100):
         clock, part = np.divmod(clock, size)
@@ -80,7 +82,7 @@ def micros(clock: npt.NDArray[np.int64]) -> tuple[Indices, Bools]:
 
 
 def in_another_zone(stamps: Indices, sequences: Indices) -> Bools:
-    """Are timestamps whole quarter hours, one to 56 of them, from the times in their sequences?"""
+    """Returns which timestamps are 1 to 56 whole quarter hours away from the times in their sequences."""
     apart = stamps - sequences
     quarters = (apart + _QUARTER_HOUR // 2) // _QUARTER_HOUR * _QUARTER_HOUR
     rest = apart - quarters
@@ -90,6 +92,6 @@ def in_another_zone(stamps: Indices, sequences: Indices) -> Bools:
 
 
 def is_ahead(committed: Indices, seen: Indices) -> Bools:
-    """Are commits later than the time at which somebody has seen them?"""
+    """Returns which commits are later than the time at which somebody saw them."""
     ahead: Bools = committed - seen > _MOST_APART
     return ahead

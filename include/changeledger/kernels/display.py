@@ -1,4 +1,4 @@
-"""Cells and keys as texts for people, as Spark's CAST and `to_json` write them: findings are few."""
+"""Formats cells and keys for people, as Spark's CAST and `to_json` do. It may be slow: findings are few."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from changeledger.kernels.arrow import GAPS, NAMES, Bools, Bytes
 from changeledger.model.change import NOT_CAPTURED, UNAVAILABLE
 from changeledger.model.contract import Contract
 
-# By the state of a cell (`kernels.cells`).
+# Indexed by the state of a cell (`kernels.cells`).
 _WORDS = (None, f"({UNAVAILABLE})", f"({NOT_CAPTURED})")
 _NULL = "NULL"
-# Texts of a source that would be read as one of them.
+# Texts of a source that look like NULL or one of these words.
 _LIKE_WORDS = frozenset({_NULL, *_WORDS[1:]})
 
 
 def images_as_texts(
     cells: Sequence[pa.Array], states: Bytes | None, present: Bools, contract: Contract
 ) -> pa.MapArray:
-    """map<column, text> of each image, an unknown cell as the word in brackets; NULL for no image."""
+    """Returns map<column, text> of each image; NULL without an image.
+
+    An unknown cell is its word in brackets.
+    """
     rows = [
         None if texts is None else list(zip(contract.names, texts, strict=True))
         for texts in lists_of_texts(cells, states, present).to_pylist()
@@ -34,9 +37,10 @@ def images_as_texts(
 
 
 def lists_of_texts(cells: Sequence[pa.Array], states: Bytes | None, present: Bools) -> pa.ListArray:
-    """array<text> of each image, an unknown cell as the word in brackets; NULL for no image.
+    """Returns array<text> of each image; NULL without an image.
 
-    The text `NULL` of a source is between quotes, and NULL is not: both may be shown as two values of a cell.
+    An unknown cell is its word in brackets. A source's text `NULL` is quoted, and NULL is not, because a cell
+    may be shown with both values side by side.
     """
     columns = [texts(cell).to_pylist() for cell in cells]
     unknown = np.zeros((len(present), len(cells)), np.uint8) if states is None else states
@@ -53,12 +57,12 @@ def lists_of_texts(cells: Sequence[pa.Array], states: Bytes | None, present: Boo
 
 
 def told_apart(text: str) -> str:
-    """A text of a source, between quotes if it would be read as NULL or as the word for an unknown cell."""
+    """Quotes a source's text that looks like NULL or like the word for an unknown cell."""
     return f"'{text}'" if text in _LIKE_WORDS else text
 
 
 def texts(cells: pa.Array) -> pa.StringArray:
-    """Each cell as text; NULL for NULL."""
+    """Formats each cell as text; NULL stays NULL."""
     if pa.types.is_string(cells.type):
         return cells
     encoded = cells.dictionary_encode()
@@ -66,7 +70,7 @@ def texts(cells: pa.Array) -> pa.StringArray:
 
 
 def text_of(value: Any) -> str:
-    """Source: Spark's CAST to STRING, in ANSI mode and UTC; a binary as 0x and hex."""
+    """Formats a value as Spark's CAST to STRING does in ANSI mode and UTC, but a binary as 0x and hex."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bytes):
@@ -82,7 +86,7 @@ def text_of(value: Any) -> str:
 
 
 def place(record: Mapping[str, Any] | None) -> str:
-    """Where a raw record stands in its source."""
+    """Formats the position of a raw record."""
     if record is None:
         return "-"
     if record["row"] is not None:
@@ -91,7 +95,7 @@ def place(record: Mapping[str, Any] | None) -> str:
 
 
 def keys_as_json(key: Mapping[str, pa.Array]) -> list[str]:
-    """Of each row, its key as a JSON object without spaces."""
+    """Formats each row's key as a JSON object without spaces."""
     rows = len(next(iter(key.values()), ()))
     texts_of_keys: list[str] = json_rows.rows(key, rows).to_pylist()
     return texts_of_keys

@@ -1,7 +1,7 @@
-"""When are two cells the same value? Forms of a cell that answer by equality.
+"""Decides whether two cells are the same value, by converting them to forms that can be compared.
 
 Each tool writes some types in its own way: trailing zeros, the case of a GUID, the padding of a char, the
-offset of a datetimeoffset. That is a difference of representation, not of value.
+offset of a datetimeoffset. Such differences are differences of representation, not of value.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _EXACT = ("smallint", "int", "bigint", "decimal")
 class Form(NamedTuple):
     """How the cells of one column are compared.
 
-    `value`: equal results are equal values; None: the cells as they are. `text`: the same for what people
-    would see; None if equal values always look alike. Both keep NULL.
+    `value`: cells with equal results are equal values; None: compare the cells as they are. `text`: the same
+    for what people see; None if equal values always look alike. Both keep NULL.
     """
 
     value: Conversion | None = None
@@ -45,18 +45,18 @@ class Form(NamedTuple):
 
 
 def form_of(column: Column, other: Column) -> Form:
-    """The form in which the cells of a column that two feeds have are compared; either may be `column`."""
+    """Returns the form in which to compare the cells of a column that two feeds have, in either order."""
     if column.spark_type == other.spark_type:
         return _of_text(column, other) if column.spark_type == "string" else Form()
     if column.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
         return Form(partial(_number, scale=max(_scale(column), _scale(other))))
-    # A point in time as text in one feed and as a timestamp in the other, a day as its midnight, or anything
-    # else.
+    # For example a point in time that is text in one feed and a timestamp in the other, or a day as its
+    # midnight.
     return Form(_plainly_printed, display.texts)
 
 
 def _of_text(column: Column, other: Column) -> Form:
-    """Of a column that is text in both: a target may keep as a varchar what the source has as a GUID."""
+    """Returns the form of a column that is text in both: a target may store a source's GUID as a varchar."""
     bases = {column.sql_type.base, other.sql_type.base}
     if "uniqueidentifier" in bases:
         return Form(pc.utf8_upper, unchanged)
@@ -68,7 +68,7 @@ def _of_text(column: Column, other: Column) -> Form:
 
 
 def differ(cells: pa.Array, other: pa.Array, column: Column) -> Bools:
-    """Are the cells of each row different values? Two NULLs are equal, NULL and a value are not."""
+    """Returns which rows have different values. Two NULLs are equal; NULL and a value are not."""
     unequal = differs(cells, other)
     value = form_of(column, column).value
     rows = np.flatnonzero(unequal)
@@ -84,19 +84,19 @@ def _unpadded(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _without_zeros(texts: pa.StringArray) -> pa.StringArray:
-    """Without the zeros that end a fraction."""
+    """Strips the trailing zeros of a fraction."""
     trimmed = pc.utf8_rtrim(pc.utf8_rtrim(texts, characters="0"), characters=".")
     return pc.if_else(pc.match_substring(texts, "."), trimmed, texts)
 
 
 def _plainly_printed(cells: pa.Array) -> pa.StringArray:
-    """Without the zeros that end a fraction, and without midnight; floats without exponents."""
+    """Formats cells without trailing zeros of a fraction, without midnight, and floats without exponents."""
     texts = _digits(cells) if pa.types.is_floating(cells.type) else display.texts(cells)
     return pc.replace_substring_regex(_without_zeros(texts), _MIDNIGHT, r"\1")
 
 
 def _digits(floats: pa.FloatingPointArray) -> pa.StringArray:
-    """As a decimal prints the same number: `10000000` for 1.0E7, and 0 for -0."""
+    """Formats floats as decimals: `10000000` for 1.0E7, and 0 for -0."""
     texts = display.texts(pc.add(floats, pa.scalar(0, floats.type)))
     has_exponent = pc.fill_null(pc.match_substring(texts, "E"), False)
     plain = [f"{Decimal(text):f}" for text in texts.filter(has_exponent).to_pylist()]
@@ -109,14 +109,14 @@ def _scale(column: Column) -> int:
 
 
 def _number(cells: pa.Array, scale: int) -> pa.StringArray:
-    """The digits, with so many after the point."""
+    """Formats numbers with `scale` digits after the point."""
     return pc.cast(pc.cast(cells, pa.decimal256(76, scale)), pa.string())
 
 
 def _instant(texts: pa.StringArray) -> pa.StringArray:
-    """The instant to the second, and its fraction, which may have more digits than a timestamp holds.
+    """Converts to seconds since 1970 and the fraction, which may have more digits than a timestamp holds.
 
-    A text without an offset is UTC. What is no time stays as it is.
+    A text without an offset is UTC. A text that is not a time stays as it is.
     """
     fields = dict(enumerate(pc.extract_regex(texts, _POINT_IN_TIME).flatten()))
     day, clock, second, fraction, zone, hours, minutes = (fields[at] for at in range(7))
@@ -132,7 +132,7 @@ def _instant(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _seconds(written: pa.StringArray) -> pa.Int64Array:
-    """Seconds since 1970; NULL for a day or a time that does not exist."""
+    """Parses seconds since 1970; NULL for a day or a time that does not exist."""
     kind = pa.timestamp("s", tz="UTC")
     try:
         return pc.cast(pc.cast(written, kind), pa.int64())

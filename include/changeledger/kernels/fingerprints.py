@@ -1,11 +1,11 @@
-"""Ids of changes: two chains of 64-bit hashes over where a change stands and what it says, as 32 hex digits.
+"""Ids of changes: two chains of 64-bit hashes of a change's position and contents, as 32 hex digits.
 
-The hash is Spark's `xxhash64` (XXH64 of each value, seeded with the hash so far, from 42; NULL leaves it as
-it was), because ids that are stored were made by it. Each value is hashed in the widest type of its kind,
-so that an id outlives a column that grows, and with its column's name, so that it outlives one that is added.
+The hash is Spark's `xxhash64` (XXH64 of each value, seeded with the hash so far, from 42; NULL leaves it
+unchanged), because stored ids were made with it. Each value is hashed in the widest type of its kind, so that
+an id survives a widened column, and with its column's name, so that it survives an added one.
 
-Hashes of n rows are a matrix of 2 x n: one row for each of the two chains. Source: the XXH64 specification
-(github.com/Cyan4973/xxHash, doc/xxhash_spec.md), and the class XXH64 of Apache Spark for what it hashes.
+Hashes of n rows are a matrix of 2 x n, one row per chain. Sources: the XXH64 specification
+(github.com/Cyan4973/xxHash, doc/xxhash_spec.md), and Apache Spark's class XXH64 for what is hashed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _P1, _P2, _P3, _P4, _P5 = (
     )
 )  # fmt: skip
 _SEED = 42
-# What begins each of the two chains.
+# The first value of each of the two chains.
 _CHAINS = (b"a", b"b")
 _STRIPE, _WORD = 32, 8
-# Spark hashes up to this many bits in half a word.
+# Spark hashes numbers of up to this many bits as half a word.
 _INT_BITS = 32
-# Up to this many values are hashed each by itself.
+# Up to this many long values are hashed one at a time.
 _FEW = 4
 
 
@@ -66,18 +66,18 @@ def _with_byte(h: Hashes, byte: Hashes) -> Hashes:
 
 
 def of_longs(h: Hashes, values: npt.NDArray[Any]) -> Hashes:
-    """`h` with a 64-bit value for each row."""
+    """Extends `h` by a 64-bit value for each row."""
     return _finished(_with_word(h + _P5 + np.uint64(8), values.view(np.uint64)))
 
 
 def of_ints(h: Hashes, values: npt.NDArray[Any]) -> Hashes:
-    """`h` with a 32-bit value for each row."""
+    """Extends `h` by a 32-bit value for each row."""
     halves = values.astype(np.int32).view(np.uint32).astype(np.uint64)
     return _finished(_with_half(h + _P5 + np.uint64(4), halves))
 
 
 def of_bytes(h: Hashes, data: Bytes, starts: Indices, lengths: Indices) -> Hashes:
-    """`h` with the bytes `data[start : start + length]` for each row."""
+    """Extends `h` by the bytes `data[start : start + length]` for each row."""
     words, halves = _unaligned(data, np.uint64), _unaligned(data, np.uint32)
     acc = h + _P5
     long = np.flatnonzero(lengths >= _STRIPE)
@@ -105,18 +105,18 @@ def of_bytes(h: Hashes, data: Bytes, starts: Indices, lengths: Indices) -> Hashe
 
 
 def _unaligned(data: Bytes, kind: Any) -> npt.NDArray[Any]:
-    """`data` as numbers that begin at each of its bytes."""
+    """Views `data` as numbers, one beginning at each byte."""
     width = np.dtype(kind).itemsize
     return np.ndarray(max(len(data) - width + 1, 0), kind, data.data, strides=(1,))
 
 
 def _stripes(seed: Hashes, data: Bytes, starts: Indices, counts: Indices) -> Hashes:
-    """The accumulator after the whole stripes of 32 bytes, of which each row has `counts`."""
+    """Returns the accumulator after each row's whole stripes of 32 bytes, `counts` of them."""
     order = np.argsort(-counts, kind="stable")
     seed, starts, counts = seed[:, order], starts[order], counts[order]
     words = np.ndarray((len(data) - _STRIPE + 1, 4), np.uint64, data.data, strides=(1, _WORD))
     lanes = np.stack([seed + _P1 + _P2, seed + _P2, seed, seed - _P1], axis=1)
-    # How many rows have more stripes than so many.
+    # How many rows have a stripe with this number.
     active = np.searchsorted(-counts, -np.arange(int(counts[0])), side="left").tolist()
     together = sum(rows > _FEW for rows in active)
     for stripe, rows in enumerate(active[:together]):
@@ -137,7 +137,7 @@ def _stripes(seed: Hashes, data: Bytes, starts: Indices, counts: Indices) -> Has
 
 
 def _stripes_of_one(lanes: Hashes, data: Bytes) -> list[list[int]]:
-    """The lanes after all stripes of one value: for few long values, numbers are quicker than columns."""
+    """Returns the lanes after all stripes of one value: few long values are faster as Python integers."""
     mixed = (data.view(np.uint64) * _P2).reshape(-1, 4).tolist()
     prime, most = int(_P1), 2**64 - 1
     chains = []
@@ -152,7 +152,7 @@ def _stripes_of_one(lanes: Hashes, data: Bytes) -> list[list[int]]:
 
 
 def of_constant(h: Hashes, value: bytes) -> Hashes:
-    """`h` with the same bytes for each row."""
+    """Extends `h` by the same bytes for each row."""
     rows = h.shape[1]
     if len(value) >= _STRIPE:
         same = np.zeros(rows, np.int64)
@@ -170,12 +170,12 @@ def of_constant(h: Hashes, value: bytes) -> Hashes:
 
 
 def _number(little_endian: bytes) -> Hashes:
-    # An array, and not a number: those warn when they overflow, which is meant here.
+    # An array, because numpy's scalars warn of overflow, which is intended here.
     return np.array([int.from_bytes(little_endian, "little")], np.uint64)
 
 
 def of_column(h: Hashes, column: pa.Array, label: bytes | None = None) -> Hashes:
-    """`h` with the values of a column, each after the label; as it was where the value is NULL."""
+    """Extends `h` by the label and each value of a column; unchanged where the value is NULL."""
     if column.null_count == len(column):
         return h
     labelled = h if label is None else of_constant(h, label)
@@ -202,7 +202,7 @@ def _of_values(h: Hashes, column: pa.Array) -> Hashes:
 
 
 def _of_decimals(h: Hashes, column: pa.Array) -> Hashes:
-    """As the fewest bytes that hold the unscaled value, big-endian, in two's complement."""
+    """Hashes the unscaled value as the fewest bytes that hold it, in big-endian two's complement."""
     raw = np.frombuffer(column.buffers()[1], np.uint8)
     data = raw.reshape(-1, 16)[column.offset : column.offset + len(column), ::-1]
     sign = np.where(data[:, 0] >= 128, 255, 0).astype(np.uint8)
@@ -218,24 +218,24 @@ def _of_decimals(h: Hashes, column: pa.Array) -> Hashes:
 
 
 def of_image(h: Hashes, cells: Sequence[pa.Array], names: Sequence[str], number: int) -> Hashes:
-    """`h` with the cells of the image `number`; as it was if there is none, whose cells are NULL."""
+    """Extends `h` by the cells of image `number`; unchanged without an image, whose cells are NULL."""
     for cell, name in zip(cells, names, strict=True):
         h = of_column(h, cell, f"{number}.{name}".encode())
     return h
 
 
 def begun(rows: int, seed: int = _SEED) -> Hashes:
-    """One chain before any value."""
+    """Returns one chain before any value."""
     return np.full((1, rows), seed, np.uint64)
 
 
 def begun_chains(rows: int) -> Hashes:
-    """The two chains of an id before any value."""
+    """Returns the two chains of an id before any value."""
     return np.vstack([of_constant(begun(rows), chain) for chain in _CHAINS])
 
 
 def of_parts(said: Hashes, parts: Sequence[pa.Array]) -> Hashes:
-    """Hashes of the images' hashes and of where a change stands; a struct's fields are hashed in order."""
+    """Hashes the images' hashes and the parts that place a change; a struct's fields are hashed in order."""
     h = of_longs(np.full(said.shape, _SEED, np.uint64), said)
     for number, part in enumerate(parts):
         if part.null_count == len(part):
@@ -248,14 +248,14 @@ def of_parts(said: Hashes, parts: Sequence[pa.Array]) -> Hashes:
 
 
 def as_text(h: Hashes) -> pa.StringArray:
-    """32 upper-case hex digits a row."""
+    """Formats the two chains as 32 upper-case hex digits per row."""
     rows = h.shape[1]
     data = np.concatenate([half.astype(">u8").view(np.uint8).reshape(rows, 8) for half in h], axis=1)
     return fixed_width(octets.to_hex(data), kind=pa.string())
 
 
 def widest(column: pa.Array) -> pa.Array:
-    """The values in the type to which their column can grow (`contract.Contract.evolved_to`)."""
+    """Casts values to the widest type to which their column can grow (`contract.Contract.evolved_to`)."""
     kind = column.type
     if pa.types.is_integer(kind):
         return pc.cast(column, pa.int64())

@@ -1,8 +1,9 @@
-"""Whether a floating point number is what a text says, or what is left of it after rounding.
+"""Tells whether a floating point number is what a text says, or a rounded version of it.
 
-A writer prints a number of its own type with as many digits as it likes: the fewest that tell it apart, 9 or
-17, or all of them. Such a text is nearer to its number than one unit of its last digit. The text of another
-type may have more digits than the number keeps: 16777217 is no `real`, and 9007199254740993 no `float`.
+A writer prints a number of its own type with as many digits as it likes: the fewest that identify it, 9 or
+17, or all of them. Such a text differs from its number by less than one unit of its last digit. The text of
+another type may have more digits than the number keeps: 16777217 is not a `real`, and 9007199254740993 not a
+`float`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import pyarrow.compute as pc
 
 from changeledger.kernels.arrow import Bools, flags_of, valid
 
-# So many digits a number keeps whatever they are; with so many every number can be told apart.
+# The digits that a number always keeps, and the digits that identify every number.
 _SURE = {pa.float32(): 6, pa.float64(): 15}
 _TELLING = {pa.float32(): 9, pa.float64(): 17}
-# More than the digits of any difference that counts.
+# More digits than any difference that counts has.
 _EXACT = Context(prec=1100)
 
 
 def is_kept(text: str, number: float, kind: pa.DataType) -> bool:
-    """Of one text, an optional sign, digits, point and exponent, and the number next to it."""
+    """Returns whether `number`, the nearest one, keeps all digits that the text says.
+
+    The text has digits, and optionally a sign, a point and an exponent.
+    """
     written = Decimal(text)
     if not written or not number:
         return not written
@@ -36,7 +40,7 @@ def is_kept(text: str, number: float, kind: pa.DataType) -> bool:
 
 
 def doubtful(texts: pa.StringArray, values: pa.Array) -> Bools:
-    """Which numbers may be rounded ones: their texts have many digits, and in none of the usual forms."""
+    """Returns which numbers may be rounded: their texts have many digits, in none of the common forms."""
     digits = _significant(texts)
     is_zero = pc.and_(pc.equal(values, pa.scalar(0.0, values.type)), pc.not_equal(digits, ""))
     is_sure = pc.less_equal(pc.binary_length(digits), _SURE[values.type])
@@ -50,7 +54,7 @@ def doubtful(texts: pa.StringArray, values: pa.Array) -> Bools:
 
 
 def rounded(wide: pa.Array, narrow: pa.Array) -> Bools:
-    """Which 64-bit numbers are neither the 32-bit ones nor of their fewest digits."""
+    """Returns which 64-bit numbers neither equal their 32-bit number nor have its fewest digits."""
     is_other = flags_of(pc.not_equal(wide, pc.cast(narrow, pa.float64())))
     rows = np.flatnonzero(is_other)
     if len(rows):
@@ -60,7 +64,7 @@ def rounded(wide: pa.Array, narrow: pa.Array) -> Bools:
 
 
 def _is_in_full(digits: pa.StringArray, values: pa.Array) -> pa.BooleanArray:
-    """Are the digits those of a number in full, or of a 32-bit number as a 64-bit one?"""
+    """Returns whether digits are those of a number in full, or of a 32-bit number as a 64-bit one."""
     places = _TELLING[values.type] - 1
     in_full = pa.array([f"{value:.{places}e}" for value in values.to_pylist()], pa.string())
     is_same = pc.equal(digits, _significant(in_full))
@@ -71,5 +75,5 @@ def _is_in_full(digits: pa.StringArray, values: pa.Array) -> pa.BooleanArray:
 
 
 def _significant(texts: pa.StringArray) -> pa.StringArray:
-    """The digits of numbers, without zeros at either end."""
+    """Returns the digits of numbers, without zeros at either end."""
     return pc.utf8_trim(pc.replace_substring_regex(texts, "[eE].*|[-+.]", ""), "0")

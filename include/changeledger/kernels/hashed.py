@@ -1,4 +1,4 @@
-"""Which bucket a row goes into: a hash of some of its values, the same wherever it is computed."""
+"""Assigns rows to buckets by a hash of some of their values, the same wherever it is computed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Hashes = npt.NDArray[np.uint64]
 # A hash for each row of a batch: equal for rows that belong together.
 Key = Callable[[pa.RecordBatch], Hashes]
 
-# So many digits of a decimal are one 64-bit number, which is hashed faster than bytes.
+# Decimals of up to this many digits fit a 64-bit number, which is hashed faster than bytes.
 _LONG_DIGITS = 18
 
 
 def by(*columns: str) -> Key:
-    """The key of rows that belong together where these columns are equal; of a struct, all its fields."""
+    """Returns a key that is equal for rows with equal values in these columns; structs count all fields."""
     return partial(_hash_of, columns)
 
 
@@ -30,7 +30,7 @@ def _hash_of(columns: Sequence[str], rows: pa.RecordBatch) -> Hashes:
 
 
 def hash_of(columns: Sequence[pa.Array]) -> Hashes:
-    """The hash of each row's values; NULL adds nothing."""
+    """Hashes each row's values; NULL adds nothing."""
     accumulators = begun(len(columns[0]))
     for leaf in _leaves(columns):
         accumulators = of_column(accumulators, leaf)

@@ -22,15 +22,15 @@ _STATES = pa.array([None, change.UNAVAILABLE, change.NOT_CAPTURED], pa.string())
 
 @dataclass(frozen=True)
 class Image:
-    """One side of n changes. `cells`: a column each, NULL if a row has no image. `states`: n x columns."""
+    """One side of n changes. `cells`: one array per column, NULL without an image. `states`: n x columns."""
 
     present: Bools
     cells: Sequence[pa.Array]
-    # None: no cell is a gap.
+    # None if no cell is a gap.
     states: Bytes | None
 
     def only(self, rows: Bools) -> Image:
-        """The same images, of these rows alone."""
+        """Returns the images of these rows; all other rows have none."""
         return replace(self, present=self.present & rows)
 
 
@@ -40,13 +40,16 @@ def struct(image: Image, columns: tuple[Column, ...]) -> pa.StructArray:
 
 
 def key(image: Image, contract: Contract) -> list[pa.Array]:
-    """The cells of the key, in its order."""
+    """Returns the cells of the key's columns, in the key's order."""
     by_name = dict(zip(contract.names, image.cells, strict=True))
     return [by_name[column.name] for column in contract.key]
 
 
 def keys(before: Image, after: Image, is_delete: Bools, contract: Contract) -> tuple[list[pa.Array], Bools]:
-    """The cells of each row's key, of a delete before it; and in which rows the two images have others."""
+    """Returns the cells of each row's key, and the rows whose two images differ in it.
+
+    A delete has the key of its before image, any other change that of its after image.
+    """
     old, new = (key(image, contract) for image in (before, after))
     of_delete, are_others = pa.array(is_delete), np.zeros(len(is_delete), np.bool_)
     for old_cells, new_cells in zip(old, new, strict=True):
@@ -55,7 +58,7 @@ def keys(before: Image, after: Image, is_delete: Bools, contract: Contract) -> t
 
 
 def gaps(image: Image, names: Sequence[str]) -> pa.MapArray:
-    """map<column, state> of the cells that are not known; NULL if all are."""
+    """Returns map<column, state> of each row's gaps; NULL for a row without gaps."""
     rows = len(image.present)
     states = None if image.states is None else np.where(image.present[:, None], image.states, KNOWN)
     if states is None or not states.any():
@@ -65,13 +68,13 @@ def gaps(image: Image, names: Sequence[str]) -> pa.MapArray:
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     keys = pa.array(list(names), pa.string()).take(pa.array(column, pa.int32()))
     items = _STATES.take(pa.array(states[row, column], pa.uint8()))
-    # A NULL offset makes a NULL map.
+    # A NULL offset gives a NULL map.
     some = pa.array(offsets, mask=np.concatenate((counts == 0, [False])))
     return pa.MapArray.from_arrays(some, keys, items)
 
 
 def states(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
-    """n x columns: `gaps` the other way round. None: all cells are known."""
+    """Inverse of `gaps`: n x columns of states, or None if all cells are known."""
     rows, known = len(gaps), valid(gaps)
     if not known.any():
         return None
@@ -96,12 +99,12 @@ def differs(cells: pa.Array, other: pa.Array) -> Bools:
 
 
 def has_value(image: Image, columns: Sequence[int]) -> Bools:
-    """n x those columns, by their numbers: the cells that are neither NULL nor a gap."""
+    """n x `columns` (indices): the cells that are neither NULL nor a gap."""
     return np.column_stack([valid(image.cells[at]) for at in columns])
 
 
 def without_nulls(image: Image, columns: Sequence[int], doubtful: Bools | bool = True) -> Image:
-    """The image, in which NULLs among the doubtful cells (n x those columns) are unavailable."""
+    """Marks NULLs among the doubtful cells (n x `columns`) as unavailable."""
     if not columns:
         return image
     empty = doubtful & image.present[:, None] & ~has_value(image, columns)
@@ -124,7 +127,7 @@ def known_in_both(before: Image, after: Image) -> Bools:
 
 
 def differing(before: Image, after: Image) -> Bools:
-    """n x columns: the cells that are known in both images, and differ; none where a side is missing."""
+    """n x columns: the cells that are known in both images and differ; none in a row without both images."""
     different = known_in_both(before, after) & (before.present & after.present)[:, None]
     for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
         different[:, at] &= differs(old, new)
@@ -132,9 +135,9 @@ def differing(before: Image, after: Image) -> Bools:
 
 
 def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
-    """array<string> of the columns that differ, without gaps; NULL if a side is missing.
+    """Returns array<string> of the columns that are known in both images and differ.
 
-    NULL, too, if none is seen to differ and a gap may hide one that does.
+    NULL if an image is missing, or if no column is known to differ but a gap may hide one that does.
     """
     different, both = differing(before, after), before.present & after.present
     is_hidden = may_hide(before.states, after.states, len(both)) & ~different.any(axis=1)
@@ -142,9 +145,9 @@ def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
 
 
 def may_hide(before: Bytes | None, after: Bytes | None, rows: int) -> Bools:
-    """n: may a cell have changed of which only the new value is known? By the states of both images.
+    """n: whether the images' states leave a cell that may have changed and is known in the after image only.
 
-    A cell that neither image has was not changed, or is not captured.
+    A cell that is a gap in both images did not change, or is not captured.
     """
     if before is None:
         return np.zeros(rows, np.bool_)
@@ -153,10 +156,10 @@ def may_hide(before: Bytes | None, after: Bytes | None, rows: int) -> Bools:
 
 
 def fitted(image: Image, written: Contract, contract: Contract) -> Image:
-    """An image in the writer's columns as one in the contract's.
+    """Converts an image from the writer's columns to the contract's.
 
-    Columns that the writer lacks are gaps: not captured. So are computed ones, whatever is written for them,
-    and those that were computed when it wrote. Narrower types become the contract's.
+    Columns that the writer lacks become gaps (not captured). So do columns that are computed in either
+    contract, whatever is written for them. Narrower types become the contract's.
     """
     columns = [[(c.name, c.spark_type) for c in schema.columns] for schema in (written, contract)]
     computed = written.computed | contract.computed
@@ -180,7 +183,7 @@ def fitted(image: Image, written: Contract, contract: Contract) -> Image:
 
 
 def fitted_key(cells: Sequence[pa.Array], columns: Sequence[Column], contract: Contract) -> list[pa.Array]:
-    """The cells of the contract's key, in its types, from those of `columns`, as they were written."""
+    """Returns the cells of the contract's key, in its types, from `cells` of the written key `columns`."""
     by_name = {c.name.lower(): cell for c, cell in zip(columns, cells, strict=True)}
     kinds = [field.type for field in row_type(contract.key)]
     key_cells = [by_name[column.name.lower()] for column in contract.key]
@@ -190,6 +193,6 @@ def fitted_key(cells: Sequence[pa.Array], columns: Sequence[Column], contract: C
 def all_fitted(
     before: Image, after: Image, key_cells: list[pa.Array], written: Contract, contract: Contract
 ) -> tuple[Image, Image, list[pa.Array]]:
-    """Both images, and the cells of the key, in the columns of the contract."""
+    """Converts both images and the key's cells to the columns of the contract."""
     before, after = (fitted(image, written, contract) for image in (before, after))
     return before, after, fitted_key(key_cells, written.key, contract)

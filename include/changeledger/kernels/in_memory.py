@@ -1,4 +1,4 @@
-"""Rows of this process, where there is no Spark: the `decode` command, and a sample of a table's records."""
+"""Rows in this process, without Spark: for the `decode` command and for samples of a table's records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rows as JSON, letter by letter as Spark's `to_json` writes them.
+"""Formats rows as JSON, character by character as Spark's `to_json` does.
 
-Rows without a place of their own are known by a hash of it, which ledgers hold; the
-quarantine shows it. Cells that are NULL are left out, and times have three digits of a second.
+A row without a position of its own is identified by a hash of this text, which ledgers hold. The quarantine
+shows the text. NULL cells are left out, and times have three digits of a second.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 def rows(columns: Mapping[str, pa.Array], size: int) -> pa.StringArray:
-    """One object for each of the rows."""
+    """Returns one JSON object per row."""
     if not columns:
         return pa.array(["{}"] * size, pa.string())
-    # The first cell has no comma before it; where it may be NULL, which one that is differs by row.
+    # The first member has no comma before it. If the first column has NULLs, which one is first differs by
+    # row.
     names = list(columns)
     is_plain = not columns[names[0]].null_count
     begins = ["{" if is_plain else ",", *[","] * (len(names) - 1)]
@@ -38,7 +39,7 @@ def rows(columns: Mapping[str, pa.Array], size: int) -> pa.StringArray:
 
 
 def _member(start: str, values: pa.Array) -> pa.StringArray:  # noqa: PLR0911 - a form for each type
-    """`start`, the name, and the value of each row; NULL if the cell is."""
+    """Returns `start`, which ends with the name, and the value of each row; NULL where the cell is NULL."""
     kind = values.type
     if pa.types.is_string(kind):
         if pc.any(pc.match_substring_regex(values, _ESCAPED)).as_py():
@@ -63,14 +64,14 @@ def _in_quotes(start: str, values: pa.StringArray) -> pa.StringArray:
 
 
 def _times(values: pa.Array) -> pa.StringArray:
-    """`2026-08-07T16:25:00.883`: of the six digits of a second the last three go."""
+    """Formats as `2026-08-07T16:25:00.883`, without the last three of six digits of a second."""
     naive = pc.cast(values.view(pa.int64()).view(pa.timestamp("us")), pa.string())
     day, clock = pc.utf8_slice_codeunits(naive, 0, 10), pc.utf8_slice_codeunits(naive, 11, 23)
     return pc.binary_join_element_wise(day, "T", clock, "" if values.type.tz is None else "Z", "")
 
 
 def _base64(values: pa.BinaryArray) -> pa.StringArray:
-    """Values of one length at a time: nearly all are LSNs and masks."""
+    """Encodes all values of one length at a time: nearly all are LSNs and masks."""
     lengths = octets.lengths(values)
     encoded = pa.nulls(len(values), pa.string())
     known = values.is_valid().to_numpy(zero_copy_only=False)
@@ -85,7 +86,7 @@ def _base64(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def _letters(data: Bytes) -> Bytes:
-    """n x width bytes as letters of base64, with the signs `=` that fill the last four."""
+    """Encodes n x width bytes as letters of base64, padded with `=` to a multiple of four."""
     lacking = -data.shape[1] % 3
     padded = np.pad(data, ((0, 0), (0, lacking)))
     a, b, c = (padded[:, at::3] for at in range(3))
@@ -97,7 +98,7 @@ def _letters(data: Bytes) -> Bytes:
 
 
 def quoted(text: str) -> str:
-    """A text as Jackson writes it: control characters as `\\u001F`, all others as they are."""
+    """Quotes a text as Jackson does: control characters as `\\u001F`, all others as they are."""
     written = json.dumps(text, ensure_ascii=False)
     if r"\u" not in written:
         return written

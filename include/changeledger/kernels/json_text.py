@@ -1,6 +1,6 @@
-"""JSON by its texts: what stands in a message, member by member, exactly as it is written.
+"""Reads JSON member by member, with each value exactly as it is written.
 
-A member that comes twice counts as it is written last. Numbers keep their digits, nested values their text
+If a member occurs twice, the last one counts. Numbers keep their digits; nested values keep their text,
 without white space.
 """
 
@@ -16,11 +16,11 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _NUMBER = msgspec.json.Decoder(int | float)
-# What msgspec raises of bytes or text that it cannot decode.
+# What msgspec raises for bytes or text that it cannot decode.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-# Whole pairs and all else, and then one half. Nothing is tried twice.
+# Whole pairs and all other text, then half a pair. The quantifiers are possessive: nothing is tried twice.
 _LONE = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|" + _HIGH + _LOW + rb")*+(?:" + _HIGH + rb"|" + _LOW + rb")",
     re.DOTALL,
@@ -36,7 +36,7 @@ class NotJson(ValueError):
 
 
 def members(value: bytes | Token) -> dict[str, Token]:
-    """The members of an object. Raises NotJson."""
+    """Returns the members of an object. Raises NotJson."""
     try:
         return _OBJECT.decode(value)
     except UNREADABLE as error:
@@ -44,7 +44,7 @@ def members(value: bytes | Token) -> dict[str, Token]:
 
 
 def elements(value: bytes | Token) -> list[Token]:
-    """The elements of an array. Raises NotJson."""
+    """Returns the elements of an array. Raises NotJson."""
     try:
         return _ARRAY.decode(value)
     except UNREADABLE as error:
@@ -52,7 +52,7 @@ def elements(value: bytes | Token) -> list[Token]:
 
 
 def in_lower_case(members: Members) -> dict[str, Token]:
-    """Members by their names in lower case; of those of one name the last."""
+    """Returns the members by lower-case name; of several with the same name, the last."""
     return {name.lower(): token for name, token in members.items()}
 
 
@@ -61,7 +61,7 @@ def is_object(token: Token) -> bool:
 
 
 def is_nested(token: Token) -> bool:
-    """Is it an object or an array?"""
+    """Returns whether the value is an object or an array."""
     return bytes(memoryview(token)[:1]) in {b"{", b"["}
 
 
@@ -70,7 +70,7 @@ def is_text(token: Token) -> bool:
 
 
 def text(token: Token | None) -> str | None:
-    """A text without its quotes, any other value as it is written; None for null and for nothing."""
+    """Returns a text without its quotes, and any other value as written. None for null and for no value."""
     if token is None:
         return None
     written = bytes(token)
@@ -84,10 +84,11 @@ def text(token: Token | None) -> str | None:
 
 
 def renamed(names: Iterable[str]) -> dict[str, str]:
-    """The fields of a struct, `f0, f1, ...`, with the member's name of each: `rename` of msgspec.
+    """Returns the member's name of each field `f0, f1, ...` of a struct: msgspec's `rename`.
 
-    msgspec compares names as they are written, and refuses one that JSON must escape: its field gets a name
-    that is longer than any of SQL Server's, so that messages with such a member are read one by one.
+    msgspec compares names as they are written, and refuses a name that JSON must escape. The field of such a
+    name gets one that is longer than any in SQL Server, so that messages with that member are read one by
+    one.
     """
     return {
         f"f{at}": f"f{at}" * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
@@ -96,12 +97,12 @@ def renamed(names: Iterable[str]) -> dict[str, str]:
 
 
 def is_unquoted(token: Token) -> bool:
-    """Is it a number, `true` or `false`, whose text says something else than the same text in quotes?"""
+    """Returns whether the value is a number, `true` or `false`, unlike the same text in quotes."""
     return bytes(memoryview(token)[:1]) in b"-0123456789tf"
 
 
 def number(token: bytes | Token) -> int | float | None:
-    """A number, one with a point or an exponent of 64 bits; None for any other value."""
+    """Parses a number: a 64-bit float if it has a point or an exponent. Returns None for any other value."""
     try:
         written: int | float = _NUMBER.decode(token)
     except UNREADABLE:
@@ -110,11 +111,11 @@ def number(token: bytes | Token) -> int | float | None:
 
 
 def has_lone_surrogate(value: bytes) -> bool:
-    """Is a message one JSON value, except for an escape that is half of a surrogate pair?
+    """Returns whether a message is one JSON value, except that it escapes half of a surrogate pair.
 
-    JSON can escape one, and SQL Server hold it; UTF-8 cannot.
+    JSON can escape such a half and SQL Server can hold it; UTF-8 cannot.
     """
-    # Few messages have an escape of one.
+    # Few messages escape surrogates at all.
     if _SURROGATE.search(value) is None or _LONE.match(value) is None:
         return False
     try:

@@ -1,7 +1,7 @@
 """How late changes can be read: from their commit at the source to the release that published them.
 
-A release keeps `POINTS` commit times of its changes, from the first to the last in equal steps of their
-number: percentiles of any number of releases follow from these, and the worst is exact.
+A release keeps `POINTS` commit times of its changes, evenly spaced by rank from the first to the last.
+Percentiles over any number of releases follow from these, and the worst is exact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POINTS: Final = 101
 
 @dataclass(frozen=True)
 class Committed:
-    """Changes of a release: how many, and `POINTS` of their commit times, in microseconds since 1970."""
+    """A release's changes: how many, and `POINTS` of their commit times, in microseconds since 1970."""
 
     changes: int
     points: Sequence[int]
@@ -38,9 +38,9 @@ class Lateness(NamedTuple):
 
 
 def timed(rows: pa.Table) -> pa.ChunkedArray:
-    """The commit times that say how late a change is, of `operation`, `committed_at` and `flags`.
+    """Returns the commit times that show how late a change is. Needs `operation`, `committed_at`, `flags`.
 
-    Rows of a first load, and times from another clock than the source's, say nothing of it.
+    Snapshot rows, and times from another clock than the source's, are left out.
     """
     is_suspect = holding(column(rows, "flags"), CLOCK_SUSPECT)
     is_change = pc.not_equal(rows.column("operation"), SNAPSHOT)
@@ -48,7 +48,7 @@ def timed(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
-    """A `Committed` as JSON; None without any."""
+    """Returns a `Committed` as JSON, or None without times."""
     chunks = [
         chunk.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         for of_table in times
@@ -62,8 +62,8 @@ def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
 
 
 def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:
-    """Of releases with the time since when each can be read; None if they have no such changes."""
-    # Not as lists: those of a year are a million numbers.
+    """Computes the lateness of releases, given the time since when each can be read; None without changes."""
+    # Arrays instead of lists: a year has a million numbers.
     points, sizes, counts, readable_at = array("q"), array("q"), array("q"), array("d")
     for readable, times in releases:
         points.extend(times.points)

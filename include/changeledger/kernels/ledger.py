@@ -1,4 +1,4 @@
-"""Decoded rows taken apart again: from columns of the ledger to images and changes."""
+"""Converts columns of the ledger back to images and changes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PLAIN = (
 
 
 def image(batch: pa.RecordBatch, side: str, contract: Contract) -> Image:
-    """The image `before` or `after`, with its gaps."""
+    """Returns the image `before` or `after`, with its gaps."""
     struct = batch.column(side)
     states = images.states(batch.column(f"{side}_unknown_columns"), contract.names)
     return Image(valid(struct), struct.flatten(), states)
 
 
 def named(lists: pa.ListArray, names: Sequence[str]) -> Bools:
-    """n x names: which names are in each list, whatever their case."""
+    """n x names: which names each list has, ignoring case."""
     is_named = np.zeros((len(lists), len(names)), np.bool_)
     row = pc.list_parent_indices(lists).to_numpy()
     folded = pa.array([name.lower() for name in names], pa.string())
@@ -52,7 +52,7 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
     moved: Bools,
     paired_source_position: pa.StructArray,
 ) -> Changes:
-    """The changes that the rows after updates have become; their flags are left out."""
+    """Builds changes from ledger rows, with these images, keys and paired positions, and without flags."""
     plain = {name: batch.column(name) for name in _PLAIN}
     return Changes(
         before=before,

@@ -1,8 +1,8 @@
-"""Rows of a full load that come behind changes of their table.
+"""Rows of a full load that arrive after changes of their table.
 
-Such a row has no position: it shows what was there before every change, and so it changes nothing that is
-published of a row that has changed since. A tool that loads a table again in mid-stream sends what is there
-now, behind the changes.
+A loaded row has no position. It counts as the state before every change, so it does not alter a published row
+that has changed since. But a tool that loads a table again in mid-stream sends the current state, after the
+changes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _FAR: Final = np.iinfo(np.int64).max
 
 
 def behind_changes(changes: pa.Table, is_streamed: bool) -> Bools:
-    """Which of a table's ledger rows are of such a load.
+    """Returns which of a table's ledger rows belong to such a load.
 
-    `is_streamed`: are changes of the table published? Else those among `changes` count that stand in front of
-    a row in its partition.
+    `is_streamed`: changes of the table are published already. Otherwise a row belongs to such a load if its
+    partition has a change in front of it among `changes`.
     """
     is_change = ~equal(column(changes, "operation"), SNAPSHOT)
     is_loaded = (

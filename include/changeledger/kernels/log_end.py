@@ -1,11 +1,11 @@
-"""How far the source's log is read, and which changes come from another log: that of a restored database.
+"""The end of the source's log as read so far, and which changes come from another log: a restored database's.
 
 In one log positions and commit times rise together. A database that was restored, or failed over with loss,
-gives positions that it has given before to changes of today: they are in front of what is read, and were
-committed after it. A change that comes late is in front of it, too, and was committed before it.
+reuses positions for new changes: their positions precede the end that was read, and their commit times follow
+it. A change that arrives late also precedes that end, but was committed before it, too.
 
-Only positions that are those of commits say so: where transactions overlap, the log positions of their
-changes and their commit times do not rise together.
+Only the positions of commits show this. Where transactions overlap, the positions of single changes and the
+commit times do not rise together.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, column, equal, flags_of, holding, numbers, valid
 from changeledger.model.change import CLOCK_SUSPECT, REPAIRED, SNAPSHOT
 
-# The clocks of two replicas, one of which goes on with the other's log, may be so far apart; no database is
+# The clocks of two replicas may differ by this much when one continues the other's log. No database is
 # restored in so short a time.
 APART: Final = timedelta(minutes=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NONE: Final = np.iinfo(np.int64).min // 2
-# What a log's end is seen by.
+# The columns that determine a log's end.
 READ: Final = ("operation", "commit_lsn", "change_lsn", "committed_at", "flags")
 
 
@@ -48,7 +48,7 @@ class LogEnd(NamedTuple):
 
 
 def furthest(ends: Iterable[LogEnd | None]) -> LogEnd | None:
-    """The end of a log of which these are ends; None if there is none."""
+    """Returns the greatest LSN and the greatest commit time of several ends of one log; None without ends."""
     known = [end for end in ends if end is not None]
     if not known:
         return None
@@ -56,7 +56,7 @@ def furthest(ends: Iterable[LogEnd | None]) -> LogEnd | None:
 
 
 def of_changes(changes: pa.Table) -> LogEnd | None:
-    """`changes`: of one log, in the columns `READ`."""
+    """Returns the end of the log with these changes (columns `READ`), or None if none of them is a commit."""
     rows = changes.filter(pa.array(_is_commit(changes)))
     if not len(rows):
         return None
@@ -65,10 +65,11 @@ def of_changes(changes: pa.Table) -> LogEnd | None:
 
 
 def of_another_log(changes: pa.Table, end: LogEnd | None) -> Bools:
-    """Which changes contradict what was read before them: up to `end`, or of the same partition.
+    """Returns which changes contradict what was read before them: the log up to `end`, or their partition.
 
-    `changes`: some of one window, in the columns `READ` and with their `source_position`. A snapshot of a
-    whole table shows the log at its position and is read after it: it is judged, and is no evidence.
+    `changes`: changes of one window, in the columns `READ` and `source_position`. Rows of a whole table's
+    snapshot are judged, but are no evidence against other changes: they are read after the log position that
+    they show.
     """
     is_other = _before_and_later(changes, end) | _behind_their_future(changes)
     if not is_other.any():
@@ -86,7 +87,7 @@ def _before_and_later(changes: pa.Table, end: LogEnd | None) -> Bools:
 
 
 def _behind_their_future(changes: pa.Table) -> Bools:
-    """Which changes a partition delivers behind one that is later in the log, and was committed earlier."""
+    """Returns which changes a partition delivers after one that is later in the log but committed earlier."""
     rows = len(changes)
     source, partition, offset, _ = column(changes, "source_position").flatten()
     of_partition = order.codes([source, partition], rows)
@@ -106,7 +107,7 @@ def _behind_their_future(changes: pa.Table) -> Bools:
 
 
 def _goes_back(words: list[order.Ranks], is_first: Bools) -> bool:
-    """Is there one that is smaller than the one in front of it? Mostly there is none."""
+    """Returns whether any row is smaller than the row before it in its group. Mostly, none is."""
     is_smaller, is_same = np.zeros(len(is_first), np.bool_), ~is_first
     for word in words:
         is_smaller[1:] |= is_same[1:] & (word[1:] < word[:-1])
@@ -121,12 +122,12 @@ def _ranks(words: list[order.Ranks], rows: int) -> Indices:
 
 
 def _before(values: Indices, is_first: Bools) -> Indices:
-    """The greatest value of the group in front of each row."""
+    """Returns, for each row, the greatest value before it in its group."""
     return np.where(is_first, _NONE, np.roll(order.running_max(values, is_first), 1))
 
 
 def _is_commit(changes: pa.Table) -> Bools:
-    """Are LSN and time of a commit? Where both LSNs are the same, they are a position of another kind."""
+    """Returns which rows have a commit's LSN and time. Two equal LSNs are a position of another kind."""
     commit_lsn, change_lsn = column(changes, "commit_lsn"), column(changes, "change_lsn")
     is_change = ~equal(column(changes, "operation"), SNAPSHOT)
     is_commit: Bools = is_change & ~flags_of(pc.equal(commit_lsn, change_lsn)) & _is_timed(changes)
@@ -134,8 +135,10 @@ def _is_commit(changes: pa.Table) -> Bools:
 
 
 def _is_snapshot(changes: pa.Table) -> Bools:
-    """Is it a row of a snapshot of the whole table? One of an incremental snapshot has the stream's position,
-    which a connector that was started again repeats."""
+    """Returns which rows are of a whole table's snapshot.
+
+    A row of an incremental snapshot has the stream's position, which a restarted connector repeats.
+    """
     is_row = equal(column(changes, "operation"), SNAPSHOT)
     is_whole: Bools = is_row & ~valid(column(changes, "change_lsn")) & _is_timed(changes)
     return is_whole

@@ -1,8 +1,8 @@
 """Log sequence numbers: 10 bytes, big-endian, compared as unsigned bytes.
 
-As text an LSN is `0x0000002A000003B00005`, bare hex, or 8:8:4 groups `0000002a:000003b0:0005`, in any case;
-the word NULL stands for none, and so do ten zero bytes: SQL Server's own functions answer them where there is
-no LSN (Microsoft's page "sys.fn_cdc_get_min_lsn"). As a position they would sort before every change.
+As text an LSN is `0x0000002A000003B00005`, bare hex, or 8:8:4 groups `0000002a:000003b0:0005`, in any case.
+The word NULL and ten zero bytes mean that there is no LSN. SQL Server's own functions return the zeros
+(Microsoft's page "sys.fn_cdc_get_min_lsn"); as a position they would sort before every change.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from changeledger.kernels.binary_text import from_hex
 
 WIDTH = 10
 _GROUPED = 22
-# Behind the digits of either form stands no other one.
+# No further hex digit follows the digits of either form.
 _LEADING_GROUPED = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}([^0-9A-Fa-f]|$)"
 _LEADING_BARE = r"^[0-9A-Fa-f]{20}([^0-9A-Fa-f]|$)"
 _COLON = ord(":")
-# Of the usual forms the length, and where the digits are; colons elsewhere.
+# The common forms: length, and positions of the digits; colons elsewhere.
 _FORMS = ((_GROUPED, np.r_[0:8, 9:17, 18:22]), (2 * WIDTH, np.arange(2 * WIDTH)))
 
 
 class Lsns(NamedTuple):
-    """LSNs of some rows: a matrix of 10 bytes a row, and which rows have one."""
+    """LSNs of n rows: a matrix of n x 10 bytes, and which rows have an LSN."""
 
     digits: Bytes
     known: Bools
@@ -39,7 +39,7 @@ class Lsns(NamedTuple):
 
 
 def parse(text: str) -> bytes | None:
-    """One LSN; None if the text is none."""
+    """Parses one LSN. Returns None if the text is not an LSN, or is ten zero bytes."""
     value = _octets(text)
     return value if value is not None and any(value) else None
 
@@ -53,12 +53,12 @@ def _octets(text: str) -> bytes | None:
 
 
 def is_absent(text: str | None) -> bool:
-    """Does the source say that there is no LSN, rather than write a broken one?"""
+    """Returns whether the source says that there is no LSN, as opposed to a broken one."""
     return text is None or text.upper() == "NULL" or _octets(text) == bytes(WIDTH)
 
 
 def parse_all(texts: pa.StringArray) -> Lsns:
-    """The LSNs of a column of texts. Unknown: NULL, or no LSN."""
+    """Parses a column of texts. NULL, and texts for which `parse` returns None, are unknown."""
     known, rows = valid(texts), len(texts)
     parsed = np.zeros((rows, WIDTH), np.uint8)
     others = known.copy()
@@ -81,7 +81,7 @@ def parse_all(texts: pa.StringArray) -> Lsns:
 
 
 def leading(texts: pa.StringArray) -> Lsns:
-    """The LSNs that texts begin with, as 8:8:4 or bare hex; unknown where a text begins otherwise."""
+    """Parses the LSN, in 8:8:4 groups or bare hex, that each text begins with; unknown if it does not."""
     first = pa.scalar(None, pa.string())
     for pattern, length in ((_LEADING_GROUPED, _GROUPED), (_LEADING_BARE, 2 * WIDTH)):
         begins = pc.match_substring_regex(texts, pattern)
@@ -90,7 +90,7 @@ def leading(texts: pa.StringArray) -> Lsns:
 
 
 def of_bytes(values: pa.BinaryArray) -> Lsns:
-    """The LSNs of a column of bytes. Unknown: NULL, of another width, or zeros."""
+    """Reads a column of bytes. NULL, bytes of another width, and zeros are unknown."""
     known = octets.lengths(values) == WIDTH
     digits = np.zeros((len(values), WIDTH), np.uint8)
     if known.any():
@@ -99,22 +99,22 @@ def of_bytes(values: pa.BinaryArray) -> Lsns:
 
 
 def unknown(rows: int) -> Lsns:
-    """No LSN in any row."""
+    """Returns unknown LSNs for all rows."""
     return Lsns(np.zeros((rows, WIDTH), np.uint8), np.zeros(rows, np.bool_))
 
 
 def to_text(lsns: Lsns) -> pa.StringArray:
-    """20 upper-case hex digits."""
+    """Formats LSNs as 20 upper-case hex digits."""
     return fixed_width(octets.to_hex(lsns.digits), lsns.known, pa.string())
 
 
 def big_endian(values: npt.NDArray[Any], width: int) -> Bytes:
-    """Non-negative integers as `width` (8 or more) bytes each, so that byte order is number order."""
+    """Encodes non-negative integers in `width` (8 or more) bytes, so that byte order is number order."""
     wide = np.zeros((len(values), width), np.uint8)
     wide[:, width - 8 :] = values.astype(">i8").view(np.uint8).reshape(-1, 8)
     return wide
 
 
 def of_integers(values: pa.Int64Array) -> Lsns:
-    """64-bit positions of other databases, padded on the left."""
+    """Encodes 64-bit positions of other databases, padded on the left."""
     return Lsns(big_endian(numbers(values), WIDTH), valid(values))

@@ -1,11 +1,11 @@
-"""Change masks: which columns a record says were touched. Many masks at a time.
+"""Change masks: which columns a record says were touched. All functions work on many masks at once.
 
 A mask has one bit per ordinal. In `big` order the LAST byte holds ordinals 1 to 8, lowest bit first, as in
 SQL Server's `__$update_mask` and in hex text; in `little` order the FIRST byte does, as binary masks are
-described elsewhere. Either may come without its zero bytes at the high end. A table may have over a thousand
-columns: a mask is never one number.
+described elsewhere. Either may lack its zero bytes at the high end. A table may have over a thousand columns,
+so a mask is never one number.
 
-A set of columns of n rows is a matrix of n x highest flags; column 0 is ordinal 1.
+The columns touched in n rows are a matrix of n x highest flags, whose column 0 is ordinal 1.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bools, Bytes, Indices, named_where, valid
 from changeledger.model.contract import ByteOrder
 
-# Longer ones are read one by one: SQL Server's type ends at 128 bytes.
+# Longer masks are read one by one; SQL Server's type ends at 128 bytes.
 _MOST_BYTES = 256
 _HEX = r"^(0[xX])?[0-9a-fA-F]*$"
 
 
 def width(highest: int) -> int:
-    """Bytes of a mask over ordinals 1..highest."""
+    """Returns the number of bytes of a mask over ordinals 1..highest."""
     return (highest + 7) // 8
 
 
 def from_texts(texts: pa.StringArray) -> pa.BinaryArray:
-    """The bytes of masks written as hex; NULL if a text is not hex.
+    """Decodes masks written as hex; NULL if a text is not hex.
 
-    `0x` before it and an odd number of digits are legal: `B` is the byte 0B. Empty text is an empty mask.
+    A leading `0x` and an odd number of digits are legal: `B` is the byte 0B. Empty text is an empty mask.
     """
     is_hex = pc.match_substring_regex(texts, _HEX)
     digits = pc.replace_substring_regex(pc.if_else(is_hex, texts, None), "^0[xX]", "")
@@ -45,20 +45,20 @@ def from_texts(texts: pa.StringArray) -> pa.BinaryArray:
 
 
 def to_hex(masks: pa.BinaryArray) -> pa.StringArray:
-    """Two upper-case digits a byte, in the order of the bytes."""
+    """Formats masks as two upper-case hex digits per byte, in byte order."""
     offsets, data = octets.parts(masks)
     return octets.of_parts(offsets * 2, octets.to_hex(data), valid(masks), pa.string())
 
 
 def bits(masks: pa.BinaryArray, highest: int, order: ByteOrder) -> Bools:
-    """n x highest: the flags of ordinals 1..highest. Zero bytes that were trimmed come back."""
+    """n x highest: the flags of ordinals 1..highest. Trimmed zero bytes are restored."""
     low_first = _low_first(masks, width(highest), order)
     flags: Bools = np.unpackbits(low_first, axis=1, bitorder="little")[:, :highest].astype(np.bool_)
     return flags
 
 
 def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Indices:
-    """The highest ordinal whose bit is set, at any width; 0 if none is."""
+    """n: the highest ordinal whose bit is set, at any width; 0 if no bit is set."""
     sizes = octets.lengths(masks)
     ordinals = np.zeros(len(masks), np.int64)
     most = min(int(sizes.max(initial=0)), _MOST_BYTES)
@@ -73,58 +73,59 @@ def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Indices:
 
 
 def columns(flags: Bools, ordinals: Sequence[int], names: Sequence[str], known: Bools) -> pa.ListArray:
-    """array<string>: the names whose flag is set, by their ordinals; NULL for rows not `known`."""
+    """Returns array<string> with the names whose flag is set, in ordinal order; NULL for rows not `known`."""
     in_order = sorted(range(len(names)), key=lambda at: ordinals[at])
     places = [ordinals[at] - 1 for at in in_order]
     return named(flags[:, places], [names[at] for at in in_order], known)
 
 
 def named(flags: Bools, names: Sequence[str], known: Bools) -> pa.ListArray:
-    """array<string>: of n x names, the names whose flag is set; NULL for rows not `known`."""
+    """Returns array<string> with the names whose flag (n x names) is set; NULL for rows not `known`."""
     return named_where(flags & known[:, None], names, known)
 
 
 def of(ordinals: Sequence[int], highest: int) -> Bools:
-    """The flags of one known set."""
+    """Returns the flags of one set of ordinals."""
     flags = np.zeros(highest, np.bool_)
     flags[[ordinal - 1 for ordinal in ordinals]] = True
     return flags
 
 
 def disagrees(flags: Bools, known: Bools, required: Bools, allowed: Bools) -> Bools:
-    """n: which masks contradict their record: a required bit is clear, or one that is not allowed is set.
+    """n: which masks contradict their record: a required bit is clear, or a bit that is not allowed is set.
 
-    `known`: the records that have a mask which can be read; nothing contradicts the others. The rest is n x
-    columns: what an operation requires and allows is the dialect's, and its images' (`of_images`).
+    `known`: the records with a readable mask; the others never contradict. `flags`, `required` and `allowed`
+    are n x columns; what an operation requires and allows comes from the dialect, and from the images
+    (`of_images`).
     """
     return any_set((required & ~flags) | (flags & ~allowed)) & known
 
 
 def of_images(differing: Bools, compared: Bools) -> tuple[Bools, Bools]:
-    """n x columns: the bits that an update requires and allows, by the columns in which its images differ.
+    """n x columns: the bits that an update requires and allows, given the columns in which its images differ.
 
-    `compared`: the cells that are known in both images; of others a bit may be set or not.
+    `compared`: the cells that are known in both images. The bits of all other cells may be set or clear.
     """
     return differing & compared, differing | ~compared
 
 
 def of_key(rows: Bools, key: Bools) -> tuple[Bools, Bools]:
-    """n x columns: what is required and allowed where the bits of the key are set alone, in these rows.
+    """n x columns: the bits required and allowed if a mask in `rows` has exactly the bits of the key.
 
-    `key`: the columns of the key; where none is known, nothing contradicts a mask.
+    `key`: flags of the key's columns. If there are none, any mask is allowed. So it is in all other rows.
     """
     others = ~rows[:, None] | (not key.any())
     return rows[:, None] & key, key | others
 
 
 def any_set(flags: Bools) -> Bools:
-    """n: in which rows of n x highest a flag is set."""
+    """n: which rows of n x highest have a flag set."""
     is_any_set: Bools = np.logical_or.reduce(flags, axis=1)
     return is_any_set
 
 
 def _low_first(masks: pa.BinaryArray, size: int, order: ByteOrder) -> Bytes:
-    """n x size: the bytes of the lowest ordinals first; zero where a mask has fewer."""
+    """n x size: the masks' bytes, lowest ordinals first; zero where a mask has fewer bytes."""
     offsets, data = octets.parts(masks)
     rows, counts = len(masks), np.diff(offsets)
     if not rows or not size or not len(data):

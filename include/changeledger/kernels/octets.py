@@ -1,4 +1,4 @@
-"""Columns of texts and bytes as the octets in them, of which numpy makes others."""
+"""Converts between text or binary columns and numpy arrays of their octets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from changeledger.kernels.arrow import Bools, Bytes, Indices, bitmap
 
-# Of a letter the value of the hex digit that it is; 255 for any other.
+# The value of each octet as a hex digit; 255 if it is not one.
 NIBBLES = np.full(256, 255, np.uint8)
 for _digit in b"0123456789abcdefABCDEF":
     NIBBLES[_digit] = int(chr(_digit), 16)
@@ -17,7 +17,7 @@ _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
 def parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], Bytes]:
-    """Offsets from 0 and data of texts or bytes; nothing stands for NULL."""
+    """Returns the offsets (from 0) and the data of a text or binary column; NULL has no octets."""
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(b"", array.type))
     raw = array.buffers()
@@ -27,7 +27,7 @@ def parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], Bytes]:
 
 
 def of_parts(offsets: npt.NDArray[np.int64], data: Bytes, known: Bools, kind: pa.DataType) -> pa.Array:
-    """The array (string or binary) of which these are the `parts`."""
+    """Builds a string or binary array from its `parts`."""
     buffers = [
         bitmap(known),
         pa.py_buffer(offsets.astype(np.int32)),
@@ -37,25 +37,25 @@ def of_parts(offsets: npt.NDArray[np.int64], data: Bytes, known: Bools, kind: pa
 
 
 def lengths(values: pa.Array) -> Indices:
-    """Octets of each value; 0 for NULL."""
+    """Returns the number of octets of each value; 0 for NULL."""
     offsets, _ = parts(values)
     return np.diff(offsets)
 
 
 def matrix(values: pa.Array, width: int) -> Bytes:
-    """n x width: values that all have that many octets."""
+    """n x width: the octets of values that all have `width` of them."""
     _, data = parts(values)
     return data.reshape(len(values), width)
 
 
 def of_hex(nibbles: Bytes) -> Bytes:
-    """The octets of an even number of `NIBBLES` in each row."""
+    """Combines the `NIBBLES` of each row, an even number, to octets."""
     octets: Bytes = (nibbles[..., ::2] << 4 | nibbles[..., 1::2] & 15).astype(np.uint8)
     return octets
 
 
 def to_hex(octets: Bytes) -> Bytes:
-    """Two upper-case digits for each octet of a row."""
+    """Returns two upper-case hex digits for each octet."""
     digits = np.empty((*octets.shape[:-1], 2 * octets.shape[-1]), np.uint8)
     digits[..., ::2], digits[..., 1::2] = _DIGITS[octets >> 4], _DIGITS[octets & 15]
     return digits

@@ -1,4 +1,4 @@
-"""Groups and orders of rows, as numbers: what is sorted once serves all that is asked of neighbours."""
+"""Sorts and groups rows by numeric ranks: one sort serves every comparison of neighbouring rows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 from changeledger.kernels import octets
 from changeledger.kernels.arrow import Bools, Bytes, Indices, numbers, valid
 
-# Numbers of n rows that can be sorted by.
+# One number per row to sort or group by.
 Ranks = npt.NDArray[Any]
 
 _WORD = 8
 
 
 def words(values: pa.BinaryArray) -> list[Ranks]:
-    """Numbers that order as the bytes do, the most significant ones first.
+    """Returns ranks that order as the bytes do, the most significant first.
 
-    Bytes are unsigned, and what begins as another value and ends before it comes first, as in Spark. NULL is
-    as no bytes. Words that are the same in all rows are left out.
+    Bytes are unsigned, and a value sorts before any longer one that begins with it, as in Spark. NULL counts
+    as empty. Words that are the same in all rows are left out.
     """
     matrix, lengths = _padded(values)
     big_endian = [matrix[:, at : at + _WORD].view(">u8").ravel() for at in range(0, matrix.shape[1], _WORD)]
@@ -32,7 +32,7 @@ def words(values: pa.BinaryArray) -> list[Ranks]:
 
 
 def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
-    """The bytes of each row, filled with zeros to a whole number of words; and their numbers."""
+    """Returns each row's bytes, padded with zeros to a whole number of words, and their unpadded lengths."""
     rows = len(values)
     offsets, data = octets.parts(values)
     lengths = np.diff(offsets)
@@ -48,7 +48,7 @@ def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
 
 
 def repeated(ranks: Ranks) -> Indices:
-    """The rows whose rank another row has, too."""
+    """Returns the rows whose rank occurs more than once."""
     at = np.argsort(ranks, kind="stable")
     is_same = ranks[at[1:]] == ranks[at[:-1]]
     is_repeated = np.zeros(len(ranks), np.bool_)
@@ -57,7 +57,7 @@ def repeated(ranks: Ranks) -> Indices:
 
 
 def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
-    """A number for each row: equal where all of the columns are, and nowhere else.
+    """Returns a number per row; two rows have the same number exactly if all their columns are equal.
 
     Two NULLs are equal; so are 0 and -0.
     """
@@ -77,7 +77,7 @@ def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
 
 
 def are_among(columns: Sequence[pa.Array], among: Sequence[pa.Array]) -> Bools:
-    """Which rows have the values of a row of `among`, whose columns have the same types; see `codes`."""
+    """Returns which rows equal, as in `codes`, a row of `among`, whose columns have the same types."""
     both = [pa.concat_arrays(pair) for pair in zip(columns, among, strict=True)]
     rows = len(columns[0])
     ranks = codes(both, len(both[0]))
@@ -85,13 +85,13 @@ def are_among(columns: Sequence[pa.Array], among: Sequence[pa.Array]) -> Bools:
 
 
 def distinct(ranks: Ranks) -> Ranks:
-    """Each number once, in order. numpy's `unique` hashes them, which takes thirty times as long."""
+    """Returns each number once, sorted. numpy's `unique` hashes them, which takes thirty times as long."""
     ordered = np.sort(ranks)
     return ordered[begins([ordered], len(ordered))]
 
 
 def is_among(ranks: Ranks, known: Ranks) -> Bools:
-    """Which of the numbers are among the `known` ones, of which each is there once, in order."""
+    """Returns which of the numbers are in `known`, which is sorted and has each number once."""
     if not len(known):
         return np.zeros(len(ranks), np.bool_)
     is_known: Bools = known[np.minimum(np.searchsorted(known, ranks), len(known) - 1)] == ranks
@@ -99,7 +99,7 @@ def is_among(ranks: Ranks, known: Ranks) -> Bools:
 
 
 def begins(ordered: Sequence[Ranks], rows: int) -> Bools:
-    """Where rows that are in order begin to differ from the row before; the first one does."""
+    """Returns which sorted rows differ from the row before; the first row does."""
     is_first = np.zeros(rows, np.bool_)
     is_first[:1] = True
     for ranks in ordered:
@@ -108,23 +108,23 @@ def begins(ordered: Sequence[Ranks], rows: int) -> Bools:
 
 
 def by(ranks: Sequence[Ranks], rows: int) -> Indices:
-    """The rows in the order of the ranks, the first of which counts most; equal ones stay as they were."""
+    """Returns the rows sorted by the ranks, the most significant first; equal rows keep their order."""
     return np.lexsort(tuple(reversed(ranks))) if ranks else np.arange(rows)
 
 
 def nulls_first(values: pa.Array) -> list[Ranks]:
-    """The ranks of a column of whole numbers, NULL before all of them."""
+    """Returns ranks of a column of whole numbers that sort NULL first."""
     known = valid(values)
     return [known, np.where(known, numbers(values), 0)]
 
 
 def begun_at(first: Bools) -> Indices:
-    """For each row, where its group begins."""
+    """Returns, for each row, the row at which its group begins."""
     return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
 
 
 def running_max(values: npt.NDArray[np.int64], first: Bools) -> npt.NDArray[np.int64]:
-    """The greatest value of the group so far, for each row."""
+    """Returns, for each row, the greatest value in its group so far."""
     goes_back = values[1:] < values[:-1]
     if not (goes_back & ~first[1:]).any():
         return values

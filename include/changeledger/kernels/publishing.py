@@ -1,7 +1,8 @@
-"""Rows in a contract's columns as rows in those that are published: left out, hashed, cast, renamed.
+"""Converts rows from a contract's columns to the published ones: drops, hashes, casts and renames columns.
 
-A value becomes the same in every window and on every side, so that what equals before equals after it, and
-what differs differs. Hashes are HMAC-SHA256: without the secret nobody can tell by trying whose they are.
+A value is converted alike in every window, and in the source's rows, so that equal values stay equal and
+different values stay different. Hashes are HMAC-SHA256: without the secret nobody can guess values and check
+them.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _KEY_NAMED_BY: Final = b"changeledger: which key is this"
 
 
 def key_id(secret: str) -> str:
-    """Which key it is, without saying what it is."""
+    """Identifies the key without revealing it."""
     return hmac.digest(secret.encode(), _KEY_NAMED_BY, hashlib.sha256).hex()[:16]
 
 
 def cells(values: pa.Array, column: Column, secret: str) -> pa.Array:
-    """The values of a contract's column as they are published."""
+    """Converts the values of a contract's column to what is published."""
     rule = column.publish
     if rule is None or rule.is_same_values:
         return values
@@ -54,7 +55,7 @@ def cells(values: pa.Array, column: Column, secret: str) -> pa.Array:
 
 
 def text_of_hash(values: pa.Array, column: Column) -> pa.StringArray:
-    """What is hashed: the text that all values have which are equal to people (`equality.form_of`)."""
+    """Returns the text to hash: the same for all values that people call equal (`equality.form_of`)."""
     form = form_of(column, column).value
     texts = display.texts(values if form is None else form(values))
     if pa.types.is_decimal(values.type):
@@ -64,7 +65,7 @@ def text_of_hash(values: pa.Array, column: Column) -> pa.StringArray:
 
 
 def hash_alike(column: Column, other: Column) -> bool:
-    """Are equal values of two source columns the same text when they are hashed?"""
+    """Returns whether equal values of two source columns have the same text to hash."""
     kinds = [c.spark_type for c in (column, other)]
     if all(kind.startswith(_EXACT) for kind in kinds):
         return True
@@ -82,8 +83,10 @@ def _hashed(values: pa.Array, column: Column, secret: str) -> pa.StringArray:
 
 @dataclass(frozen=True)
 class PublishRows:
-    """Rows in the contract's columns, as a source has them, in the published ones; without those that `names`
-    (published names) lacks. `change.UNFIT_COLUMNS` are passed on, by their names in the source."""
+    """Kernel that converts a source's rows to the published columns in `names`.
+
+    `change.UNFIT_COLUMNS` is passed on unchanged, with the source's column names.
+    """
 
     contract: Contract
     secret: str = field(repr=False)
@@ -91,7 +94,7 @@ class PublishRows:
 
     @property
     def needed(self) -> list[str]:
-        """The columns to read."""
+        """The columns to read from the source."""
         return [*(c.name for c in self._columns), *self._unfit]
 
     @property
@@ -119,10 +122,10 @@ class PublishRows:
 
 @dataclass(frozen=True)
 class PublishChanges:
-    """Decoded rows, in the columns of the contract's ledger and others, as those of the published contract.
+    """Kernel that converts decoded rows from the contract's ledger columns to the published contract's.
 
-    Ids are made anew: one over a value that is left out would tell it to whoever tries all that it can be.
-    `decoded`: the schema of what comes in.
+    Other columns are passed on. Ids are computed again: an id over a dropped value would reveal it to anyone
+    who tries all possible values. `decoded`: the schema of the input.
     """
 
     contract: Contract
@@ -131,7 +134,7 @@ class PublishChanges:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what comes out."""
+        """The schema of the output."""
         published = self.contract.published
         key, image = row_type(published.key), row_type(published.columns)
         kinds = {"key": key, "previous_key": key, "before": image, "after": image}

@@ -1,7 +1,7 @@
-"""Values that the lake's type holds, and SQL Server's type does not have.
+"""Values that fit the lake's type but that SQL Server's type does not have.
 
 Sources: Microsoft's pages "money and smallmoney" (64 and 32 bits of ten-thousandths), "datetime" (from 1753)
-and "smalldatetime" (whole minutes from 1900 to 2079-06-06). Moments are microseconds from 1970.
+and "smalldatetime" (whole minutes from 1900 to 2079-06-06). Points in time are microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MINUTE = 60_000_000
 
 
 class _Range(NamedTuple):
-    """`step`: each value is a multiple of it."""
+    """A type's bounds. Each value is a multiple of `step`."""
 
     least: Any
     most: Any
@@ -42,7 +42,7 @@ _RANGES: Mapping[str, _Range] = {
 
 
 def reading(sql: SqlType, read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """As `read`; None for a value that the type does not have."""
+    """Wraps `read`: None for a value that the type does not have."""
     known = _RANGES.get(sql.base)
     if known is None:
         return read
@@ -57,7 +57,7 @@ def reading(sql: SqlType, read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def outside(sql: SqlType, values: pa.Array) -> Bools | None:
-    """Which values, in the lake's type, SQL Server's type does not have; None: it has all of them."""
+    """Returns which values, in the lake's type, SQL Server's type does not have; None if it has them all."""
     known = _RANGES.get(sql.base)
     if known is None:
         return None

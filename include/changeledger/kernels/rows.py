@@ -1,7 +1,7 @@
-"""Rows on their way through kernels: a stage says what becomes of them, and whoever carries them does it.
+"""Interface of rows that pass through kernels: stages describe the steps, an implementation runs them.
 
-In the pipeline Spark's workers carry them (`spark.rows`). Where no Spark is (`decode`, tests of kernels), the
-process itself does (`kernels.in_memory`).
+In the pipeline Spark's workers do (`spark.rows`). Without Spark (`decode`, tests of kernels), the process
+itself does (`kernels.in_memory`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from changeledger.model.errors import RowsTooLarge
 
 # One batch in, one batch out; how rows are cut into batches changes nothing.
 BatchKernel = Callable[[pa.RecordBatch], pa.RecordBatch]
-# Tables by name in, tables by name out; of each bucket.
+# Called once per bucket: tables by name in, tables by name out.
 BucketKernel = Callable[[Mapping[str, pa.Table]], Mapping[str, pa.Table]]
 
 
@@ -28,7 +28,7 @@ Unchanged = TypeVar("Unchanged")
 
 
 def unchanged(rows: Unchanged) -> Unchanged:
-    """The kernel that gives what it gets."""
+    """Identity kernel."""
     return rows
 
 
@@ -39,30 +39,30 @@ class Rows(Protocol):
     def schema(self) -> pa.Schema: ...
 
     def through(self, kernel: BatchKernel, schema: pa.Schema) -> Rows:
-        """What the kernel makes of each batch."""
+        """Applies the kernel to each batch."""
         ...
 
     def collected(self, most: int | None = None) -> pa.Table:
-        """The rows in this process; not more than `most`, whichever."""
+        """Collects the rows in this process: all, or any `most` of them."""
         ...
 
     def collected_with(self, others: Sequence[Rows], most: int | None = None) -> list[pa.Table]:
-        """These rows and those, by one pass over what they come from."""
+        """Collects these rows and the others, each up to `most`, in one pass over their source."""
         ...
 
     def bucketed(
         self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
     ) -> dict[str, Rows]:
-        """See `bucketed`; these rows are of the first part."""
+        """See the function `bucketed`. These rows are those of the first part."""
         ...
 
     def and_all(self, others: Sequence[Rows]) -> Rows:
-        """These rows and those, which have the same schema."""
+        """Unions these rows with others of the same schema."""
         ...
 
 
 class Part(NamedTuple):
-    """Rows that go into buckets. `key`: equal for what must be in one bucket."""
+    """Rows to split into buckets. Rows with an equal `key` go into the same bucket."""
 
     rows: Rows
     key: Key
@@ -71,13 +71,13 @@ class Part(NamedTuple):
 def bucketed(
     parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
 ) -> dict[str, Rows]:
-    """What the kernel makes of each bucket of all parts; rows of one key are in one bucket, of every part."""
+    """Applies the kernel to each bucket. Rows of all parts with the same key share a bucket."""
     first = next(iter(parts.values()))
     return first.rows.bucketed(parts, kernel, outputs)
 
 
 def kept(parts: Mapping[str, Part]) -> dict[str, Rows]:
-    """The rows of each part: they are read once, however many ask for them."""
+    """Keeps the rows of each part, so that they are read once, however often they are used."""
     return bucketed(parts, unchanged, {name: part.rows.schema for name, part in parts.items()})
 
 
@@ -85,12 +85,12 @@ COUNT: Final = pa.schema([("n", pa.int64())])
 
 
 def count(rows: Rows) -> int:
-    """How many rows there are: only numbers travel."""
+    """Counts the rows. Only the batches' counts are collected."""
     return sum(rows.through(counted, COUNT).collected().column("n").to_pylist())
 
 
 def counted(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The kernel of `COUNT`: how many rows a batch has."""
+    """Kernel with schema `COUNT`: counts the rows of a batch."""
     return pa.RecordBatch.from_pydict({"n": [len(rows)]}, schema=COUNT)
 
 
@@ -98,7 +98,7 @@ VALUES: Final = pa.schema([("value", pa.string()), ("n", pa.int64())])
 
 
 def values_counted(rows: Rows, name: str) -> Rows:
-    """`VALUES`: how many rows have each value of a column, batch by batch."""
+    """Counts the rows with each value of a column, batch by batch, in schema `VALUES`."""
     return rows.through(partial(_counted_by, name), VALUES)
 
 
@@ -107,13 +107,13 @@ def _counted_by(name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def summed(counts: pa.Table) -> dict[str, int]:
-    """By value, the sums of `VALUES`."""
+    """Sums `VALUES` by value."""
     sums = counts.group_by("value").aggregate([("n", "sum")])
     return dict(zip(*(sums.column(name).to_pylist() for name in ("value", "n_sum")), strict=True))
 
 
 def tallied(batches: Iterable[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
-    """How many rows there are of each combination of values."""
+    """Counts the rows with each combination of values."""
     numbers: Counter[tuple[Any, ...]] = Counter()
     for batch in batches:
         names = batch.schema.names
@@ -125,7 +125,7 @@ def tallied(batches: Iterable[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
 
 
 def chosen(rows: Rows, names: Sequence[str]) -> Rows:
-    """These columns of the rows."""
+    """Selects columns."""
     schema = pa.schema([rows.schema.field(name) for name in names])
     return rows.through(partial(_select, list(names)), schema)
 
@@ -135,7 +135,7 @@ def _select(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def where(rows: Rows, name: str, value: str | int | bool) -> Rows:
-    """The rows that have this value in a column."""
+    """Selects the rows with this value in a column."""
     return rows.through(partial(_where, name, value), rows.schema)
 
 
@@ -144,12 +144,12 @@ def _where(name: str, value: str | int | bool, rows: pa.RecordBatch) -> pa.Recor
 
 
 def together(rows: Sequence[Rows]) -> Rows:
-    """The rows of all, which have one schema."""
+    """Unions rows of the same schema."""
     return rows[0].and_all(rows[1:]) if len(rows) > 1 else rows[0]
 
 
 def as_batch(table: pa.Table) -> pa.RecordBatch:
-    """The table in one piece. Raises RowsTooLarge where a column has more than 2 GiB of texts or bytes.
+    """Returns the table as one batch. Raises RowsTooLarge if a column has more than 2 GiB of texts or bytes.
 
     Arrow's offsets have 32 bits, so `combine_chunks` leaves such a column in several pieces.
     """

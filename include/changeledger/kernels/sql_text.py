@@ -1,8 +1,8 @@
-"""Values of SQL Server's types from the texts in which dialects write them; None if a text does not fit.
+"""Parses values of SQL Server's types from the texts of dialects. Returns None if a text does not fit.
 
-Strict, and into the type's canonical form (docs/types.md), so that one value has one text, and text orders as
-time does. Dates are days and timestamps microseconds from 1970. What a number may look like is what Spark's
-`try_cast` takes, by which values have been read so far.
+Parsing is strict, and into the type's canonical form (docs/types.md), so that a value has one text and texts
+order as time does. Dates are days and timestamps microseconds since 1970. Numbers may have the forms that
+Spark's `try_cast` takes, because stored values were read with it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from changeledger.model.sql_type import SqlType
 
 Reader = Callable[[str], Any]
 
-# SQL Server's own range, 0001-01-01 to 9999-12-31, in days and microseconds from 1970.
+# SQL Server's range, 0001-01-01 to 9999-12-31, in days and microseconds since 1970.
 DAYS = (-719_162, 2_932_896)
 MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 MICROS_A_DAY = 86_400_000_000
-# The wire formats' longest sensible decimal: beyond, arithmetic takes minutes.
+# The longest sensible decimal of the wire formats; beyond it arithmetic takes minutes.
 _LONGEST_DECIMAL = 1000
 _EXACT = Context(prec=_LONGEST_DECIMAL + 100)
 
@@ -44,12 +44,12 @@ _GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")
 
 
 def _fraction(digits: int) -> str:
-    """Pattern of a fraction of a second that says no more than so many digits, and has at most nine."""
+    """Pattern of a fraction of a second: at most nine digits, of which those after `digits` are zeros."""
     return rf"(?:[.](?![0-9]{{10}})([0-9]{{0,{digits}}})0*)?"
 
 
 def whole(text: str, least: int, most: int) -> int | None:
-    """A whole number in its range."""
+    """Parses a whole number from `least` to `most`."""
     text = text.strip(_BLANKS)
     if not _WHOLE.match(text) or len(text) > _LONGEST_DECIMAL:
         return None
@@ -58,7 +58,7 @@ def whole(text: str, least: int, most: int) -> int | None:
 
 
 def count(text: str) -> int | None:
-    """A 64-bit number, not negative, in digits or as a float that is integral (`2.0`, `1E1`)."""
+    """Parses a 64-bit number, not negative, from digits or an integral float (`2.0`, `1E1`)."""
     number = scaled(Decimal(text), 38, 18) if _INTEGRAL.match(text) else None
     return int(number) if number is not None and number % 1 == 0 and number < 2**63 else None
 
@@ -69,13 +69,13 @@ def boolean(text: str) -> bool | None:
 
 
 def double(text: str) -> float | None:
-    """None too for a number of more digits than 64 bits keep, or one that would become infinity."""
+    """Parses a 64-bit float. Returns None also for more digits than it keeps, or if it would be infinity."""
     number = _double(text)
     return None if number is None or not _is_kept(text, number, pa.float64()) else number
 
 
 def _double(text: str) -> float | None:
-    """The number next to the text's own."""
+    """Returns the finite 64-bit float nearest to the text's number."""
     text = text.strip(_BLANKS)
     if not _FLOAT.match(text):
         return None
@@ -88,7 +88,7 @@ def _is_kept(text: str, number: float, kind: pa.DataType) -> bool:
 
 
 def real(text: str) -> float | None:
-    """As `double`, of 32 bits."""
+    """Like `double`, but with 32 bits."""
     number = _double(text)
     if number is None:
         return None
@@ -98,7 +98,7 @@ def real(text: str) -> float | None:
 
 
 def decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """None too where digits beyond the scale would be rounded away."""
+    """Parses a decimal. Returns None also if digits beyond the scale would be rounded away."""
     if len(text) > _LONGEST_DECIMAL:
         return None
     text = text.strip(_BLANKS)
@@ -108,7 +108,7 @@ def decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def scaled(number: Decimal, precision: int, scale: int) -> Decimal | None:
-    """The number with exactly this many places; None if it has more, or too many digits."""
+    """Returns the number with exactly `scale` places, or None if it has more places or too many digits."""
     try:
         fitted = _EXACT.quantize(number, Decimal(1).scaleb(-scale))
     except InvalidOperation:
@@ -118,7 +118,7 @@ def scaled(number: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def of_unscaled(number: int, precision: int, scale: int) -> Decimal | None:
-    """The number with its last `scale` digits after the point."""
+    """Returns the number with its last `scale` digits after the point."""
     return scaled(_EXACT.scaleb(Decimal(number), -scale), precision, scale)
 
 
@@ -127,7 +127,7 @@ def guid(text: str) -> str | None:
 
 
 def days(text: str) -> int | None:
-    """`2026-08-07` in days from 1970."""
+    """Parses `2026-08-07` as days since 1970."""
     match = re.match(_DAY + r"\Z", text)
     return _days(match[1]) if match else None
 
@@ -140,7 +140,7 @@ def _days(text: str) -> int | None:
 
 
 def clock(text: str, digits: int) -> str | None:
-    """`16:25:00.8830000`: with exactly this many digits of a second."""
+    """Parses `16:25:00.883` and returns `16:25:00.8830000`, with exactly `digits` digits of a second."""
     match = re.match(_CLOCK + _fraction(digits) + r"\Z", text)
     return _clock(match[1], match[2], digits) if match else None
 
@@ -150,7 +150,7 @@ def _clock(whole_seconds: str, fraction: str | None, digits: int) -> str:
 
 
 def micros(text: str, digits: int) -> int | None:
-    """`2026-08-07 16:25:00.883` or with a T, in microseconds from 1970."""
+    """Parses `2026-08-07 16:25:00.883`, also with a T, as microseconds since 1970."""
     match = re.match(_DAY + "[ T]" + _CLOCK + _fraction(digits) + r"\Z", text)
     day = _days(match[1]) if match else None
     if match is None or day is None:
@@ -160,9 +160,9 @@ def micros(text: str, digits: int) -> int | None:
 
 
 def ticks(text: str) -> int | None:
-    """Of a `datetime`, which counts thirds of 10 ms: what is written as .8833333 is .883 in its own text.
+    """Parses a `datetime`, which counts thirds of 10 ms: .8833333 in a text is .883 in SQL Server's own.
 
-    None where more than three digits are of no such third: the column never had them.
+    Returns None if more than three digits match no such third: the column cannot have held them.
     """
     microseconds = micros(text, 9)
     if microseconds is None or not _is_tick(text.partition(".")[2].rstrip("0")):
@@ -172,7 +172,7 @@ def ticks(text: str) -> int | None:
 
 
 def _is_tick(fraction: str) -> bool:
-    """Are digits of a second those of a number of thirds of 10 ms, to one in the last place?"""
+    """Returns whether a fraction is a multiple of a third of 10 ms, to one unit of its last place."""
     if len(fraction) <= 3:
         return True
     units_a_second: int = 10 ** len(fraction)
@@ -182,7 +182,7 @@ def _is_tick(fraction: str) -> bool:
 
 
 def day_and_clock(text: str, digits: int) -> str | None:
-    """`2026-08-07 16:25:00.8833333`, for more digits than a timestamp has."""
+    """Parses `2026-08-07 16:25:00.8833333` as text, for more digits than a timestamp has."""
     match = re.match(_DAY + "[ T]" + _CLOCK + _fraction(digits) + r"\Z", text)
     if match is None or _days(match[1]) is None:
         return None
@@ -190,7 +190,7 @@ def day_and_clock(text: str, digits: int) -> str | None:
 
 
 def with_offset(text: str, digits: int) -> str | None:
-    """`2018-07-13 12:23:45.456 +11:00` as `2018-07-13T12:23:45.4560000+11:00`: with its own offset."""
+    """Converts `2018-07-13 12:23:45.456 +11:00` to `2018-07-13T12:23:45.4560000+11:00`; keeps the offset."""
     match = re.match(_DAY + "[ T]" + _CLOCK + _fraction(digits) + " ?" + _OFFSET + r"\Z", text)
     if match is None or _days(match[1]) is None:
         return None
@@ -199,15 +199,15 @@ def with_offset(text: str, digits: int) -> str | None:
 
 
 def char(text: str, length: int) -> str:
-    """Padded to its length, as SQL Server has it.
+    """Pads ASCII text to the column's length, as SQL Server does.
 
-    A `char` counts bytes of its code page, which is not known: only of ASCII are they the characters.
+    A `char` counts bytes of its code page, which is unknown: only for ASCII do they equal characters.
     """
     return text.ljust(length) if text.isascii() else text
 
 
 def nchar(text: str, length: int) -> str:
-    """As `char`; it counts the units of UTF-16."""
+    """Pads text to the column's length, which an `nchar` counts in UTF-16 units."""
     units = len(text.encode("utf-16-le")) // 2
     return text + " " * (length - units) if len(text) < length else text
 
@@ -230,7 +230,7 @@ def _number(sql: SqlType) -> Reader:
 
 
 def whole_range(sql: SqlType) -> tuple[int, int]:
-    """The least and the greatest value of a type of whole numbers."""
+    """Returns the least and the greatest value of a type of whole numbers."""
     if sql.base == "tinyint":
         return 0, 255
     bits = {"smallint": 16, "int": 32, "bigint": 64}[sql.spark]
@@ -238,7 +238,7 @@ def whole_range(sql: SqlType) -> tuple[int, int]:
 
 
 def reader(sql: SqlType) -> Reader:
-    """The value of a text in the type that the lake has for it. Binary types have no one form of text."""
+    """Returns the reader of a type's texts, into the lake's type. Binary types have no single text form."""
     return ranges.reading(sql, _reader(sql))
 
 

@@ -1,7 +1,7 @@
-"""Columns whose cells are all text, of dialects that write every value so: whole columns at once.
+"""Converts whole columns of text, for dialects that write every value as text.
 
-A text in the form in which it nearly always is goes by Arrow's casts, after a pattern that lets pass only
-what the reader of a single text (`sql_text`) takes too; any other text is read by that reader.
+Arrow casts texts in the common form. A pattern selects them; it matches only what the reader of a single text
+(`sql_text`) accepts, too. That reader reads all other texts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from changeledger.model.sql_type import SqlType
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _FLOAT = r"^-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,3})?$"
-# Of a second, the digits of a `datetime`, which counts thirds of 10 ms: .8833333 is .883 in its own text.
+# The fraction of a `datetime`, which counts thirds of 10 ms: .8833333 is .883 in SQL Server's own text.
 _THIRDS = r"\.[0-9]{2}(?:3{2,7}|6{1,6}7)"
-# Where the seconds of `2026-08-07 16:25:00.8833333` end.
+# Where the whole seconds of `2026-08-07 16:25:00.8833333` end.
 _SECONDS_END = 19
 
 _GUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
@@ -34,14 +34,14 @@ _BITS = pa.array(["0", "1", "false", "true"])
 _DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
 _MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z")
 
-# Which texts are in the usual form.
+# Returns which texts are in the common form.
 Fits = Callable[[pa.StringArray], pa.BooleanArray]
-# A column of texts that are all so as values; raises ArrowInvalid where a value is out of range.
+# Converts texts that are all in the common form; raises ArrowInvalid if a value is out of range.
 Quick = Callable[[pa.StringArray], pa.Array]
 
 
 def lenient_reader(sql: SqlType) -> Reader:
-    """As `sql_text.reader`, of writers that add a Z or a midnight, which say nothing, or leave zeros out."""
+    """Like `sql_text.reader`, for writers that add a meaningless Z or midnight, or leave zeros out."""
     read, form = sql_text.reader(sql), _FORMS.get("datetime" if sql.base in _DATE_AND_CLOCK else sql.base)
     return read if form is None else lambda text: read(form(text))
 
@@ -54,13 +54,13 @@ def _date_and_clock(text: str) -> str:
 _FORMS: dict[str, Callable[[str], str]] = {
     "datetime": _date_and_clock,
     "date": lambda text: _MIDNIGHT.sub(r"\1", text) if len(text) > 10 else text,
-    # PostgreSQL prints whole hours alone.
+    # PostgreSQL prints offsets of whole hours without minutes.
     "datetimeoffset": lambda text: f"{text}:00" if text[-3:-2] in {"+", "-"} else text,
 }
 
 
 def from_texts(sql: SqlType, read: Reader) -> FromTexts:
-    """How texts of a type become its values. `read` reads one of them."""
+    """Returns the conversion of a type's texts to its values. `read` reads a single text."""
     if sql.base in {"float", "real"}:
         return _floats(sql, read)
     conversion = _quick(sql)
@@ -103,7 +103,7 @@ def _floats(sql: SqlType, read: Reader) -> FromTexts:
 
 
 def _quick(sql: SqlType) -> tuple[Fits, Quick] | None:
-    """How the usual form of a type is known, and how it is converted; None for types without one."""
+    """Returns how to recognize and convert the common form of a type, or None for types without one."""
     if sql.base in {"char", "nchar"}:
         length = sql.length or 1
         return pc.string_is_ascii, lambda texts: pc.ascii_rpad(texts, width=length, padding=" ")
@@ -135,7 +135,7 @@ def _of_pattern(sql: SqlType) -> tuple[str, Quick] | None:  # noqa: PLR0911 - a 
 
 
 def _fraction(digits: int) -> str:
-    """Of a second, with so many digits that count, and nine at most."""
+    """Pattern of a fraction of a second: at most nine digits, of which those after `digits` are zeros."""
     return rf"(?:\.[0-9]{{1,{digits}}}0{{0,{9 - digits}}})?" if digits else r"(?:\.0{1,9})?"
 
 
@@ -144,16 +144,16 @@ def _whole(sql: SqlType, kind: pa.DataType) -> tuple[str, Quick]:
         return "^-?[0-9]{1,18}$", lambda texts: pc.cast(texts, kind)
 
     def tiny(texts: pa.StringArray) -> pa.Array:
-        # Arrow has a type that ends where a tinyint does.
+        # A uint8 has the range of a tinyint.
         return pc.cast(pc.cast(texts, pa.uint8()), kind)
 
     return "^[0-9]{1,3}$", tiny
 
 
 def decimal_pattern(kind: pa.DataType) -> str:
-    """Of decimals in their usual form that the type has.
+    """Returns the pattern of decimals in the common form that fit the type.
 
-    Arrow makes 0.59717... of 4 in a decimal(38,38), whose 128 bits are too few for it.
+    Arrow casts 4 to 0.59717... in a decimal(38,38), whose 128 bits are too few for it.
     """
     scale, before = kind.scale, kind.precision - kind.scale
     whole = f"[0-9]{{1,{before}}}" if before else "0"
@@ -200,8 +200,7 @@ def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array:
 
 
 def _padded(texts: pa.StringArray, seconds_end: int, digits: int) -> pa.Array:
-    """Texts that are times to this place, and have a fraction of a second behind it, or none: with exactly
-    this many digits of it."""
+    """Returns times with exactly `digits` digits of a second; whole seconds end at `seconds_end`."""
     if not digits:
         return pc.utf8_slice_codeunits(texts, 0, seconds_end)
     lengths, end = pc.binary_length(texts), seconds_end + 1 + digits

@@ -1,4 +1,4 @@
-"""Which rows belong to those of another table: by some of their values, hashes of them, and ends."""
+"""Selects rows that match those of another table: by hashes of some values, the values, or their ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from changeledger.kernels import order
 from changeledger.kernels.hashed import Key, hash_of
 
 HASHES: Final = pa.schema([("hash", pa.int64())])
-# Iceberg looks for each of up to so many values in a file's bounds.
+# Iceberg compares up to this many values one by one with a file's bounds.
 FEW: Final = 200
-# In order, each once.
+# Sorted, each once.
 Known = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class HashesOf:
-    """The kernel of `HASHES`: the hashes that a batch has, each once."""
+    """Kernel with schema `HASHES`: the distinct hashes of a batch."""
 
     key: Key
 
@@ -33,13 +33,13 @@ class HashesOf:
 
 
 def known(hashes: pa.Table) -> Known:
-    """`HASHES` of all batches, each once."""
+    """Returns the distinct `HASHES` of all batches."""
     return order.distinct(hashes.column("hash").to_numpy().view(np.uint64))
 
 
 @dataclass(frozen=True)
 class Among:
-    """The rows whose hash is one of these; hardly any other row has one of them, too."""
+    """Kernel that keeps rows whose hash is in `hashes`. Hash collisions with other rows are rare."""
 
     key: Key
     hashes: Known
@@ -51,9 +51,9 @@ class Among:
 
 
 def ends(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Of each column the least and the greatest value, and NULL where a row has it: three rows.
+    """Returns three rows: each column's least and greatest value, and NULL if the column has one.
 
-    All are NULL of a column whose values have no order.
+    A column whose values have no order is NULL in all three.
     """
     column_ends = [_ends(column) for column in rows.columns]
     return pa.RecordBatch.from_arrays(column_ends, schema=rows.schema)
@@ -61,7 +61,7 @@ def ends(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _ends(column: pa.Array) -> pa.Array:
     kind = column.type
-    # NaN stands between no two values.
+    # NaN lies between no two values.
     if pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_nested(kind):
         return pa.nulls(3, kind)
     extremes: dict[str, Any] = pc.min_max(column).as_py()
@@ -69,17 +69,20 @@ def _ends(column: pa.Array) -> pa.Array:
 
 
 def touched_schema(key: pa.StructType) -> pa.Schema:
-    """Of `keys_touched`: hashes of keys, and after them keys."""
+    """Returns the schema of `keys_touched`: rows with hashes of keys, then rows with keys."""
     return pa.schema([("hash", pa.int64()), ("key", key)])
 
 
 def sides_touched(changes: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`touched_schema` of both keys of changes."""
+    """Returns `keys_touched` of both keys of changes."""
     return keys_touched(rows_of([changes.column(side) for side in ("key", "previous_key")]), schema)
 
 
 def keys_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`touched_schema` of keys, a column for each part of theirs: each once, or ends of many."""
+    """Returns the keys' distinct hashes, then the distinct keys, or their `ends` if there are many.
+
+    `keys` has a column for each part of the key.
+    """
     kind = schema.field("key").type
     hashes = pa.array(order.distinct(hash_of(keys.columns)).view(np.int64))
     shown = _each_once(keys) if len(hashes) <= FEW else ends(keys)
@@ -93,7 +96,7 @@ COMMITS: Final = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
 
 
 def commits(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`COMMITS` of ledger rows."""
+    """Returns `keys_touched` of the commit LSNs of ledger rows."""
     return keys_touched(changes.select(["commit_lsn"]), COMMITS)
 
 
@@ -103,17 +106,18 @@ def _each_once(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class Touched(NamedTuple):
-    """Keys: their hashes, and the keys themselves where they are `few`, else the ends of their columns."""
+    """Hashes of keys, and the keys themselves if they are few, else the ends of their columns."""
 
     hashes: Known
     keys: pa.RecordBatch
 
     @classmethod
     def of(cls, touched: pa.Table) -> Touched:
-        """`touched`: `touched_schema` of all batches."""
+        """Merges the `keys_touched` of all batches."""
         hashes = known(touched.select(["hash"]).drop_null())
         keys = rows_of([touched.column("key").combine_chunks()])
-        # A batch of more than a few has more than a few hashes: where all are few, all keys are here.
+        # A batch that gives ends has more than `FEW` hashes: if all hashes are few, every batch gives its
+        # keys.
         return cls(hashes, _each_once(keys) if len(hashes) <= FEW else ends(keys))
 
     @classmethod
@@ -127,5 +131,5 @@ class Touched(NamedTuple):
 
 
 def rows_of(structs: Sequence[pa.StructArray]) -> pa.RecordBatch:
-    """The structs that are not NULL, their fields as columns."""
+    """Returns the structs that are not NULL, with their fields as columns."""
     return pa.RecordBatch.from_struct_array(pa.concat_arrays([struct.drop_null() for struct in structs]))
