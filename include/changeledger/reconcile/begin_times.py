@@ -1,4 +1,4 @@
-"""When the intervals of history begin: by commit time, and never before the one in front of them."""
+"""Determines when intervals of history begin: at the commit time, and never before the preceding interval."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def begin_times(sequence: OrderedEffects) -> Indices:
-    """Of each place, in microseconds from 1970; `UNKNOWN` if nothing says it.
+    """Returns when each place's interval begins, in microseconds since 1970; `UNKNOWN` if that is not known.
 
-    Commit times can go back while positions go on: then the later one counts. But the time of a snapshot's
-    row is when it was read, or delivered, and the changes behind it may have been committed long before: a
-    full load that comes again. It begins no later than the change behind it, and no change because of it.
+    Commit times can go back while positions go on; then the later time counts. But the time of a snapshot row
+    is when it was read or delivered, and the changes after it may have been committed long before, as in a
+    repeated full load. Such a row begins no later than the change after it, and delays no change.
     """
     effects, at = sequence.effects, sequence.at
     begins, committed = (_micros(sequence, name) for name in ("valid_from", "committed_at"))
-    # One that had to begin later stays there.
+    # A row that was published to begin later keeps that time.
     is_read = effects.is_a(change.SNAPSHOT)[at] & (begins <= committed)
     if not is_read.any():
         return order.running_max(begins, sequence.is_first)
@@ -34,10 +34,10 @@ def begin_times(sequence: OrderedEffects) -> Indices:
 
 
 def outdated(sequence: OrderedEffects) -> Indices:
-    """The published rows of snapshots that may begin at another time now, for a change behind them is new.
+    """Returns the published snapshot rows that a new change after them may make begin at another time.
 
-    The interval in front of one ends when it is published to begin. One that does not begin when it was read
-    does so because of its neighbours, which may be rows of snapshots, too.
+    The interval before such a row ends when the row is published to begin. A row that does not begin when it
+    was read does so because of its neighbours, which may be snapshot rows, too.
     """
     is_shown = sequence.effects.is_a(change.SNAPSHOT)[sequence.at]
     places = (sequence.effects.origin[sequence.at] == SEED) & is_shown & sequence.is_followed
@@ -54,7 +54,7 @@ def _micros(sequence: OrderedEffects, name: str) -> Indices:
 
 
 def _of_next(times: Indices, passed_over: Bools, sequence: OrderedEffects) -> Indices:
-    """Of each place the time of the next one on its key that is not passed over; `_NEVER` for none."""
+    """Returns, for each place, the time of its key's next place that is not passed over, or `_NEVER`."""
     size = len(times)
     next_at = np.minimum.accumulate(np.where(passed_over, size, np.arange(size))[::-1])[::-1]
     key_number = sequence.key_number

@@ -1,4 +1,4 @@
-"""History of a bucket of keys, as Spark or this process carries it: tables by name in, tables by name out."""
+"""Kernels that compute the history of a bucket of keys: tables by name in, tables by name out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from changeledger.reconcile import history
 from changeledger.reconcile.effects import LEAVES, exploded, keys_of
 from changeledger.reconcile.history import History, Published
 
-# Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows, and places
-# of what is built again whatever comes.
+# Inputs: exploded ledger rows; and what is published: open intervals, positions of snapshot rows, and places
+# (key and sort key) that are rebuilt in any case.
 CHANGES: Final = "changes"
 OPENED: Final = "opened"
 SHOWN: Final = "shown"
 AGAIN: Final = "again"
-# Outputs, beside AGAIN: rows of the two tables, keys of open intervals, and what breaks the image chain.
+# Outputs, besides AGAIN: rows of the two tables, keys of open intervals, and breaks of the image chain.
 HISTORY: Final = "history"
 CURRENT: Final = "current"
 KEYS: Final = "keys"
@@ -37,7 +37,7 @@ def exploded_schema(contract: Contract) -> pa.Schema:
 
 
 def places_schema(contract: Contract) -> pa.Schema:
-    """Keys, and where something is of them."""
+    """Returns the schema of places: a key and a sort key."""
     return pa.schema([("key", row_type(contract.key)), ("sort_key", pa.binary())])
 
 
@@ -52,25 +52,25 @@ def outputs(contract: Contract) -> dict[str, pa.Schema]:
     }
 
 
-# Of rows with a `key`.
+# The bucket key of rows with a column `key`.
 KEY: Final = by("key")
 
 
 def key_of_changes(exploded: pa.RecordBatch) -> Hashes:
-    """By the key whose row the effect is on: a row that leaves has it in `previous_key`."""
+    """Hashes the key that the effect is on: for a row that leaves, that is `previous_key`."""
     leaves = flags_of(exploded.column(LEAVES))
     return np.where(leaves, *(hash_of([exploded.column(side)]) for side in ("previous_key", "key")))
 
 
 def exploded_batch(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`exploded` of a batch."""
+    """Applies `exploded` to a batch."""
     return as_batch(exploded(pa.Table.from_batches([changes])))
 
 
 def continued(
     tables: Mapping[str, pa.Table], truncates: pa.Table, contract: Contract, window_id: str
 ) -> Mapping[str, pa.Table]:
-    """History continues from what is published; `truncates` are those of the whole ledger."""
+    """Continues history from what is published. `truncates` are those of the whole ledger."""
     published = Published(tables[OPENED], tables[SHOWN], tables[AGAIN])
     return _outputs(history.continued(tables[CHANGES], published, truncates, contract, window_id), contract)
 
@@ -78,9 +78,10 @@ def continued(
 def rebuilt(
     tables: Mapping[str, pa.Table], truncates: pa.Table, contract: Contract, window_id: str
 ) -> Mapping[str, pa.Table]:
-    """History of the keys in AGAIN from a position on: CHANGES begin there, OPENED lie around it.
+    """Rebuilds the history of the keys in AGAIN from a position on.
 
-    Both may have rows of other keys.
+    CHANGES begin at that position; OPENED are the intervals that contain it. Both may have rows of other
+    keys.
     """
     changes, opened = tables[CHANGES], tables[OPENED]
     keys = column(tables[AGAIN], "key").flatten()
@@ -101,6 +102,6 @@ def _outputs(of_keys: History, contract: Contract) -> Mapping[str, pa.Table]:
 
 
 def current(opened: pa.Table, contract: Contract) -> pa.Table:
-    """The current rows: those alive, as their open intervals have them."""
+    """Returns the current rows: the open intervals that are not deleted."""
     names = [name for name, _ in change.current_columns(contract)]
     return opened.filter(pc.invert(opened.column("_is_deleted"))).select(names)

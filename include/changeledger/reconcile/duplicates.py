@@ -1,4 +1,4 @@
-"""Changes that were delivered more than once."""
+"""Finds changes that were delivered more than once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ DISPOSITIONS = table_schema(change.DISPOSITION_COLUMNS)
 
 
 def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
-    """Which of the new ledger rows repeat a change.
+    """Returns which of the new ledger rows repeat a change.
 
-    Of several deliveries in one window the first one stays, by source, partition and offset. `known`: the ids
-    of what the ledger has already, those of the deletes in joined updates of a key among them.
+    Of several deliveries in one window the first by source, partition and offset stays. `known`: the ids of
+    changes that the ledger already has, including the deletes inside joined updates of a key.
     """
     ids = column(new, "change_id")
     is_repeated = flags_of(pc.is_in(ids, value_set=known)) if len(known) else np.zeros(len(ids), np.bool_)
@@ -43,7 +43,7 @@ def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
 
 
 def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
-    """The columns of `change.DISPOSITION_COLUMNS`, for each record that the repeated changes are made of."""
+    """Returns `change.DISPOSITION_COLUMNS` for each record of the repeated changes."""
     paired = column(repeats, "paired_source_position")
     has_pair = np.flatnonzero(valid(paired))
     ids, commits = (column(repeats, name) for name in ("change_id", "commit_lsn"))

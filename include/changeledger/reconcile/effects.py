@@ -1,7 +1,7 @@
-"""What changes do to keys: one effect for each change, two for a change that moves a row to another key.
+"""The effects of changes on keys: one per change, two for a change that moves a row to another key.
 
-A truncate names no key: it has an effect on each key that was there before it. The open intervals of history
-are effects, too (seeds): what comes now continues from them.
+A truncate names no key: it has an effect on each key that existed before it. The open intervals of history
+are effects, too (seeds): new changes continue from them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from changeledger.model.contract import Contract
 # The column that `exploded` adds.
 LEAVES: Final = "leaves"
 
-# Where an effect comes from: a ledger row; an open interval; a published position of the key and no more; the
-# key alone.
+# The origin of an effect: a ledger row; an open interval; only the published position of a snapshot row; only
+# a place to rebuild from.
 CHANGED, SEED, MARK, FORCED = range(4)
 
 
@@ -46,15 +46,16 @@ CHANGED, SEED, MARK, FORCED = range(4)
 class Effects:
     """n effects on keys, in any order.
 
-    Cells are found in a pool of images, by their place; -1 is no image. What is not known of an image is in
-    `states`, n x columns (`kernels.cells`); None if all is known.
+    Images are indices into a pool of cells; -1 is no image. `states` says which cells of an image are
+    unknown: n x columns (`kernels.cells`), or None if all are known.
     """
 
     # The columns of `_schema`.
     rows: pa.Table
     key: Sequence[pa.Array]
     pool: Sequence[pa.Array]
-    # The row as the effect leaves it, or as it was when it went; and as the change found it.
+    # `image`: the row as the effect leaves it, or its last state if the effect ends it. `before`: the row as
+    # the change found it.
     image: Indices
     before: Indices
     states: Bytes | None
@@ -74,30 +75,30 @@ class Effects:
 
     @cached_property
     def moved_here(self) -> Bools:
-        """Does it bring its row from another key?"""
+        """Whether the effect brings its row from another key."""
         return self.is_update & valid(column(self.rows, "previous_key")) & ~self.is_deleted
 
     @cached_property
     def arrives(self) -> Bools:
-        """Does it put a row onto the key?"""
+        """Whether the effect puts a row onto the key."""
         return self.moved_here | (self.is_a(change.INSERT) & ~self.is_deleted)
 
     @cached_property
     def leaves(self) -> Bools:
-        """Does it take its row to another key?"""
+        """Whether the effect takes its row to another key."""
         return self.is_update & self.is_deleted
 
     @cached_property
     def goes(self) -> Bools:
-        """Does it end the row of its key, and of no other?"""
+        """Whether the effect ends the row of this key only."""
         return self.leaves | self.is_a(change.DELETE)
 
 
 def exploded(changes: pa.Table) -> pa.Table:
-    """Ledger rows, once for each key that they have an effect on; truncates are not among them.
+    """Returns ledger rows once for each key that they have an effect on, without truncates.
 
-    `leaves` marks the rows that stand for `previous_key`; the others stand for `key`. All rows of one key
-    must be in one bucket.
+    `leaves` marks the rows that stand for `previous_key`; the others stand for `key`. All rows of a key must
+    share a bucket.
     """
     is_truncate = equal(column(changes, "operation"), change.TRUNCATE)
     of_rows = changes.filter(pa.array(~is_truncate)) if is_truncate.any() else changes
@@ -110,7 +111,7 @@ def exploded(changes: pa.Table) -> pa.Table:
 
 
 def keys_of(rows: pa.Table) -> pa.StructArray:
-    """The keys for which exploded ledger rows stand."""
+    """Returns the keys for which exploded ledger rows stand."""
     leaves, keys = column(rows, LEAVES), column(rows, "key")
     sides = zip(column(rows, "previous_key").flatten(), keys.flatten(), strict=True)
     cells = [pc.if_else(leaves, old, new) for old, new in sides]
@@ -118,13 +119,13 @@ def keys_of(rows: pa.Table) -> pa.StructArray:
 
 
 def _schema(contract: Contract) -> pa.Schema:
-    """What travels with an effect as it is."""
+    """The columns that an effect carries unchanged."""
     return pa.schema(
         [
             ("change_id", pa.string()), ("paired_change_id", pa.string()), ("operation", pa.string()),
             ("sort_key", pa.binary()), ("commit_lsn", pa.binary()), ("committed_at", INSTANT),
             ("transaction_id", pa.string()),
-            # When its interval begins at the earliest.
+            # The earliest time at which its interval begins.
             ("valid_from", INSTANT), ("previous_key", row_type(contract.key)), ("source_position", RECORD),
             ("flags", NAMES), ("break", BREAK),
         ]
@@ -132,7 +133,10 @@ def _schema(contract: Contract) -> pa.Schema:
 
 
 def of_changes(exploded_rows: pa.Table, contract: Contract) -> Effects:
-    """Of exploded ledger rows. A delete, and what leaves a key, have the row that they found as image."""
+    """Returns the effects of exploded ledger rows.
+
+    The image of a delete, or of a change whose row leaves its key, is the row that it found.
+    """
     rows, size = exploded_rows, len(exploded_rows)
     leaves = column(rows, LEAVES).to_numpy(zero_copy_only=False)
     sides = [rows.column(name) for name in ("after", "before")]
@@ -161,7 +165,7 @@ def of_changes(exploded_rows: pa.Table, contract: Contract) -> Effects:
 
 
 def _places(image: pa.ChunkedArray, begin: int) -> Indices:
-    """Where the rows' images are in a pool that has them from `begin` on."""
+    """Returns the indices of the rows' images in a pool that has them from `begin` on; -1 for no image."""
     at = np.arange(begin, begin + len(image))
     return np.where(image.is_valid().to_numpy(), at, -1)
 
@@ -174,7 +178,7 @@ def _chosen(where: Bools, chosen: Bytes | None, other: Bytes | None) -> Bytes | 
 
 
 def of_intervals(opened: pa.Table, contract: Contract) -> Effects:
-    """Seeds, of the open intervals of history. Their breaks were judged when they were written."""
+    """Returns seeds: the open intervals of history. Their breaks were judged when they were written."""
     size = len(opened)
     cells = {c.name: column(opened, c.name) for c in contract.columns}
     names = [name for name in _schema(contract).names if f"_{name}" in opened.column_names]
@@ -192,7 +196,7 @@ def of_intervals(opened: pa.Table, contract: Contract) -> Effects:
 
 
 def of_truncate(truncate: pa.Table, keys: Sequence[pa.Array], contract: Contract) -> Effects:
-    """Of one ledger row that emptied the table, on these keys. The rows go with their last known cells."""
+    """Returns the effects of one truncate on these keys. The rows end with their last known cells."""
     size = len(keys[0])
     row = truncate.take(pa.array(np.zeros(size, np.int64)))
     columns = {name: column(row, name) for name in _schema(contract).names if name in row.column_names}
@@ -203,7 +207,7 @@ def of_truncate(truncate: pa.Table, keys: Sequence[pa.Array], contract: Contract
 
 
 def of_marks(published: pa.Table, origin: int, contract: Contract) -> Effects:
-    """Of `key` and `sort_key` of what history has no trace of."""
+    """Returns effects for each `key` and `sort_key` of rows that history does not show."""
     rows = table_of({"sort_key": column(published, "sort_key")}, _schema(contract))
     return _without_image(rows, column(published, "key").flatten(), contract, origin, None)
 
@@ -226,7 +230,7 @@ def _without_image(
 
 
 def together(parts: Sequence[Effects]) -> Effects:
-    """The effects of all parts, one after the other."""
+    """Concatenates the effects of all parts."""
     if len(parts) == 1:
         return parts[0]
     sizes = [len(part.pool[0]) for part in parts]

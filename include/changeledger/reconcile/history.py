@@ -1,10 +1,10 @@
 """History (SCD type 2): one interval per change and key, from the ordered changes of the keys touched.
 
 An update of a key ends the old key's row and begins the new key's: it has one effect on each (`effects`). A
-truncate has an effect on each key that was alive at its position (ADR 0008). A row of a snapshot that shows
-what is known of its key has none. A deleted key has an open interval, too (ADR 0006).
+truncate has an effect on each key that was alive at its position (ADR 0008). A snapshot row that shows what
+is already known of its key has no effect. A deleted key has an open interval, too (ADR 0006).
 
-What must be in one bucket: all of one key; the truncates in each bucket.
+A bucket must have all rows of its keys, and each bucket all truncates.
 """
 
 from __future__ import annotations
@@ -50,36 +50,36 @@ from changeledger.reconcile.ordered import OrderedEffects, in_order, with_trunca
 
 @dataclass(frozen=True)
 class Published:
-    """What is published of the keys of a bucket."""
+    """What is published of a bucket's keys."""
 
-    # The open intervals of the keys that the window has effects on, and of those alive at its truncates.
+    # Open intervals of the keys on which the window has effects, and of the keys alive at its truncates.
     opened: pa.Table
-    # `key` and `sort_key` of the ledger's rows of snapshots of these keys, as far as they lie after the
-    # first effect: history has no trace of one that showed what was known till then. More do no harm.
+    # `key` and `sort_key` of the ledger's snapshot rows of these keys, at least of those after the first
+    # effect. History has no trace of a snapshot row that showed what was already known.
     shown: pa.Table
-    # `key` and `sort_key` of what is built again whatever comes: of the rows that `resolve` has replaced, and
-    # of the keys whose row was alive at one of the window's truncates in an interval that is closed.
+    # `key` and `sort_key` to rebuild in any case: of rows that `resolve` replaced, and of keys whose row was
+    # alive at one of the window's truncates in an interval that is closed.
     again: pa.Table
 
 
 class History(NamedTuple):
-    """What becomes of the keys' intervals, in the columns of `change.history_columns`."""
+    """The keys' new intervals, in the columns of `change.history_columns`, and breaks of the image chain."""
 
-    # To be appended.
+    # Intervals to append.
     closed: pa.Table
-    # One row for each key: it takes the place of the key's open interval, if there is one.
+    # One row per key, which replaces the key's open interval, if there is one.
     opened: pa.Table
     # The columns of `change.BREAK_COLUMNS`.
     breaks: pa.Table
-    # `key`, of which nothing is in the tables above, and the `sort_key` from which on it is built again
-    # (`rebuilt`).
+    # Keys that must be rebuilt (`rebuilt`), each with the `sort_key` to rebuild from. The tables above have
+    # no rows of these keys.
     again: pa.Table
 
 
 def continued(
     changes: pa.Table, published: Published, truncates: pa.Table, contract: Contract, window_id: str
 ) -> History:
-    """From the open intervals on. `changes`: the window's, exploded; `truncates`: the whole ledger's."""
+    """Continues the open intervals. `changes`: the window's, exploded; `truncates`: the whole ledger's."""
     effects = together(
         [
             of_intervals(published.opened, contract),
@@ -95,11 +95,11 @@ def continued(
 def rebuilt(
     changes: pa.Table, seeds: pa.Table, truncates: pa.Table, contract: Contract, window_id: str
 ) -> History:
-    """From a position on. `changes`: all that the ledger has of the keys from there on, the window's among
-    them, exploded; `seeds`: the intervals in which the position lies, of those keys that have one.
+    """Rebuilds the keys' history from a position on.
 
-    A seed that nothing follows is among what is opened. Without seeds, and with all changes of the keys, none
-    of them is to be built again.
+    `changes`: all the ledger's changes of the keys from there on, including the window's, exploded. `seeds`:
+    the intervals that contain the position, for the keys that have one. A seed that nothing follows is in
+    `opened`. Without seeds, and with all changes of the keys, no key has to be rebuilt again.
     """
     effects = together([of_intervals(seeds, contract), of_changes(changes, contract)])
     ordered = in_order(with_truncates(effects, truncates, contract))
@@ -107,14 +107,14 @@ def rebuilt(
 
 
 def _continued(ordered: OrderedEffects, contract: Contract, window_id: str, *, with_seeds: bool) -> History:
-    """`with_seeds`: are seeds that nothing follows among what is opened?"""
+    """Builds history. `with_seeds`: seeds that nothing follows are in `opened`."""
     is_again, is_new = _is_no_continuation(ordered)
     is_row = np.isin(ordered.effects.origin, (CHANGED, SEED))[ordered.at]
     placed = without_vain(key_moves.in_statement_order(ordered.only(~is_again & is_row), contract))
     filled_images = images.without_repeats(images.filled(placed, contract), contract)
     chain = image_chain.judged(filled_images, contract)
     rows, sequence = _Rows(filled_images, chain, contract, window_id), filled_images.sequence
-    # A seed that nothing follows stays as it is.
+    # The published row of a seed that nothing follows stays as it is.
     is_written = with_seeds | (sequence.effects.origin[sequence.at] != SEED)
     return History(
         closed=rows.at(np.flatnonzero(sequence.is_followed)),
@@ -125,7 +125,7 @@ def _continued(ordered: OrderedEffects, contract: Contract, window_id: str, *, w
 
 
 def _firsts(ordered: OrderedEffects, places: Bools, contract: Contract) -> pa.Table:
-    """Of the keys at these places: the key, and the sort key of the first one."""
+    """Returns each key at these places, with the sort key of its first such place."""
     effects, at = ordered.effects, np.flatnonzero(places)
     first = ordered.at[at[np.unique(ordered.key_number[at], return_index=True)[1]]]
     keys = [taken(cells, first) for cells in effects.key]
@@ -134,14 +134,17 @@ def _firsts(ordered: OrderedEffects, places: Bools, contract: Contract) -> pa.Ta
 
 
 def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
-    """The places of keys whose history cannot continue from what is published; and all places with something
-    that no published interval can stand on.
+    """Returns the places of keys whose history cannot continue from what is published, and rebuild places.
 
-    What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
-    window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`). Or a
-    snapshot's row begins at another time than it is published to begin (`begin_times`). Or the position from
-    which on the key is built again lies between two effects that have exchanged theirs (`key_moves`): the row
-    that arrived is not among what follows, but all of the key's changes have it.
+    A rebuild may begin at unpublished changes, forced places, and published places that no longer hold. A
+    key's history cannot continue if:
+
+    - A change is older than what is published.
+    - The row leaves the key in the transaction in which it arrived, and a window's end separates the two.
+      Only all of the key's changes tell which row it is (`key_moves`).
+    - A snapshot row begins at another time than the published one (`begin_times`).
+    - The position to rebuild from lies between two effects that have exchanged positions (`key_moves`). The
+      row that arrived is then not among the changes that follow, but it is among all of the key's changes.
     """
     origin, number = ordered.effects.origin[ordered.at], ordered.key_number
     is_new = origin == CHANGED
@@ -161,8 +164,11 @@ def _is_no_continuation(ordered: OrderedEffects) -> tuple[Bools, Bools]:
 
 
 def _is_parted(ordered: OrderedEffects) -> Indices:
-    """The seeds that are a row's arrival at the key, and that its leaving in the same transaction follows; or
-    that cover another row, which is deleted then."""
+    """Returns the seeds that may have to be exchanged with the effect that follows.
+
+    Either the row of the seed arrived at the key, and leaves it in the same transaction. Or the seed covers
+    another row, which is deleted then.
+    """
     effects, at = ordered.effects, ordered.at
     is_seed = effects.origin[at] == SEED
     places = np.flatnonzero(is_seed & effects.arrives[at] & ordered.behind(effects.goes[at]))
@@ -175,8 +181,11 @@ def _is_parted(ordered: OrderedEffects) -> Indices:
 
 
 def _between_exchanged(ordered: OrderedEffects) -> Indices:
-    """The changes that the seed of their key has, too: at the position of the effect with which they have
-    exchanged theirs. The seed may have the delete alone of what is an update of the key by now."""
+    """Returns the changes that are also their key's seed, where they have exchanged positions.
+
+    The seed is then at the position of the other effect. It may be only the delete of what is now an update
+    of the key.
+    """
     effects, origin = ordered.effects, ordered.effects.origin[ordered.at]
     seeds = np.flatnonzero(origin == SEED)
     leaving = np.flatnonzero((origin == CHANGED) & effects.goes[ordered.at])
@@ -189,7 +198,7 @@ def _between_exchanged(ordered: OrderedEffects) -> Indices:
 
 
 class _Rows:
-    """The rows of history, of whichever places are asked for."""
+    """Builds rows of history for any places."""
 
     def __init__(self, filled_images: Images, chain: Chain, contract: Contract, window_id: str) -> None:
         self.images, self.chain, self.contract, self.window_id = filled_images, chain, contract, window_id
@@ -214,7 +223,7 @@ class _Rows:
             "_is_deleted": sequence.effects.is_deleted[at],
             "_break": image_chain.column_of(self.images, self.chain, places, contract),
             **{c.name: self.images.cells(n, places) for n, c in enumerate(contract.columns)},
-            # A deleted row's key comes from the key, also where its image is not known.
+            # The key's columns come from the key, since a deleted row's image may be unknown.
             **{c.name: taken(cells, at)
                for c, cells in zip(contract.key, sequence.effects.key, strict=True)},
         }  # fmt: skip

@@ -1,8 +1,7 @@
-"""The image chain: each change finds its row as the change before it left it. A break is where it does not.
+"""The image chain: each change must find its row as the change before left it. If it does not, it is a break.
 
-What no tool can be blamed for is no break: cells that one of the two does not know, the same value in another
-form (`kernels.equality`), the first change of a key that anything is known of, and whatever a snapshot finds
-(ADR 0012).
+What no tool can be blamed for is not a break: cells that one of the two does not know, the same value in
+another form (`kernels.equality`), the first known change of a key, and whatever a snapshot finds (ADR 0012).
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ _NONE, _DIFFER, _GONE, _PRESENT, _UNSURE = range(5)
 
 @dataclass(frozen=True)
 class Chain:
-    """How each place of a sequence follows from the one before."""
+    """How each place of a sequence follows from the place before."""
 
-    # Numbers of `_KINDS`. Seeds have none here: they keep the break with which they were written.
+    # Indices into `_KINDS`. Seeds have no break here: they keep the one with which they were written.
     kinds: Bytes
-    # The places whose cells differ, and which: rows x columns of the contract.
+    # The places with differing cells, and those cells: rows x columns of the contract.
     rows: Indices
     differing: Bools
 
@@ -83,7 +82,7 @@ def judged(images: Images, contract: Contract) -> Chain:
 
 
 def _differing(images: Images, rows: Indices, contract: Contract) -> Bools:
-    """Which cells outside the key are known of the row as it was found and as it was left, and differ."""
+    """Returns which cells outside the key are known of the row as found and as left, and differ."""
     effects, at = images.sequence.effects, images.sequence.at[rows]
     is_deleted = effects.is_deleted[at]
     differing = np.zeros((len(rows), len(contract.columns)), np.bool_)
@@ -92,7 +91,7 @@ def _differing(images: Images, rows: Indices, contract: Contract) -> Bools:
             continue
         source = np.where(is_deleted, images.sources(number, rows), effects.before[at])
         left = images.sources(number, rows - 1)
-        # A cell that was carried is the same one.
+        # A carried cell is the same cell.
         other = np.flatnonzero(source != left)
         pool = effects.pool[number]
         differing[other, number] = equality.differ(
@@ -107,7 +106,7 @@ def _differing(images: Images, rows: Indices, contract: Contract) -> Bools:
 
 
 def column_of(images: Images, chain: Chain, places: Indices, contract: Contract) -> pa.StructArray:
-    """`change.BREAK_TYPE` of these places, NULL if there is none; seeds keep what they have."""
+    """Returns `change.BREAK_TYPE` of these places, NULL without a break; seeds keep their own."""
     sequence = images.sequence
     rows = sequence.effects.rows
     broken = chain.broken
@@ -121,7 +120,7 @@ def column_of(images: Images, chain: Chain, places: Indices, contract: Contract)
 
 
 def _columns(chain: Chain, contract: Contract) -> pa.ListArray:
-    """Of each break, the columns that differ; NULL if it is of another kind."""
+    """Returns the columns that differ in each break; NULL for breaks of another kind."""
     broken = chain.broken
     is_differing = chain.kinds[broken] == _DIFFER
     column_flags = np.zeros((len(broken), len(contract.columns)), np.bool_)
@@ -130,7 +129,7 @@ def _columns(chain: Chain, contract: Contract) -> pa.ListArray:
 
 
 def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> pa.Table:
-    """The columns of `change.BREAK_COLUMNS`: each break with both images."""
+    """Returns the breaks in `change.BREAK_COLUMNS`, each with both images."""
     sequence, rows = images.sequence, chain.broken
     effects, at = sequence.effects, sequence.at[rows]
     travels = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "flags", "source_position")
@@ -139,7 +138,7 @@ def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> 
     keys = {c.name: taken(cells, at) for c, cells in zip(contract.key, effects.key, strict=True)}
     before_states = None if effects.before_states is None else effects.before_states[at]
     known_states = None if images.states is None else images.states[rows - 1]
-    # A deleted row's key comes from the key, also where its image is not known.
+    # The key's columns come from the key, since a deleted row's image may be unknown.
     known = [keys.get(c.name, images.cells(n, rows - 1)) for n, c in enumerate(contract.columns)]
     before = [taken(pool, effects.before[at]) for pool in effects.pool]
     by_name = {
@@ -158,7 +157,7 @@ def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> 
 
 
 def first_found(runs: Mapping[tuple[str, str], str], breaks: pa.RecordBatch) -> pa.RecordBatch:
-    """The breaks, each with the run that found it first. `runs`: by key, as JSON, and change."""
+    """Returns the breaks, each with the run that found it first. `runs`: by key (as JSON) and change id."""
     places = zip(breaks.column("key").to_pylist(), breaks.column("change_id").to_pylist(), strict=True)
     own_runs = breaks.column("window_id").to_pylist()
     first = [runs.get(place, run) for place, run in zip(places, own_runs, strict=True)]

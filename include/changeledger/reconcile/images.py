@@ -1,4 +1,4 @@
-"""The images of a sequence, their gaps filled with what is known of the key."""
+"""The images of a sequence, with their gaps filled from what is known of the key."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from changeledger.reconcile.ordered import OrderedEffects
 
 @dataclass(frozen=True)
 class Images:
-    """One image for each place of a sequence, as places in the pool of its effects; -1 is no value."""
+    """One image for each place of a sequence, as indices into the pool of its effects; -1 is no value."""
 
     sequence: OrderedEffects
     image: Indices
-    # By the number of a column: where its cells come from, if not from the image.
+    # By column number: the indices of its cells, if they do not come from `image`.
     carried: Mapping[int, Indices]
-    # What is still not known, places x columns; None: all is known.
+    # The states of cells that are still unknown, places x columns; None if all are known.
     states: Bytes | None
 
     def only(self, places: Bools) -> Images:
@@ -43,17 +43,17 @@ class Images:
         return self.carried.get(number, self.image)[places]
 
     def cells(self, number: int, places: Indices) -> pa.Array:
-        """The cells of a column at these places."""
+        """Returns the cells of a column at these places."""
         return taken(self.sequence.effects.pool[number], self.sources(number, places))
 
 
 def filled(ordered: OrderedEffects, contract: Contract) -> Images:
-    """Each gap has the key's last known cell since its row appeared; the gaps that remain."""
+    """Fills each gap with the key's last known cell since its row appeared. Other gaps remain."""
     image, states = ordered.effects.image[ordered.at], ordered.states()
     if states is None or not states.any():
         return Images(ordered, image, {}, None)
-    # A row that appears again owes nothing to one of the same key that was deleted, nor does a row that comes
-    # from another key to the one that it finds there, whose end is not known.
+    # A row that appears again takes no cells from a deleted row of the same key. A row that comes from
+    # another key takes none from the row that it finds there, whose end is not known.
     appears = ordered.before(ordered.is_deleted) | ordered.effects.moved_here[ordered.at]
     begins = order.begun_at(ordered.is_first | appears)
     places, carried = np.arange(len(ordered)), {}
@@ -63,7 +63,7 @@ def filled(ordered: OrderedEffects, contract: Contract) -> Images:
         if not is_gap.any():
             continue
         last = np.where(is_gap, -1, places)
-        # A computed value changes with others: the last one that is known may be none any more.
+        # A computed value changes with other columns: the last known value may be outdated.
         if described.name.lower() not in contract.computed:
             last = np.maximum.accumulate(last)
         is_known = last >= begins
@@ -73,7 +73,7 @@ def filled(ordered: OrderedEffects, contract: Contract) -> Images:
 
 
 def without_repeats(images: Images, contract: Contract) -> Images:
-    """Without rows of snapshots that show what is known already."""
+    """Drops snapshot rows that show what is already known."""
     sequence = images.sequence
     is_shown = sequence.effects.is_a(change.SNAPSHOT)[sequence.at]
     rows = np.flatnonzero(is_shown & sequence.before(~sequence.is_deleted))

@@ -1,14 +1,14 @@
-"""The order of the effects on a key that one row leaves and another one takes in one statement (ADR 0016).
+"""Orders the effects on a key that one row leaves and another row takes in one statement (ADR 0016).
 
 A statement is atomic: all its rows leave their old keys, then they arrive at the new ones. A tool that writes
-one update for each row writes them in the order of the rows. So where a row takes the key of another one, the
-row that arrives can come before the row that leaves, and covers it until then. Nothing can stand between the
-two: the key has no other change before the statement ends.
+one update per row writes them in the order of the rows. So when a row takes another row's key, its arrival
+can come before the other row's departure, and it covers that row until then. No other effect can lie between
+the two: the key has no other change before the statement ends.
 
-The same two effects are a chain where they are of two statements: a row arrives at a free key, and moves on.
+If the same two effects are of two statements, they are a chain: a row arrives at a free key, and moves on.
 
-Changes that are ordered by `__$seqval` can have the two halves of an update the other way round: an insert at
-a key that holds a row, and then the delete of that row (support.microsoft.com/help/3030352, which brought
+Changes that are ordered by `__$seqval` can have the two halves of an update in reverse order: an insert at a
+key that holds a row, then the delete of that row (support.microsoft.com/help/3030352, which introduced
 `__$command_id`).
 """
 
@@ -34,9 +34,9 @@ ORDER_UNKNOWN: Final = "order_unknown"
 
 
 def in_statement_order(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
-    """Where a row that is covered leaves before the other one arrives: the two exchange their positions.
+    """Exchanges an arrival and a departure where the row that leaves is the one that the arrival covers.
 
-    What a key held before a change may depend on those that have exchanged theirs before it.
+    Repeats this until nothing changes: what a key held before a change may depend on exchanges before it.
     """
     while True:
         placed = _deletes_first(_moves_first(ordered, contract), contract)
@@ -46,12 +46,12 @@ def in_statement_order(ordered: OrderedEffects, contract: Contract) -> OrderedEf
 
 
 def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
-    """Of rows that move to another key.
+    """Exchanges effects where the row that leaves moves to another key.
 
-    One is covered where the key held a row, unless the image of the row that leaves is that of the row that
-    arrived, and not the held one's: the end of the held row is lost, or comes later. Where nothing was known
-    of the key, that image alone says which row it is. Where it says nothing, either, the order stays as it
-    is, and the place is unsure.
+    If the key held a row, the arrival covers it, unless the leaving row's image is that of the row that
+    arrived and not of the row that was held: then the held row's end is lost, or comes later. If nothing was
+    known of the key, only that image tells which row leaves. If it does not tell, either, the order stays as
+    it is, and the place is unsure.
     """
     effects, at = ordered.effects, ordered.at
     ends = np.flatnonzero(effects.leaves[at] & ordered.before(effects.arrives[at]))
@@ -73,11 +73,11 @@ def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
 
 
 def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
-    """Of rows that are deleted: the delete shows the row that was there.
+    """Exchanges effects where the row that leaves is deleted, and the delete shows the row that was held.
 
-    Where it shows the one that arrived as well, the key decides, which holds one row at a time: an update can
-    change no captured column. Only a lost delete would make it otherwise, so the place is unsure. Where
-    nothing was known of the key, another row than the one that arrived was there.
+    If the delete shows the row that arrived just as well, the key decides, since it holds one row at a time
+    (an update may change no captured column). Only a lost delete would make this wrong, so the place is
+    unsure. If nothing was known of the key, the delete must show another row than the one that arrived.
     """
     effects, at = ordered.effects, ordered.at
     ends = np.flatnonzero(effects.is_a(change.DELETE)[at] & ordered.before(effects.arrives[at]))
@@ -96,14 +96,14 @@ def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffect
 
 
 def _exchanged(ordered: OrderedEffects, places: Indices) -> OrderedEffects:
-    """The effects at these places exchange their positions with those before them."""
+    """Exchanges the positions of the effects at these places and of those before them."""
     placed = ordered.at.copy()
     placed[places], placed[places - 1] = ordered.at[places - 1], ordered.at[places]
     return replace(ordered, at=placed)
 
 
 def _of_one_transaction(effects: Effects, arrived: Indices, left: Indices) -> Bools:
-    """By its id; where the source has none, all changes of a transaction have its commit time."""
+    """Returns which pairs are of one transaction, by its id or, if the source has none, by commit time."""
     ids, times = (column(effects.rows, name) for name in ("transaction_id", "committed_at"))
     arrived_ids, left_ids = taken(ids, arrived), taken(ids, left)
     has_id = [
@@ -117,9 +117,9 @@ def _of_one_transaction(effects: Effects, arrived: Indices, left: Indices) -> Bo
 
 
 def _held_before(ordered: OrderedEffects, ends: Indices) -> tuple[Bools, Bools]:
-    """Did the key hold a row before the pair that ends there, and is that known?
+    """Returns whether the key held a row before each pair that ends at `ends`, and whether that is known.
 
-    Swap or chain: the key is held after such a pair where it was before.
+    After a pair, be it a swap or a chain, the key holds a row exactly if it did before.
     """
     is_pair = np.zeros(len(ordered), np.bool_)
     is_pair[ends] = is_pair[ends - 1] = True
@@ -129,16 +129,16 @@ def _held_before(ordered: OrderedEffects, ends: Indices) -> tuple[Bools, Bools]:
 
 
 def _held_by(ordered: OrderedEffects, ends: Indices) -> tuple[Indices, Bools]:
-    """The place of the effect that left what the key held before the pair that ends there, if one did.
+    """Returns the place of the effect that left what the key held before each pair, and `goes_on`.
 
-    Of pairs, one behind the other, the row has come by the pair before. `goes_on`: is it behind another?
+    `goes_on`: the pair directly follows another pair, so the held row is the one that arrived in that pair.
     """
     goes_on = np.concatenate(([False], ends[1:] - 2 == ends[:-1])) & ~ordered.is_first[ends - 1]
     return np.where(goes_on, ends - 3, np.maximum(ends - 2, 0)), goes_on
 
 
 def _compared(effects: Effects, arrived: Indices, left: Indices, contract: Contract) -> tuple[Bools, Bools]:
-    """Do the row that arrived and the row that leaves differ in a cell that is known of both, and is one?"""
+    """Returns whether the two rows differ in a cell known of both, and whether there is such a cell."""
     outside = [(at, c) for at, c in enumerate(contract.columns) if not c.key_position]
     has_images = (effects.image[arrived] >= 0) & (effects.image[left] >= 0)
     is_known = np.repeat(has_images[:, None], len(outside), axis=1)

@@ -1,7 +1,8 @@
-"""A bucket of decoded records on its way into the ledger: rows of updates, repetitions, updates of keys.
+"""Kernels that turn a bucket of decoded records into ledger rows.
 
-What must be in one bucket: first the rows of an update, which share `pair_key`; then what `resolve` says. A
-row of an update has no id before it is joined, so these are two steps.
+They join the two rows of updates, drop repetitions, and join the halves of key updates. First the rows of an
+update, which share `pair_key`, must share a bucket; then the rows that `resolve` names. A row of an update
+has no id before it is joined, so these are two steps.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile.resolve import resolve
 
-# The inputs of `resolved`: the window's decoded records, and published ledger rows near them.
+# The inputs of `ResolveChanges`: the window's decoded records, and published ledger rows near them.
 NEW: Final = "new"
 NEAR: Final = "near"
-# Its outputs: rows for the ledger; records that became no change of it; published rows that go.
+# Its outputs: new ledger rows; records that became no ledger row; published rows to remove.
 CHANGES: Final = "changes"
 OTHERS: Final = "others"
 REPLACED: Final = "replaced"
 
-# What is said of a record that is no row of the ledger, and the record as it came.
+# The disposition of a record that is not in the ledger, and the record as received.
 OTHER_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
 REPLACED_COLUMNS: Final = table_schema(
     [
@@ -52,7 +53,7 @@ REPLACED_COLUMNS: Final = table_schema(
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
-    """What must be in one bucket: see `resolve`. A record without an id is in one of its own."""
+    """Hashes what must share a bucket (see `resolve`). A record without an id is hashed by its position."""
     placed = hash_of([rows.column("commit_lsn"), rows.column("change_lsn")])
     has_place = valid(rows.column("change_lsn"))
     if has_place.all():
@@ -65,7 +66,7 @@ def key_of_pairs(rows: pa.RecordBatch) -> Hashes:
 
 
 def _by(name: str, rows: pa.RecordBatch) -> Hashes:
-    """By that column; where it is NULL, by the record."""
+    """Hashes that column, or the record's position where the column is NULL."""
     return np.where(
         valid(rows.column(name)), hash_of([rows.column(name)]), hash_of([rows.column("source_position")])
     )
@@ -76,17 +77,17 @@ def outputs(contract: Contract) -> dict[str, pa.Schema]:
 
 
 def join_pairs(tables: Mapping[str, pa.Table], plan: TablePlan) -> Mapping[str, pa.Table]:
-    """The two rows of each update joined; the rows of one `pair_key` must be in one bucket."""
+    """Joins the two rows of each update. Rows with the same `pair_key` must share a bucket."""
     return {NEW: pa.Table.from_batches([pairs.joined(as_batch(tables[NEW]), plan)])}
 
 
 @dataclass(frozen=True)
 class ResolveChanges:
-    """The kernel of one table."""
+    """Kernel that resolves the changes of one table."""
 
     contract: Contract
     window_id: str
-    # Have the two rows of updates been joined (`join_pairs`)?
+    # Whether the two rows of updates have been joined (`join_pairs`).
     of_pairs: bool
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
@@ -95,12 +96,12 @@ class ResolveChanges:
         is_change = pc.equal(disposition, change.CHANGE)
         new = pa.Table.from_batches([decoded.filter(is_change).select(schema.names)])
         resolved = resolve(new, tables[NEAR], self.contract, self.window_id)
-        # The ledger itself has a before row in its change.
+        # A before row is in the ledger as part of its change.
         in_ledger = is_change
         if self.of_pairs:
             in_ledger = pc.or_(is_change, pc.equal(disposition, change.PAIRED))
         others = others_of(decoded.filter(pc.invert(in_ledger)), self.contract.table, self.window_id)
-        # NULL where nothing says it: how a repetition came.
+        # A repetition has NULL for the record as received.
         repeats = table_of(by_name(resolved.duplicates), OTHER_COLUMNS)
         return {
             CHANGES: resolved.changes,
@@ -110,13 +111,13 @@ class ResolveChanges:
 
 
 def others_of(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
-    """`OTHER_COLUMNS` of records that became no change."""
-    # NULL where nothing says it: where a record of no table stands.
+    """Returns `OTHER_COLUMNS` of records that became no change."""
+    # Missing columns become NULL: a record of no table has no position in the log.
     return batch_of({**by_name(decoded), "window_id": window_id, "table": table}, OTHER_COLUMNS)
 
 
 def not_chosen(rows: pa.RecordBatch, tables: Sequence[str]) -> pa.RecordBatch:
-    """Records of these tables say that nobody asked for them. `tables`: in lower case."""
+    """Marks records of these tables as not chosen for this run. `tables`: names in lower case."""
     is_other = pc.and_(
         pc.equal(rows.column("reason"), change.TABLE_NOT_IN_FEED),
         pc.is_in(pc.utf8_lower(rows.column("detail")), pa.array(tables, pa.string())),
@@ -126,8 +127,7 @@ def not_chosen(rows: pa.RecordBatch, tables: Sequence[str]) -> pa.RecordBatch:
 
 
 def expired(rows: pa.RecordBatch, late: Collection[tuple[str, int, int]]) -> pa.RecordBatch:
-    """Pending rows that are `late` (topic, partition and offset) are quarantined, with the reason for which
-    they waited."""
+    """Quarantines pending rows that are `late` (topic, partition and offset). They keep their reason."""
     disposition = rows.column("disposition")
     places = zip(*(rows.column("source_position").field(n).to_pylist() for n in range(3)), strict=True)
     is_late = pa.array([place in late for place in places], pa.bool_())

@@ -1,4 +1,4 @@
-"""Effects key by key and in order: what is sorted once, and looked at from neighbour to neighbour."""
+"""Effects grouped by key and in order: sorted once, then compared neighbour by neighbour."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from changeledger.reconcile.effects import CHANGED, SEED, Effects, of_truncate, 
 
 @dataclass(frozen=True)
 class OrderedEffects:
-    """m places, those of one key together and in order, each with an effect.
+    """m places, each with an effect. The places of a key are together and in order.
 
-    `at`: the effect; `position`: the effect whose sort key the place has, another one where two effects have
-    exchanged their positions (`key_moves`).
+    `at`: the effect. `position`: the effect whose sort key the place has, which is another effect where two
+    have exchanged their positions (`key_moves`).
     """
 
     effects: Effects
     at: Indices
     position: Indices
-    # The first place of its key.
+    # Whether the place is the first of its key.
     is_first: Bools
-    # Nothing says whether the effect came before or after the one before it.
+    # Whether it is unknown if the effect came before or after the preceding one.
     is_unsure: Bools
 
     def __len__(self) -> int:
         return len(self.at)
 
     def only(self, places: Bools) -> OrderedEffects:
-        """These places."""
+        """Returns these places."""
         if places.all():
             return self
         return replace(
@@ -51,13 +51,13 @@ class OrderedEffects:
         return self.effects.is_deleted[self.at]
 
     def before(self, flags: Bools) -> Bools:
-        """`flags` of the place before, on the same key; False if there is none."""
+        """Returns `flags` of the preceding place of the same key; False if there is none."""
         shifted = np.zeros(len(flags), np.bool_)
         shifted[1:] = flags[:-1]
         return shifted & ~self.is_first
 
     def behind(self, flags: Bools) -> Bools:
-        """`flags` of the place behind, on the same key; False if there is none."""
+        """Returns `flags` of the following place of the same key; False if there is none."""
         shifted = np.zeros(len(flags), np.bool_)
         shifted[:-1] = flags[1:] & ~self.is_first[1:]
         return shifted
@@ -75,7 +75,7 @@ class OrderedEffects:
 
 
 def in_order(effects: Effects) -> OrderedEffects:
-    """By sort key; at one position by partition and offset, what has none first."""
+    """Orders effects by key and sort key, then by partition and offset, with NULL first."""
     size = len(effects)
     of_key = order.codes(effects.key, size)
     ranks = [of_key, *order.words(column(effects.rows, "sort_key"))]
@@ -89,7 +89,7 @@ def in_order(effects: Effects) -> OrderedEffects:
 
 
 def with_truncates(effects: Effects, truncates: pa.Table, contract: Contract) -> Effects:
-    """With what truncates, of which there are few, do to the keys that were there before them (ADR 0008)."""
+    """Adds the effects of truncates (there are few) on the keys that existed before them (ADR 0008)."""
     if not len(truncates):
         return effects
     ordered = in_order(effects)
@@ -106,6 +106,6 @@ def with_truncates(effects: Effects, truncates: pa.Table, contract: Contract) ->
 
 
 def without_vain(ordered: OrderedEffects) -> OrderedEffects:
-    """Without truncates that have found no row of their key."""
+    """Drops effects of truncates that found no row of their key."""
     is_truncate = ordered.effects.is_a(change.TRUNCATE)[ordered.at]
     return ordered.only(~(is_truncate & ordered.before(ordered.is_deleted)))

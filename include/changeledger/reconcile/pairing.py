@@ -1,4 +1,4 @@
-"""The two halves of an update of a key: a delete and an insert at one position are one update."""
+"""Joins the two halves of an update of a key: a delete and an insert at one position are one update."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ PLACED: Final = ("operation", "commit_lsn", "change_lsn", "sort_key")
 
 
 def halves_of_key_updates(rows: pa.Table) -> tuple[Indices, Indices]:
-    """The deletes and the inserts of which each pair says one update of a key; of `rows` the columns of
-    `PLACED`.
+    """Returns deletes and inserts of which each pair is one update of a key. `rows` has the columns `PLACED`.
 
-    SQL Server logs it (and an update that mentions the key) as delete and insert at one position: the same
-    commit and change LSN, the delete first. Where more than one delete can belong to an insert, or more than
-    one insert to a delete, all of the position stay as they are.
+    SQL Server logs such an update (and an update that mentions the key) as delete and insert at one position:
+    the same commit and change LSN, the delete first. If more than one delete can belong to an insert, or more
+    than one insert to a delete, all rows of the position stay as they are.
     """
     is_insert = equal(column(rows, "operation"), change.INSERT)
     is_delete = equal(column(rows, "operation"), change.DELETE)
@@ -51,11 +50,11 @@ def halves_of_key_updates(rows: pa.Table) -> tuple[Indices, Indices]:
 def _in_pairs(
     rows: Indices, of_place: order.Ranks, is_insert: Bools, sort_key: pa.BinaryArray
 ) -> tuple[Indices, Indices]:
-    """Of the rows of each place, the delete and the insert that alone can be a pair."""
+    """Returns the delete and the insert of each place that has exactly one possible pair."""
     in_order = order.by([of_place, *order.words(sort_key), ~is_insert], len(rows))
     rows, is_insert = rows[in_order], is_insert[in_order]
     start = order.begun_at(order.begins([of_place[in_order]], len(rows)))
-    # Behind an insert at its own sort key come deletes: they are not before it.
+    # Deletes sort after an insert with the same sort key, so they do not count as before it.
     before = np.concatenate(([0], np.cumsum(~is_insert)))
     pairs = np.where(is_insert, before[:-1] - before[start], 0)
     of_start = np.bincount(start, weights=pairs, minlength=len(rows))
@@ -65,9 +64,9 @@ def _in_pairs(
 
 
 def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str) -> pa.Table:
-    """One ledger row for each pair: an update that stands where the insert stood, with the old key.
+    """Returns one ledger row per pair: an update at the position of the insert, with the old key.
 
-    `old` are the deletes, `new` the inserts, row by row.
+    `old` has the deletes and `new` the inserts, row by row.
     """
     old_key, key = column(old, "key"), column(new, "key")
     moved = np.asarray(_differ(old_key, key).any(axis=1))
@@ -94,13 +93,13 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
 
 
 def _differ(old: pa.StructArray, new: pa.StructArray) -> Bools:
-    """n x fields: which fields differ. The fields of a struct that is NULL are."""
+    """n x fields: which fields differ. The fields of a NULL struct are NULL."""
     sides = zip(old.flatten(), new.flatten(), strict=True)
     return np.column_stack([differs(a, b) for a, b in sides] or [np.zeros((len(old), 0), np.bool_)])
 
 
 def with_flag(flags: pa.ListArray, flag: str, where: Bools) -> pa.ListArray:
-    """The flags with one more on some rows, after those that they have."""
+    """Adds a flag to some rows, after the flags that they have."""
     rows, values = len(flags), flags.flatten()
     more = np.flatnonzero(where & ~holding(flags, flag))
     row = np.concatenate((pc.list_parent_indices(flags).to_numpy(), more))

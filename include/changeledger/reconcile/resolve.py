@@ -1,9 +1,9 @@
-"""A window's ledger rows before they are written: without repetitions, updates of a key as one row each.
+"""Prepares a window's ledger rows for writing: drops repetitions, and joins each update of a key to one row.
 
-What must be in one bucket: the rows of one position, `(commit_lsn, change_lsn)`, and where a row has no
-change LSN those of one `change_id`; of the window and of the published ledger alike. A repetition stands
-where the change stood, and so do the two halves of an update of a key, of which one may be published already:
-a window's end can part them.
+A bucket must have all rows of a position, `(commit_lsn, change_lsn)`, and for rows without a change LSN all
+rows of a `change_id`, from both the window and the published ledger. A repetition has the position of the
+change. So do the two halves of an update of a key, one of which may be published already: a window's end can
+separate them.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from changeledger.reconcile import duplicates, pairing
 
 
 class Resolved(NamedTuple):
-    """What the window's rows become. All tables have the columns of `change`."""
+    """What the window's rows become. The tables have the columns of `change`."""
 
-    # Rows of the ledger, to be appended once.
+    # Ledger rows to append.
     changes: pa.Table
     # Dispositions of the records that repeat a change.
     duplicates: pa.Table
-    # Published ledger rows whose place joined updates take: they go, and their keys are built again.
+    # Published ledger rows that joined updates replace. They are removed, and their keys are rebuilt.
     replaced: pa.Table
 
 
 def resolve(new: pa.Table, near: pa.Table, contract: Contract, window_id: str) -> Resolved:
-    """`new`: the window's changes; `near`: the published ones at their positions, or more of them."""
+    """Resolves `new`, the window's changes. `near`: at least the published changes at their positions."""
     schema = ledger_schema(contract)
     new, near = new.cast(schema), near.cast(schema)
-    # What published rows say, deletes that were joined among them.
+    # The ids of published changes, including deletes inside joined updates.
     known = [column(near, name).drop_null() for name in ("change_id", "paired_change_id")]
     is_kept = ~duplicates.repeated(new, pa.concat_arrays(known))
     again = new.take(pa.array(np.flatnonzero(~is_kept)))
     repeats = duplicates.dispositions(again, contract.table, window_id)
-    # The rows of the window, and after them the published ones.
+    # Rows are numbered from the window's first to the last published one.
     candidates = np.flatnonzero(np.concatenate((is_kept & _is_half(new), _is_half(near))))
     halves = pairing.halves_of_key_updates(_taken(new, near, candidates, pairing.PLACED))
     deleted, inserted = (candidates[half] for half in halves)
@@ -60,7 +60,7 @@ def _is_half(rows: pa.Table) -> Bools:
 
 
 def _taken(new: pa.Table, near: pa.Table, rows: Indices, names: Sequence[str]) -> pa.Table:
-    """Some rows, counted from the first one of `new` to the last one of `near`, in the order asked for."""
+    """Takes rows in the given order, numbered from the first of `new` to the last of `near`."""
     is_near = rows >= len(new)
     of_new, of_near = rows[~is_near], rows[is_near] - len(new)
     parts = [part.select(names).take(pa.array(at)) for part, at in ((new, of_new), (near, of_near))]

@@ -1,4 +1,4 @@
-"""Which published rows a window goes on from: kernels that pass some rows of a history or of a ledger."""
+"""Kernels that select the published rows of a history or a ledger from which a window continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changeledger.kernels.order import is_among
 from changeledger.kernels.touched import Known
 from changeledger.model.contract import Contract
 
-# From when to when the row of an interval was there.
+# The columns that say from when to when an interval's row existed.
 SPAN: Final = pa.schema(
     [("_sort_key", pa.binary()), ("_next_sort_key", pa.binary()), ("_is_deleted", pa.bool_())]
 )
@@ -25,15 +25,15 @@ IDS: Final = pa.schema([("change_id", pa.string())])
 
 
 def key_of_rows(contract: Contract) -> Callable[[pa.RecordBatch], np.ndarray]:
-    """The key of rows of a history; the same as that of a column `key`."""
+    """Returns the bucket key of a history's rows, which equals that of a column `key`."""
     return by(*(c.name for c in contract.key))
 
 
 @dataclass(frozen=True)
 class OpenOrEmptied:
-    """Rows of a history with one of the keys, or that were there when the table was emptied.
+    """Kernel that keeps a history's rows with one of the keys, and those alive when the table was emptied.
 
-    `hashes`: of the keys; `emptied`: the sort keys of truncates.
+    `hashes`: those of the keys; `emptied`: the sort keys of truncates.
     """
 
     contract: Contract
@@ -42,7 +42,7 @@ class OpenOrEmptied:
 
     @property
     def is_selective(self) -> bool:
-        """A truncate ends whatever was there."""
+        """False if there are truncates, which end all rows."""
         return not self.emptied
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -53,7 +53,7 @@ class OpenOrEmptied:
 
 
 def were_there(rows: pa.RecordBatch, emptied: tuple[bytes, ...]) -> pa.RecordBatch:
-    """The kernel of rows of a history that were there when the table was emptied."""
+    """Kernel that keeps a history's rows that existed when the table was emptied."""
     return rows.filter(pa.array(_was_there(rows, emptied)))
 
 
@@ -69,7 +69,7 @@ def _was_there(rows: pa.RecordBatch, emptied: tuple[bytes, ...]) -> Bools:
 
 @dataclass(frozen=True)
 class EffectsOn:
-    """Rows of a ledger with an effect on one of the keys, by their hashes."""
+    """Kernel that keeps a ledger's rows with an effect on one of the keys, given by their hashes."""
 
     hashes: Known
     is_selective: ClassVar[bool] = True
@@ -83,18 +83,18 @@ class EffectsOn:
 
 
 def joined(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The updates of a key that were joined of two halves."""
+    """Kernel that keeps updates of a key that were joined from two halves."""
     return changes.filter(changes.column("paired_change_id").is_valid())
 
 
 def ids(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`IDS` of joined updates, and of their halves."""
+    """Returns `IDS` of joined updates and of the deletes joined into them."""
     both = [changes.column(name) for name in ("change_id", "paired_change_id")]
     return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=IDS)
 
 
 def as_places(rows: pa.RecordBatch, contract: Contract, sort_key: bytes) -> pa.RecordBatch:
-    """The `key` of rows of a history, each with that sort key."""
+    """Returns the `key` of a history's rows, each with that sort key."""
     key_fields = row_type(contract.key)
     cells = [rows.column(c.name) for c in contract.key]
     key = pa.StructArray.from_arrays(cells, fields=list(key_fields))
