@@ -1,9 +1,9 @@
-"""Two feeds of one database, change by change, without Spark: plain functions on Arrow tables.
+"""Compares two feeds of one database change by change: plain functions on Arrow tables, without Spark.
 
 Every change becomes one or two effects on keys (`effects`). Where both feeds have the same single effect on a
-key at a place, nothing more is read (`prefilter`). What is left is matched by place, key, and number
-there (`matching`), and judged (`judging`). What does not meet its like is matched again by what it says
-(`rematch`).
+key at a place, nothing more is read (`buckets.prefiltered`). The remaining effects are matched by place, key,
+and number at the place (`matching`), and judged (`judging`). Effects without a match are matched again by
+content (`rematch`).
 
-What travels is narrow: of each image one 64-bit hash per column, NULL if the feed does not know the cell.
+Rows are narrow: each image is one 64-bit hash per column, NULL if the feed does not know the cell.
 """

@@ -1,5 +1,7 @@
-"""The steps of a comparison over buckets of effects. `effects.KEY` says what is in one bucket; of the
-prefilter `effects.PLACE` does."""
+"""The steps of a comparison, each on a bucket of effects.
+
+`effects.KEY` decides which effects share a bucket; for the prefilter `effects.PLACE` does.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from changeledger.compare.verdicts import AGREEING, EQUAL
 from changeledger.kernels import order
 from changeledger.kernels.arrow import column
 
-# Inputs: what effects say (`effects.SAID`), effects, and the places at which alone is looked.
+# Inputs: hashes of effects (`effects.SAID`), effects, and the only places to look at.
 SAYS: Final = "says"
 EFFECTS: Final = "effects"
 WITHIN: Final = "within"
@@ -36,10 +38,11 @@ PLACES: Final = pa.schema(
 
 
 def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.Table]:
-    """At which places both feeds have the same single effect on a key: in feeds that agree nearly everywhere.
+    """Finds the places at which both feeds have the same single effect on a key.
 
-    Several effects of one feed on a key at one place are not alike here: their order would have to be looked
-    at. Without positions (all of a key is one place) this step does not pay.
+    In feeds that agree, nearly all places are such. Several effects of one feed on a key at one place count
+    as not alike, because their order would have to be compared. Without positions (a key is one place) this
+    step does not pay off.
     """
     rows = tables[SAYS]
     size = len(rows)
@@ -57,7 +60,7 @@ def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.T
     alike &= ~are_apart(times, leading, following)
     in_span = span.numbers(times)
     spans = in_span[leading], in_span[following]
-    # The earlier time, where both are known.
+    # The earlier time if both are known, else the known one.
     number = np.where(np.minimum(*spans) < 0, np.maximum(*spans), np.minimum(*spans))
     unlike = np.sort(at[np.repeat(~alike, np.diff(np.append(starts, size)))])
     totals = {(EQUAL, -1): int(alike.sum()), (counts.UNLIKE, -1): len(unlike)}
@@ -70,7 +73,7 @@ def prefiltered(tables: Mapping[str, pa.Table], span: Span) -> Mapping[str, pa.T
 
 
 def match(tables: Mapping[str, pa.Table], columns: Columns, span: Span) -> Mapping[str, pa.Table]:
-    """All effects on some keys, or those at the places WITHIN: counted, and those with a fault."""
+    """Matches all effects on some keys, or those at the places WITHIN. Returns counts, and faulty effects."""
     effects = of_table(tables[EFFECTS], columns)
     if WITHIN in tables:
         places = tables[WITHIN]
@@ -81,12 +84,12 @@ def match(tables: Mapping[str, pa.Table], columns: Columns, span: Span) -> Mappi
     everything = np.ones(len(judgement.verdict), np.bool_)
     times = [span.numbers(effects.committed_at)]
     number = times[0][pairs.some] if len(effects) else times[0]
-    # Of a pair the reference's time; where it has none, the other's.
+    # A pair counts at the reference's time, or at the other's if the reference has none.
     absent = (number < 0) & pairs.is_both
     number = np.where(absent, times[0][pairs.other], number) if absent.any() else number
     faulty = judgement.is_fault
     numbers = judgement.counted(columns, everything)
-    # The others are matched again, and counted there.
+    # The other pairs are matched again, and counted there.
     for what in (AGREEING_IN, ALL_IN):
         numbers |= in_spans(what, number, judgement.is_a(*AGREEING))
     some = np.concatenate([rows[faulty] for rows in pairs])

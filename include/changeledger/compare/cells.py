@@ -1,4 +1,4 @@
-"""Cells as hashes: of n rows a matrix of one 64-bit number a column, and which of them are known."""
+"""Cells as hashes: for n rows, a matrix with a 64-bit number per column, and which cells are known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CellHashes:
-    """n images. `numbers`: n x columns, 0 if a cell is not `known`; without an image none is."""
+    """n images. `numbers`: n x columns, 0 where a cell is not `known`. Without an image no cell is known."""
 
     present: Bools
     numbers: Numbers
@@ -29,7 +29,7 @@ class CellHashes:
         return len(self.present)
 
     def take(self, rows: Indices) -> CellHashes:
-        """The images of these rows; none for a row below 0."""
+        """Takes the images of these rows; a row below 0 has none."""
         has_row = rows >= 0
         if not len(self):
             width = self.numbers.shape[1]
@@ -41,16 +41,16 @@ class CellHashes:
         )
 
     def differing(self, other: CellHashes) -> Bools:
-        """n x columns: known in both images, and not equal."""
+        """n x columns: the cells that are known in both images and differ."""
         unequal: Bools = self.known & other.known & (self.numbers != other.numbers)
         return unequal
 
     def only(self, rows: Bools) -> CellHashes:
-        """The same images, of these rows alone."""
+        """Returns the images of these rows; all other rows have none."""
         return CellHashes(self.present & rows, self.numbers, self.known & rows[:, None])
 
     def array(self) -> pa.ListArray:
-        """array<bigint>, NULL without an image; NULL in it for what is not known."""
+        """Converts to array<bigint>: NULL without an image, and with NULL for unknown cells."""
         width = self.numbers.shape[1]
         offsets = np.concatenate(([0], np.cumsum(np.where(self.present, width, 0)))).astype(np.int32)
         numbers, known = self.numbers[self.present].ravel(), self.known[self.present].ravel()
@@ -61,7 +61,7 @@ class CellHashes:
 
     @classmethod
     def of(cls, lists: pa.ListArray, width: int) -> CellHashes:
-        """The other way round."""
+        """Inverse of `array`."""
         present, rows = valid(lists), len(lists)
         numbers, known = np.zeros((rows, width), np.int64), np.zeros((rows, width), np.bool_)
         values = lists.drop_null().flatten()
@@ -74,7 +74,7 @@ class CellHashes:
 def of_cells(
     cells: Sequence[pa.Array], present: Bools, states: Bytes | None, forms: Sequence[Conversion | None]
 ) -> CellHashes:
-    """`states`: n x columns, not 0 if a cell is a gap. `forms`: the form in which each is compared."""
+    """Hashes cells. `states`: n x columns, not 0 for a gap. `forms`: how each column is compared."""
     rows = len(present)
     numbers = np.zeros((rows, len(cells)), np.int64)
     known = np.ones((rows, len(cells)), np.bool_) if states is None else states == 0
@@ -85,17 +85,17 @@ def of_cells(
 
 
 def hashed(columns: Sequence[pa.Array], rows: int, seed: int = 42) -> Numbers:
-    """A number for each row: equal where all of the columns are, and hardly anywhere else."""
+    """Returns a number for each row: equal where all columns are equal, and hardly ever elsewhere."""
     hashes = fingerprints.begun(rows, seed)
     for number, column in enumerate(columns):
-        # A NULL leaves a hash as it was: the number says of which column the others are.
+        # A NULL leaves a hash unchanged. The number tells which column a value is of.
         hashes = fingerprints.of_column(fingerprints.of_ints(hashes, np.full(rows, number)), column)
     numbers: Numbers = hashes[0].view(np.int64)
     return numbers
 
 
 def folded(parts: Sequence[Numbers], rows: int) -> Numbers:
-    """One number for each row of several: equal where all are, and hardly anywhere else."""
+    """Folds several numbers per row into one: equal where all are equal, and hardly ever elsewhere."""
     hashes = fingerprints.begun(rows)
     for part in parts:
         hashes = fingerprints.of_longs(hashes, part)

@@ -13,10 +13,10 @@ from changeledger.model.errors import ContractError
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that both have, in the reference's order. `key`: the numbers of those that are the key.
+    """The columns that both contracts have, in the reference's order. `key`: indices of the key's columns.
 
-    Columns are the same by their names in the source, whatever they are published as. `left_out`: columns
-    that are published in forms that cannot be compared, each with why.
+    Columns are matched by their names in the source, whatever they are published as. `left_out`: columns that
+    are published in forms that cannot be compared, each with the reason.
     """
 
     reference: Sequence[Column]
@@ -27,7 +27,7 @@ class Columns:
 
     @classmethod
     def of(cls, reference: Contract, other: Contract) -> Columns:
-        """Of published contracts. Raises ContractError if they do not agree on the table's key."""
+        """Compares published contracts. Raises ContractError if they do not agree on the table's key."""
         both = _of_both(reference, other)
         keys = [[_source(c) for c in contract.key] for contract in (reference, other)]
         if keys[0] != keys[1]:
@@ -53,12 +53,12 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """As the reference writes them."""
+        """The columns' names in the reference."""
         return [c.name for c in self.reference]
 
     @property
     def of_other(self) -> list[str]:
-        """As the other one writes them."""
+        """The columns' names in the other contract."""
         return [c.name for c in self.other]
 
     @property
@@ -67,9 +67,9 @@ class Columns:
 
 
 def not_compared(reference: Contract, other: Contract, feeds: tuple[str, str]) -> dict[str, str]:
-    """Columns of either contract that are not compared, each with why. Computed ones are of neither.
+    """Returns the columns of either contract that are not compared, each with the reason.
 
-    Of contracts as in the source; `feeds`: whose they are.
+    Computed columns are left out. The contracts are as in the source; `feeds` are their feeds.
     """
     both = (reference, other)
     sides = zip(both, both[::-1], feeds, strict=True)
@@ -79,13 +79,13 @@ def not_compared(reference: Contract, other: Contract, feeds: tuple[str, str]) -
 
 
 def only_in(contract: Contract, other: Contract) -> list[str]:
-    """The columns that the other one has not, of contracts as in the source."""
+    """Returns the columns, except computed ones, that `other` lacks. Both contracts are as in the source."""
     others = {_source(c) for c in other.columns} | _computed(contract)
     return [c.name for c in contract.columns if _source(c) not in others]
 
 
 def _of_both(reference: Contract, other: Contract) -> list[tuple[Column, Column]]:
-    """Of published contracts the columns that both have."""
+    """Returns the columns, except computed ones, that both published contracts have."""
     computed = _computed(reference) | _computed(other)
     theirs = {_source(c): c for c in other.columns if _source(c) not in computed}
     return [(c, theirs[_source(c)]) for c in reference.columns if _source(c) in theirs]
@@ -96,7 +96,7 @@ def _left_out(both: Sequence[tuple[Column, Column]]) -> dict[str, str]:
 
 
 def _source(column: Column) -> str:
-    """The name in the source, in lower case."""
+    """Returns the column's name in the source, in lower case."""
     return (column.origin or column).name.lower()
 
 
@@ -105,7 +105,7 @@ def _computed(contract: Contract) -> set[str]:
 
 
 def why_not_compared(column: Column, other: Column) -> str:
-    """Why equal values of the source need not be equal as they are published; empty: they are."""
+    """Returns why equal values of the source may differ when published, or an empty text if they do not."""
     origins = [c.origin or c for c in (column, other)]
     rules = [c.publish for c in origins if c.publish is not None]
     types = f"{origins[0].type} and {origins[1].type}"

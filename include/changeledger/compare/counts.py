@@ -16,20 +16,20 @@ from changeledger.compare.reach import micros_of
 from changeledger.compare.verdicts import CLASSES, DIFFERS, OPERATION, VERDICTS
 from changeledger.kernels.arrow import Bools, column, valid
 
-# Equal parts of the time compared, for a picture of the agreement.
+# The number of equal parts of the compared time, for a chart of the agreement.
 SPANS: Final = 24
 
-# Rows of counts: a verdict or a class (`number`: -1), or one of the words below with the number of a column
-# or of a span. Counts of buckets are added up.
+# Rows of counts. `what`: a verdict or a class (`number` is -1), or one of the words below, with the number of
+# a column or a span. The counts of buckets are added up.
 SCHEMA: Final = pa.schema([("what", pa.string()), ("number", pa.int64()), ("rows", pa.int64())])
-# Of columns.
+# What is counted per column.
 REPRESENTED, NOT_CAPTURED_IN, DIFFERS_IN = "in representation", "in not_captured", "in differs"
 _OF_COLUMNS: Final = {REPRESENTED: "representation", NOT_CAPTURED_IN: "not_captured", DIFFERS_IN: DIFFERS}
-# Of spans.
+# What is counted per span.
 AGREEING_IN, ALL_IN = "agreeing in", "all in"
-# Effects that must be looked at again.
+# Effects that must be compared again.
 UNLIKE: Final = "unlike"
-# Rows by what is counted, and by the number.
+# Rows by `what` and `number`.
 Totals = Counter[tuple[str, int]]
 
 
@@ -43,13 +43,13 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """The time that is compared."""
+    """The compared time."""
 
     since: datetime
     until: datetime
 
     def numbers(self, times: pa.TimestampArray) -> npt.NDArray[np.int64]:
-        """In which of the `SPANS` each time is; -1 for none."""
+        """Returns the number of the span, of `SPANS`, in which each time is; -1 for NULL."""
         width = max((self.until - self.since).total_seconds(), 0.001) / SPANS
         micros = micros_of(times).fill_null(0).to_numpy()
         seconds = (micros - int(self.since.timestamp() * 1e6)) / 1e6
@@ -58,7 +58,7 @@ class Span:
 
 
 def table(totals: Mapping[tuple[str, int], int]) -> pa.Table:
-    """`SCHEMA`."""
+    """Converts totals to rows of `SCHEMA`."""
     keys = [key for key, rows in totals.items() if rows]
     columns = [[w for w, _ in keys], [n for _, n in keys], [int(totals[key]) for key in keys]]
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
@@ -70,7 +70,7 @@ def in_spans(what: str, numbers: npt.NDArray[np.int64], rows: Bools) -> dict[tup
 
 
 def added(tables: Sequence[pa.Table]) -> Totals:
-    """The sums of counts of buckets."""
+    """Sums the counts of buckets."""
     totals = Totals()
     for rows in tables:
         for what, number, n in zip(*(column(rows, name).to_pylist() for name in SCHEMA.names), strict=True):
@@ -79,7 +79,7 @@ def added(tables: Sequence[pa.Table]) -> Totals:
 
 
 def counts(totals: Mapping[tuple[str, int], int], names: Sequence[str]) -> Counts:
-    """`names`: of the columns."""
+    """Converts totals to `Counts`. `names`: the names of the columns."""
     columns: dict[str, dict[str, int]] = {}
     for at, name in ((-1, OPERATION), *enumerate(names)):
         of_column = {word: totals[what, at] for what, word in _OF_COLUMNS.items() if totals.get((what, at))}
@@ -93,6 +93,6 @@ def counts(totals: Mapping[tuple[str, int], int], names: Sequence[str]) -> Count
 
 
 def of_words(words: Sequence[str], codes: npt.NDArray[Any]) -> dict[tuple[str, int], int]:
-    """How often each word is meant by the codes; a code below 0 means none."""
+    """Counts the codes of each word. A code is an index into `words`; below 0 it means none."""
     occurrences = np.bincount(codes[codes >= 0], minlength=len(words))
     return {(word, -1): int(n) for word, n in zip(words, occurrences, strict=True)}

@@ -1,7 +1,6 @@
-"""What each change does to keys: rows of a ledger as effects.
+"""Converts ledger rows to effects: what each change does to keys.
 
-An update of a key removes one row and brings another, as the delete and the insert do by which other tools
-write it.
+An update of a key removes one row and adds another, just as the delete and the insert that other tools write.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from changeledger.kernels.hashed import by
 from changeledger.model import change
 from changeledger.model.contract import Column
 
-# Of the reference, and of the feed that is compared with it.
+# The side of the reference, and of the feed that is compared with it.
 REFERENCE: Final = 0
 OTHER: Final = 1
 
 INSERTED, UPDATED, DELETED, TRUNCATED = range(4)
 _OPERATIONS: Final = (change.INSERT, change.UPDATE, change.DELETE, change.TRUNCATE)
 
-# The columns of a ledger from which effects are made.
+# The ledger columns from which effects are made.
 NEEDED: Final = (
     "change_id", "operation", "key", "previous_key", "before", "after", "before_unknown_columns",
     "after_unknown_columns", "changed", "commit_lsn", "sort_key", "committed_at", "transaction_id",
 )  # fmt: skip
 
-# `place`: where the effect meets its like. `position`: the commit LSN as the ledger has it. `transaction`: 0
-# where places say which transaction it is.
+# `place`: where effects are matched. `position`: the commit LSN as the ledger has it. `transaction`: 0 if the
+# place identifies the transaction.
 SCHEMA: Final = pa.schema(
     [
         ("side", pa.int32()),
@@ -71,14 +70,17 @@ SCHEMA: Final = pa.schema(
         ("no_op", pa.bool_()),
     ]
 )
-# Effects on one key have the same value; those at one place, too.
+# Bucket keys: equal for effects on one key; equal for effects on one key at one place.
 KEY: Final = by("key_1")
 PLACE: Final = by("place", "key_1")
 
 
 @dataclass(frozen=True)
 class MakeEffects:
-    """Of one feed's ledger rows (`NEEDED`); snapshot rows are no changes of the log, and are left out."""
+    """Kernel that converts one feed's ledger rows (`NEEDED`).
+
+    Snapshot rows are dropped, because they are not changes in the log.
+    """
 
     side: int
     columns: Columns
@@ -86,7 +88,7 @@ class MakeEffects:
 
     @property
     def own(self) -> Sequence[Column]:
-        """The compared columns, as this feed has them."""
+        """The compared columns as this feed has them."""
         return self.columns.reference if self.side == REFERENCE else self.columns.other
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -94,7 +96,7 @@ class MakeEffects:
         size = rows.num_rows
         moved = valid(rows.column("previous_key"))
         leaving = np.flatnonzero(moved)
-        # What leaves a key stands before what comes onto it.
+        # Effects that leave a key precede effects that arrive at one.
         at = np.concatenate((leaving, np.arange(size)))
         leaves = np.arange(len(at)) < len(leaving)
         comes = moved[at] & ~leaves
@@ -124,7 +126,7 @@ class MakeEffects:
         return batch_of(columns, SCHEMA)
 
     def _changes_cells(self, before: CellHashes, after: CellHashes) -> Bools:
-        """Whose images differ, or may: no mask names a large value, and no image before shows it."""
+        """Returns which images differ, or may: no mask names a large value, and no before image shows it."""
         differing = before.differing(after)
         large = np.array([(c.origin or c).is_large for c in self.own], np.bool_)
         hidden = ~before.present[:, None] & after.known & large
@@ -139,7 +141,7 @@ class MakeEffects:
         return [hashed(cells, len(struct), seed) for seed in (1, 2)]
 
     def _images(self, rows: pa.RecordBatch) -> tuple[list[CellHashes], list[CellHashes]]:
-        """Values and texts, of before and after."""
+        """Returns the hashes of values and of texts, each for before and after."""
         hashes: tuple[list[CellHashes], list[CellHashes]] = ([], [])
         for side in ("before", "after"):
             struct = rows.column(side)
@@ -162,7 +164,7 @@ class MakeEffects:
 
 
 def _transactions(rows: pa.RecordBatch) -> Numbers:
-    """A number for each transaction: of its id, or where the feed has none of its commit time."""
+    """Returns each row's transaction as a hash of its id, or of its commit time if the feed has no id."""
     ids = rows.column("transaction_id")
     times = pc.cast(rows.column("committed_at").cast(pa.int64()), pa.string())
     has_id = pc.fill_null(pc.not_equal(ids, ""), False)
@@ -170,9 +172,9 @@ def _transactions(rows: pa.RecordBatch) -> Numbers:
 
 
 def _no_op(rows: pa.RecordBatch) -> Bools:
-    """Updates of which the feed says that they changed nothing.
+    """Returns the updates that, by the feed's account, changed nothing.
 
-    It does not say so of a cell of which it has the new value alone: a large value, mostly.
+    A cell of which the feed has only the new value, mostly a large value, may have changed.
     """
     names = [field.name for field in rows.schema.field("after").type]
     before, after = (
@@ -186,7 +188,7 @@ def _no_op(rows: pa.RecordBatch) -> Bools:
 
 @dataclass(frozen=True)
 class Effects:
-    """n effects of one or both sides; `apart`: a delete and an insert that are one update."""
+    """n effects of one or both sides. `apart`: a delete and an insert that are one update."""
 
     side: npt.NDArray[np.int32]
     place: pa.BinaryArray
@@ -209,7 +211,7 @@ class Effects:
         return len(self.op)
 
     def take(self, at: Indices) -> Effects:
-        """Effects of these numbers, none of which is below 0."""
+        """Takes effects by index; no index may be below 0."""
         values: dict[str, Any] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
@@ -218,20 +220,20 @@ class Effects:
         return replace(self, **values)
 
     def table(self) -> pa.Table:
-        """The columns of `FAULTY`."""
+        """Converts to a table with the columns of `FAULTY`."""
         values = {name: getattr(self, name) for name in FAULTY.names}
         cells = {n: v.array() if isinstance(v, CellHashes) else v for n, v in values.items()}
         return table_of(cells, FAULTY)
 
 
-# Effects as `Effects.table` has them.
+# The columns of `Effects.table`.
 FAULTY: Final = pa.schema(
     [*(field for field in SCHEMA if field.name != "is_placed"), pa.field("apart", pa.bool_())]
 )
 
 
 def of_table(rows: pa.Table, columns: Columns) -> Effects:
-    """Of `SCHEMA`, or of `FAULTY`."""
+    """Builds effects from rows of `SCHEMA` or `FAULTY`."""
     widths = {"before": len(columns.forms), "after": len(columns.forms)}
     apart = flags_of(column(rows, "apart")) if "apart" in rows.column_names else np.zeros(len(rows), np.bool_)
     values: dict[str, Any] = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
@@ -244,7 +246,7 @@ def of_table(rows: pa.Table, columns: Columns) -> Effects:
 
 
 def said(effects: Effects) -> Numbers:
-    """A hash of the operation and of both images, in the forms by which equal values are equal."""
+    """Hashes the operation and both images, in the forms in which equal values are equal."""
     parts = [effects.op.astype(np.int64)]
     for values, texts in ((effects.before, effects.text_before), (effects.after, effects.text_after)):
         parts.append(values.present.astype(np.int64))
@@ -255,7 +257,7 @@ def said(effects: Effects) -> Numbers:
 
 
 def _packed(known: Bools) -> list[npt.NDArray[np.uint64]]:
-    """The flags of each row as numbers of 64 bits."""
+    """Packs the flags of each row into 64-bit numbers."""
     width = -(-known.shape[1] // 64) * 64
     wide = np.zeros((len(known), width), np.bool_)
     wide[:, : known.shape[1]] = known
@@ -265,7 +267,7 @@ def _packed(known: Bools) -> list[npt.NDArray[np.uint64]]:
     ]
 
 
-# What travels of an effect to find out whether both feeds have it alike.
+# The columns that tell whether both feeds have the same effect.
 SAID: Final = pa.schema(
     [
         *(SCHEMA.field(name) for name in ("side", "place", "position", "is_placed", "key_1", "key_2")),
@@ -276,6 +278,6 @@ SAID: Final = pa.schema(
 
 
 def narrow(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
-    """`SAID` of effects."""
+    """Reduces effects to the columns of `SAID`."""
     effects = of_table(pa.Table.from_batches([batch]), columns)
     return batch_of({**by_name(batch), "said": said(effects)}, SAID)

@@ -1,4 +1,4 @@
-"""What a comparison found wrong, in words and values that people can look up."""
+"""The faults that a comparison found, in words and values that people can look up."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ FINDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     # The key as JSON.
     ("key", "string"),
     ("commit_lsn", "binary"),
-    # Where the feed has it, if that is another place than the reference's.
+    # The feed's position of the change, if it is not the reference's.
     ("other_lsn", "binary"),
     ("committed_at", "timestamp"),
-    # As each of the two has it; NULL if it does not.
+    # The operation in each of the two; NULL if it lacks the change.
     ("operation", "string"),
     ("other_operation", "string"),
-    # The cells that differ, as text: of the reference, and of the feed (`_other`).
+    # The cells that differ, as text, in the reference and in the feed (`_other`).
     ("cells", _CELLS),
     ("change_id", "string"),
     ("other_change_id", "string"),
@@ -59,7 +59,7 @@ FINDINGS: Final = pa.schema(
     [(name, CELLS if kind == _CELLS else arrow_type(kind)) for name, kind in FINDING_COLUMNS]
 )
 
-# The columns of a ledger that are shown of a change, and what is shown.
+# The ledger columns that are needed to show a change.
 NEEDED: Final = (
     "change_id",
     "key",
@@ -70,7 +70,7 @@ NEEDED: Final = (
     "before_unknown_columns",
     "after_unknown_columns",
 )
-# Inputs: `rematch.MISMATCHES`, and what changes show; of these only the mismatches come out.
+# Inputs of `LookUp`: `rematch.MISMATCHES`, and SHOWN, the changes to look up. Only MISMATCHES is an output.
 SHOWN: Final = "shown"
 SHOWN_COLUMNS: Final = pa.schema(
     [
@@ -86,7 +86,7 @@ _OTHER: Final = "other_"
 
 
 def joined_columns(prefix: str, schema: pa.Schema) -> pa.Schema:
-    """Of rows with what one side shows."""
+    """Returns the schema of rows joined with `SHOWN_COLUMNS` of one side."""
     shown = [pa.field(f"{prefix}{f.name}", f.type) for f in SHOWN_COLUMNS if f.name != "change_id"]
     return pa.schema([*schema, *shown])
 
@@ -97,7 +97,10 @@ OF_BOTH: Final = joined_columns(_OTHER, OF_REFERENCE)
 
 @dataclass(frozen=True)
 class Show:
-    """`SHOWN_COLUMNS` of ledger rows (`NEEDED`); `columns`: the compared ones, as the feed has them."""
+    """Kernel that converts ledger rows (`NEEDED`) to `SHOWN_COLUMNS`.
+
+    `columns`: the compared columns, as the feed has them.
+    """
 
     columns: Sequence[Column]
 
@@ -120,7 +123,7 @@ def _keys(keys: pa.StructArray) -> pa.StringArray:
 
 @dataclass(frozen=True)
 class LookUp:
-    """MISMATCHES with what the reference (`prefix` ""), or the other feed, shows of its change."""
+    """Kernel that adds to MISMATCHES the change of the reference (`prefix` "") or of the other feed."""
 
     prefix: str
     schema: pa.Schema
@@ -130,7 +133,7 @@ class LookUp:
         return f"{self.prefix}change_id"
 
     def key(self, rows: pa.RecordBatch) -> Hashes:
-        """What puts MISMATCHES into buckets; SHOWN rows go by their id."""
+        """The bucket key of MISMATCHES; that of SHOWN rows is their id."""
         alternative = "other_change_id" if not self.prefix else "change_id"
         return hash_of([pc.coalesce(rows.column(self.id_column), rows.column(alternative))])
 
@@ -152,7 +155,7 @@ LOOK_UPS: Final = (LookUp("", OF_REFERENCE), LookUp(_OTHER, OF_BOTH))
 
 @dataclass(frozen=True)
 class Explain:
-    """`FINDINGS` of rows of `OF_BOTH`; `named`: the columns that are the same for all."""
+    """Kernel that converts rows of `OF_BOTH` to `FINDINGS`. `named`: values that are the same in all rows."""
 
     names: Sequence[str]
     named: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The verdicts on pairs of effects."""
+"""Judges pairs of effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from changeledger.compare.verdicts import (
 from changeledger.kernels.arrow import Bools, Indices
 
 VERDICT_CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
-# The verdicts as they are asked for, one after the other.
+# The verdicts in the order in which `judged` tests for them.
 _IN_TURN = (EXPECTED, MISSING, EXTRA, DIFFERS, REPRESENTATION, EXPECTED)
 CLASS_CODES = {name: code for code, name in enumerate(CLASSES)}
 
@@ -41,16 +41,16 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of n pairs: numbers of verdicts and of classes (-1: none), and what shows them."""
+    """The codes of n pairs' verdicts and classes (`reason`, -1 for none), and the evidence for them."""
 
     verdict: Codes
     reason: Codes
     is_other_operation: Bools
-    # n x columns: values that differ in the images before, and in those after.
+    # n x columns: values that differ in the before images, and in the after images.
     different: tuple[Bools, Bools]
-    # n x columns with texts: the same of texts.
+    # n x columns with texts: the same for texts.
     loose: tuple[Bools, Bools]
-    # n x columns: known to one side alone.
+    # n x columns: cells that only one side knows.
     unsent: Bools
 
     def is_a(self, *verdicts: str) -> Bools:
@@ -62,7 +62,7 @@ class Judgement:
         return self.is_a(*FAULTS)
 
     def columns(self, columns: Columns) -> list[list[int] | None]:
-        """Of each pair the numbers of the columns that differ; -1 for the operation."""
+        """Returns the indices of each pair's differing columns (-1: the operation), or None without any."""
         differ, loose = self.is_a(DIFFERS), self.is_a(REPRESENTATION)
         numbers: list[list[int] | None] = [None] * len(self.verdict)
         for row in np.flatnonzero(differ | loose).tolist():
@@ -76,7 +76,7 @@ class Judgement:
         return numbers
 
     def counted(self, columns: Columns, rows: Bools) -> dict[tuple[str, int], int]:
-        """Verdicts and classes of these rows, and columns in which they have another form, or are unknown."""
+        """Counts these rows by verdict and class, and by column with another text or with unknown cells."""
         totals = counts.of_words(VERDICTS, self.verdict[rows]) | counts.of_words(CLASSES, self.reason[rows])
         loose = (self.loose[0] | self.loose[1])[self.is_a(REPRESENTATION) & rows].sum(axis=0)
         totals |= {(counts.REPRESENTED, at): int(n) for at, n in zip(columns.with_texts, loose, strict=True)}
@@ -90,10 +90,10 @@ def _union(sides: Sequence[Bools], row: int) -> list[int]:
 
 
 def met(effects: Effects) -> tuple[Pairs, Judgement]:
-    """Every effect of both sides, once, and the verdicts.
+    """Matches and judges the effects of both sides, each once.
 
-    Effects meet by their number at a place, which an update that changes nothing moves where one tool alone
-    writes it. Such updates stand apart where that leaves fewer faults at their place.
+    Effects are matched by their number at a place. An update that changes nothing shifts these numbers if
+    only one tool writes it. Such updates are kept apart where that leaves fewer faults at their place.
     """
     place = places(effects)
     surplus = surplus_no_ops(effects, place)
@@ -153,7 +153,7 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
 
 
 def _of_side(values: npt.NDArray[Any], rows: Indices) -> npt.NDArray[Any]:
-    """The values of the effects; 0 if a side has none."""
+    """Returns the values of the effects; 0 where a side has none."""
     if not len(values):
         return np.zeros(len(rows), values.dtype)
     side_values: npt.NDArray[Any] = np.where(rows >= 0, values[rows], values.dtype.type(0))

@@ -1,4 +1,4 @@
-"""What part of the log a feed has: its positions and commit times, without what its changes say."""
+"""The part of the log that a feed has, by positions and commit times, without the contents of changes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from changeledger.kernels.arrow import (
 from changeledger.kernels.hashed import by
 from changeledger.model import change
 
-# The columns of a ledger from which these rows are made, and the rows.
+# The ledger columns from which rows of `LOG` are made, and `LOG`.
 NEEDED: Final = ("operation", "commit_lsn", "change_lsn", "committed_at")
 LOG: Final = pa.schema(
     [
-        # Where the change stands; `position` as the ledger has it.
+        # Where the change is compared (see `place`), and its commit LSN as the ledger has it.
         ("place", pa.binary()),
         ("position", pa.binary()),
         ("is_placed", pa.bool_()),
@@ -40,14 +40,17 @@ LOG: Final = pa.schema(
 
 
 def as_log(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """`LOG` of ledger rows."""
+    """Converts ledger rows to `LOG`."""
     lsns, is_snapshot = batch.column("commit_lsn"), pc.equal(batch.column("operation"), change.SNAPSHOT)
     placed = {"place": lsns, "position": lsns, "is_placed": True, "is_snapshot": is_snapshot}
     return batch_of({**by_name(batch), **placed}, LOG)
 
 
 class Extent(NamedTuple):
-    """Of some rows; commit times in microseconds since 1970. `loaded`: the first position of a snapshot."""
+    """The extent of some rows. `since` and `until`: commit times in microseconds since 1970.
+
+    `loaded`: the first position of a snapshot.
+    """
 
     rows: int = 0
     first: bytes | None = None
@@ -57,7 +60,7 @@ class Extent(NamedTuple):
     last_change: bytes | None = None
     since: int | None = None
     until: int | None = None
-    # Is there a change of the log without an LSN?
+    # Whether a change in the log has no LSN.
     unplaced: bool = False
 
 
@@ -73,7 +76,7 @@ EXTENT: Final = pa.schema(
 
 
 def extent(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """One row of `EXTENT`, of rows of `LOG`."""
+    """Returns one row of `EXTENT` for rows of `LOG`."""
     is_snapshot = batch.column("is_snapshot")
     streamed, loaded = batch.filter(pc.invert(is_snapshot)), batch.filter(is_snapshot)
     first, _ = _ends(streamed.column("place"))
@@ -98,15 +101,15 @@ def _ends(values: pa.Array) -> tuple[Any, Any]:
 
 
 def whole(extents: pa.Table) -> Extent:
-    """Of all batches."""
+    """Merges the extents of all batches."""
     values = {name: [v for v in column(extents, name).to_pylist() if v is not None] for name in EXTENT.names}
     least = {name: min(values[name], default=None) for name in ("first", "loaded", "first_change", "since")}
     most = {name: max(values[name], default=None) for name in ("last", "last_change", "until")}
     return Extent(rows=sum(values["rows"]), unplaced=any(values["unplaced"]), **least, **most)
 
 
-# Inputs of `place`: rows with `place`, `position` and `is_placed`, and LOG of the feed that has both LSNs.
-# Rows whose `position` and `change_lsn` are equal must be in one bucket.
+# Inputs of `place`: rows with `place`, `position` and `is_placed`, and `LOG` of the feed that has both LSNs.
+# Rows of ROWS and KNOWN must share a bucket if the `position` of one equals the `change_lsn` of the other.
 ROWS: Final = "rows"
 KNOWN: Final = "known"
 KEY_OF_ROWS: Final = by("position")
@@ -114,9 +117,9 @@ KEY_OF_KNOWN: Final = by("change_lsn")
 
 
 def place(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    """Rows whose positions are change LSNs, at the commit LSNs to which these belong.
+    """Places rows whose positions are change LSNs at the commit LSNs of these changes.
 
-    Those that the other feed lacks stay at their positions, and are not `is_placed`.
+    Rows that the other feed lacks stay at their positions, and are not `is_placed`.
     """
     rows, known = tables[ROWS], tables[KNOWN]
     has_both = pc.and_(pc.is_valid(known.column("change_lsn")), pc.is_valid(known.column("place")))
@@ -137,9 +140,9 @@ def place(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 def in_reach(
     batch: pa.RecordBatch, reach: Reach, ends: tuple[datetime, datetime] | None = None
 ) -> pa.RecordBatch:
-    """Rows with `place`, `is_placed` and `committed_at` that are in reach.
+    """Selects the rows (with `place`, `is_placed` and `committed_at`) that are in reach.
 
-    `ends`: the commit times at which the reach begins and ends. They count for what is not placed.
+    `ends`: the commit times at which the reach begins and ends. They decide for rows that are not placed.
     """
     times = batch.column("committed_at")
     inside = reach.holds(batch.column("place"), times)
@@ -153,13 +156,13 @@ TIMES: Final = pa.schema([("since", pa.int64()), ("until", pa.int64())])
 
 
 def times(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """One row of `TIMES`: the first and the last commit time."""
+    """Returns one row of `TIMES`: the first and the last commit time."""
     since, until = _ends(micros_of(batch.column("committed_at")))
     return batch_of({"since": [since], "until": [until]}, TIMES)
 
 
 def first_times(batch: pa.RecordBatch, ends: Sequence[bytes]) -> pa.RecordBatch:
-    """One row: the first commit time of the rows from each end on."""
+    """Returns one row: for each end, the first commit time of the rows from there on."""
     firsts = []
     for end in ends:
         behind = batch.filter(pc.greater_equal(batch.column("place"), end))
@@ -172,5 +175,5 @@ def least(rows: pa.Table, name: str) -> datetime | None:
 
 
 def no_repairs(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Ledger rows that a source has sent: none that a proof has added."""
+    """Selects the ledger rows that the source sent, not those added by repairs."""
     return rows.filter(pa.array(~holding(rows.column("flags"), change.REPAIRED)))

@@ -1,4 +1,4 @@
-"""Effects of two feeds that meet: by place, key, and their number there."""
+"""Matches the effects of two feeds by place, key, and their number there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changeledger.kernels.order import Ranks
 
 
 class Pairs(NamedTuple):
-    """Numbers of effects, of the reference and of the other feed; -1 where an effect has no partner."""
+    """Indices of effects of the reference and of the other feed; -1 where an effect has no partner."""
 
     reference: Indices
     other: Indices
@@ -27,7 +27,7 @@ class Pairs(NamedTuple):
 
     @property
     def some(self) -> Indices:
-        """Of each pair an effect, the reference's where it has one."""
+        """One effect of each pair: the reference's, if there is one."""
         return np.where(self.reference >= 0, self.reference, self.other)
 
     @property
@@ -45,9 +45,9 @@ def of_place(effects: Effects) -> list[Ranks]:
 
 
 def joined_in_transaction(effects: Effects) -> Effects:
-    """A delete that an insert of its key follows at once, in one transaction, is an update.
+    """Joins a delete and the insert of its key that directly follows, in one transaction, to an update.
 
-    The insert may stand first: so are rows that exchange their keys, and updates in the order of `__$seqval`
+    The insert may come first: for rows that exchange their keys, and for updates in the order of `__$seqval`
     (ADR 0016).
     """
     group = [*of_place(effects), effects.side]
@@ -72,7 +72,7 @@ def joined_in_transaction(effects: Effects) -> Effects:
 
 
 def _behind(op: Ranks, first: Bools) -> Bools:
-    """Which effects, in their order, are an insert behind a delete?"""
+    """Returns which effects, in their order, are an insert directly after a delete."""
     behind = np.zeros(len(op), np.bool_)
     behind[1:] = (op[1:] == INSERTED) & (op[:-1] == DELETED) & ~first[1:]
     return behind
@@ -85,9 +85,9 @@ def _goes_on(behind: Bools) -> Bools:
 
 
 def _deletes_first(effects: Effects, at: Indices, first: Bools) -> Indices:
-    """The effects in that order, but an insert behind the delete that follows it at once.
+    """Moves an insert behind the delete that directly follows it.
 
-    Where only so both sides do the same to the key: the delete can also be that of the inserted row.
+    Only where that makes both sides do the same to the key: the delete can also be that of the inserted row.
     """
     op = effects.op[at]
     ends = np.flatnonzero((op[1:] == DELETED) & (op[:-1] == INSERTED) & ~first[1:]) + 1
@@ -101,9 +101,9 @@ def _deletes_first(effects: Effects, at: Indices, first: Bools) -> Indices:
 
 
 def _do_the_same(effects: Effects, at: Indices, first: Bools, of_both: Bools) -> Bools:
-    """Of effects in their order: have both sides the same operations, in the same sequence, in their group?
+    """Returns, for effects in their order, whether both sides have the same operations in the same sequence.
 
-    `of_both`: where a group of both sides begins.
+    Sides are compared group by group; `of_both`: where a group of both sides begins.
     """
     op = effects.op[at]
     behind = _behind(op, first)
@@ -112,7 +112,7 @@ def _do_the_same(effects: Effects, at: Indices, first: Bools, of_both: Bools) ->
     stayed = np.cumsum(stay)
     begun = order.begun_at(of_side)
     number = stayed - stayed[begun] + stay[begun]
-    # A hash of each sequence; those of two that are equal take each other away.
+    # A hash of each sequence. Those of equal sequences cancel each other out.
     powers = np.cumprod(np.full(len(at) + 1, 0x9E3779B97F4A7C15, np.uint64))
     said = (np.where(behind, UPDATED, op).astype(np.uint64) + np.uint64(1)) * powers[number] * stay
     signed = np.where(effects.side[at] == REFERENCE, said, np.uint64(0) - said)
@@ -123,7 +123,7 @@ def _do_the_same(effects: Effects, at: Indices, first: Bools, of_both: Bools) ->
 
 
 def numbered(group: Sequence[Ranks], sequence: Sequence[Ranks], size: int) -> Indices:
-    """The number of each row in its group, from 0, in the order of the sequence."""
+    """Numbers the rows of each group from 0, in the order of the sequence."""
     at = order.by([*group, *sequence], size)
     first = order.begins([ranks[at] for ranks in group], size)
     row_numbers = np.zeros(size, np.int64)
@@ -132,7 +132,7 @@ def numbered(group: Sequence[Ranks], sequence: Sequence[Ranks], size: int) -> In
 
 
 def paired(group: Sequence[Ranks], side: Ranks) -> Pairs:
-    """Rows of both sides that are in one group, in which each side has at most one; and the others alone."""
+    """Pairs the rows of each group, in which each side has at most one row. Other rows stay alone."""
     size = len(side)
     at = order.by([*group, side], size)
     first = order.begins([ranks[at] for ranks in group], size)
@@ -146,7 +146,7 @@ def paired(group: Sequence[Ranks], side: Ranks) -> Pairs:
 
 
 def matched(effects: Effects, apart: Bools) -> Pairs:
-    """Every effect of both sides, once; those `apart` do not meet the others."""
+    """Pairs the effects of both sides, each once. Effects that are `apart` are not paired with the others."""
     size = len(effects)
     group = [*of_place(effects), apart]
     number = numbered([*group, effects.side], order.words(effects.sort_key), size)
@@ -154,7 +154,7 @@ def matched(effects: Effects, apart: Bools) -> Pairs:
 
 
 def places(effects: Effects) -> Indices:
-    """A number for each effect: the same for those at one place, on one key."""
+    """Returns a number for each effect: the same for effects at one place, on one key."""
     size = len(effects)
     group = of_place(effects)
     at = order.by(group, size)
@@ -164,7 +164,7 @@ def places(effects: Effects) -> Indices:
 
 
 def surplus_no_ops(effects: Effects, place: Indices) -> Bools:
-    """The updates that change nothing, where without them both sides have equally many effects at a place.
+    """Returns updates that change nothing, at places where both sides have equally many effects without them.
 
     `place`: `places` of the effects.
     """
@@ -179,7 +179,7 @@ def surplus_no_ops(effects: Effects, place: Indices) -> Bools:
 
 
 def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -> Bools:
-    """Which effects are at one of the places, on its key?"""
+    """Returns which effects are at one of the places, on its key."""
     both = pa.concat_arrays([effects.place, places]).dictionary_encode(null_encoding="encode")
     ranks = [
         numbers(both.indices),
@@ -196,7 +196,7 @@ def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -
 
 
 def is_same(cells: CellHashes, other: CellHashes) -> Bools:
-    """Of images: have both none, or the same cells, known and unknown ones?"""
+    """Returns whether both images are absent, or have the same known and unknown cells."""
     same: Bools = (cells.present == other.present) & (cells.known == other.known).all(axis=1)
     alike: Bools = same & (cells.numbers == other.numbers).all(axis=1)
     return alike

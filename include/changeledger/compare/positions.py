@@ -1,8 +1,8 @@
-"""Which LSN do the positions of a feed hold?
+"""Determines which LSNs the positions of a feed are.
 
 A change has two LSNs: its own, and that of its commit. Some tools write one position and do not say which of
-the two it is. A feed that has both shows it: the positions of the other feed equal its commit LSNs, or its
-change LSNs.
+the two it is. A feed that has both shows it: the other feed's positions equal its commit LSNs, or its change
+LSNs.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ CHANGE: Final = "change"
 # The positions equal neither: the two feeds have no common order.
 UNKNOWN: Final = "unknown"
 
-# Positions that are read; of more, a part that both feeds choose alike.
+# How many positions are read. Of more, both feeds read the same part.
 ENOUGH: Final = 200_000
-# So large a part of the positions must be equal: much less than feeds that lost changes have in common, much
+# The share of positions that must be equal: much less than feeds that lost changes have in common, and much
 # more than chance gives.
 _MOST: Final = 0.5
 
-# The kinds of LSNs that a position occurs as, as bits.
+# Bits for the kinds of LSN as which a position occurs.
 _FIRST_COMMIT, _FIRST_CHANGE, _SECOND_COMMIT, _SECOND_CHANGE = 1, 2, 4, 8
 
 LsnRange = tuple[bytes | None, bytes | None]
 
 
 class Positions(NamedTuple):
-    """What the position of a feed is: COMMIT, CHANGE or UNKNOWN; `of_other`: of the other feed's changes.
+    """Which LSNs a feed's positions are in the other feed: COMMIT, CHANGE or UNKNOWN.
 
-    `equal` of `positions` show it.
+    `of_other`: the positions are the other feed's, and the LSNs the reference's; if not, the reverse. `equal`
+    of `positions` are equal.
     """
 
     lsn: str
@@ -48,13 +49,13 @@ class Positions(NamedTuple):
     positions: int
 
     def as_json(self, reference: str, other: str) -> dict[str, Any]:
-        """For people and programs, with the names of the feeds: whose `positions` are which `lsn` of whom."""
+        """Returns a record for people and programs: the positions of `feed` are the `lsn` LSNs of `of`."""
         feed, of = (other, reference) if self.of_other else (reference, other)
         return {"feed": feed, "lsn": self.lsn, "of": of, "equal": self.equal, "positions": self.positions}
 
 
 def said(record: Mapping[str, Any]) -> str:
-    """`Positions.as_json` as a sentence."""
+    """Formats `Positions.as_json` as a sentence."""
     shown = f"{record['equal']:,} of {record['positions']:,}"
     if record["lsn"] == UNKNOWN:
         return (
@@ -71,18 +72,18 @@ _READINGS: Final = (
     (Positions(CHANGE, False, 0, 0), _FIRST_COMMIT, _SECOND_CHANGE),
 )
 _COUNTED: Final = ("first", "second", "both")
-# Positions by reading: of the first feed, of the second, of both. Counts of buckets are added up.
+# Numbers of positions by reading: in the first feed, the second, and both. Counts of buckets are added up.
 COUNTS: Final = pa.schema([(f"{name} {at}", pa.int64()) for at in range(len(_READINGS)) for name in _COUNTED])
 
 LSNS: Final = pa.schema([("lsn", pa.binary()), ("kind", pa.int32())])
-# Equal LSNs must be in one bucket.
+# Equal LSNs must share a bucket.
 KEY: Final = by("lsn")
 FIRST: Final = "first"
 SECOND: Final = "second"
 
 
 def as_lsns(batch: pa.RecordBatch, part: str, parts: int) -> pa.RecordBatch:
-    """Both LSNs of each row of `log.LOG`, as rows of `LSNS`; one of `parts` parts, the same of both feeds."""
+    """Converts both LSNs of `log.LOG` rows to `LSNS`. Keeps one of `parts` parts, the same in both feeds."""
     kinds = (_FIRST_COMMIT, _FIRST_CHANGE) if part == FIRST else (_SECOND_COMMIT, _SECOND_CHANGE)
     columns = [pc.unique(batch.column(name)).drop_null() for name in ("position", "change_lsn")]
     lsns = pa.concat_arrays(columns)
@@ -92,7 +93,7 @@ def as_lsns(batch: pa.RecordBatch, part: str, parts: int) -> pa.RecordBatch:
 
 
 def count(tables: Mapping[str, pa.Table], ranges: Sequence[LsnRange]) -> Mapping[str, pa.Table]:
-    """One row of `COUNTS`. `ranges`: ends of commit LSNs and of change LSNs of both feeds."""
+    """Returns one row of `COUNTS`. `ranges`: the ends of both feeds' commit LSNs and change LSNs."""
     rows = pa.concat_tables([tables[FIRST], tables[SECOND]])
     encoded = column(rows, "lsn").dictionary_encode()
     kinds: npt.NDArray[np.int32] = np.zeros(len(encoded.dictionary), np.int32)
@@ -114,7 +115,7 @@ def _in_both(lsns: pa.BinaryArray, lsn_range: LsnRange, other: LsnRange) -> Bool
 
 
 def in_common(counts: pa.Table) -> Positions:
-    """What the positions of two feeds have in common, over the part of the log that both have."""
+    """Returns what the positions of two feeds have in common, in the part of the log that both have."""
     row = {name: sum(column(counts, name).to_pylist()) for name in COUNTS.names}
     readings = [
         reading._replace(equal=row[f"both {at}"], positions=min(row[f"first {at}"], row[f"second {at}"]))

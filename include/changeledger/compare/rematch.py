@@ -1,7 +1,7 @@
-"""Of effects that did not meet their like: which are out of order, which differ, which are missing or extra.
+"""Decides which unmatched effects are out of order, which differ, and which are missing or extra.
 
-A lost effect moves the numbers of those after it, and a doubled one too. So what is left is matched by what
-it says, key by key, before the rest is taken for different, missing or extra.
+A lost effect shifts the numbers of those after it, and so does a doubled one. So unmatched effects are
+matched by content, key by key, before the rest counts as different, missing or extra.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from changeledger.kernels.images import differs
 
 MISMATCHES: Final = "mismatches"
 
-# What is wrong, as the rematch leaves it. `numbers`: of the columns that differ, -1 for the operation.
+# The faults that remain after the rematch. `numbers`: indices of differing columns, or -1 for the operation.
 MISMATCH_COLUMNS: Final = pa.schema(
     [
         ("verdict", pa.string()),
         ("commit_lsn", pa.binary()),
-        # Where the other feed has it, if that is another place.
+        # The other feed's place of the effect, if it is another one.
         ("other_lsn", pa.binary()),
         ("committed_at", INSTANT),
         ("numbers", pa.list_(pa.int32())),
@@ -58,7 +58,7 @@ UNKNOWN: Final = pa.schema([("columns", pa.list_(pa.bool_()))])
 
 
 def unknown_columns(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
-    """One row (`UNKNOWN`): in which columns an effect of `effects.FAULTY` leaves a cell that is not known."""
+    """Returns one row of `UNKNOWN`: the columns with an unknown cell in an effect of `effects.FAULTY`."""
     after = CellHashes.of(batch.column("after"), len(columns.forms))
     unknown = (after.present[:, None] & ~after.known).any(axis=0)
     return batch_of({"columns": [unknown.tolist()]}, UNKNOWN)
@@ -66,10 +66,10 @@ def unknown_columns(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Rematch:
-    """The final verdicts on the effects of some keys (`effects.FAULTY`).
+    """Kernel that gives the final verdicts on the effects of some keys (`effects.FAULTY`).
 
-    `known`: the columns whose cells all effects know. `is_ordered`: can the positions of the two feeds be
-    compared? If not, no effect is out of order.
+    `known`: the columns whose cells are known in all effects. `is_ordered`: the positions of the two feeds
+    can be compared; if they cannot, no effect is out of order.
     """
 
     columns: Columns
@@ -100,7 +100,7 @@ class Rematch:
         return paired([*group, number], effects.side)
 
     def _met(self, effects: Effects, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
-        """Effects that say the same: out of order at another place, or in another sequence at theirs."""
+        """Judges pairs of equal content: out of order if at two places, or in another sequence at one."""
         judgement = judged(effects, pairs)
         verdict, reason = judgement.verdict.copy(), judgement.reason.copy()
         places = [taken(effects.place, rows) for rows in pairs]
@@ -124,7 +124,7 @@ class Rematch:
         codes: tuple[Codes, Codes],
         elsewhere: pa.BinaryArray,
     ) -> tuple[pa.Table, pa.Table]:
-        """Counts, and rows of `MISMATCH_COLUMNS`."""
+        """Returns counts, and rows of `MISMATCH_COLUMNS`."""
         verdict, reason = codes
         times = [taken(effects.committed_at, rows) for rows in pairs]
         time = pc.coalesce(*times)
@@ -157,7 +157,7 @@ class Rematch:
 
 
 def _by_place(effects: Effects, at: Indices) -> Pairs:
-    """These effects, matched by place, key, and their number there."""
+    """Matches these effects by place, key, and their number there."""
     some = effects.take(at)
     group = of_place(some)
     number = numbered([*group, some.side], order.words(some.sort_key), len(some))
@@ -166,7 +166,7 @@ def _by_place(effects: Effects, at: Indices) -> Pairs:
 
 
 def _ranks(effects: Effects, pairs: Pairs) -> list[Indices]:
-    """In which sequence each side has the pairs that it has at the same places as the other."""
+    """Returns each side's sequence of the pairs that it has at the same places as the other side."""
     group = [ranks[pairs.reference] for ranks in of_key(effects)]
     for rows in pairs:
         group += order.words(taken(effects.place, rows))

@@ -1,11 +1,11 @@
-"""What a comparison says of an effect. These words are stored, and stand in the database's YAML."""
+"""What a comparison says of an effect. These words are stored, and are used in the database's YAML."""
 
 from __future__ import annotations
 
 from typing import Final
 
 EQUAL: Final = "equal"
-# The reference alone has it, or the other feed alone.
+# Only the reference has it; only the other feed has it.
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
 DIFFERS: Final = "differs"
