@@ -1,4 +1,4 @@
-"""What a proof found wrong, in values that people can look up; and the changes that would make it right."""
+"""The drift that a proof found, in values that people can look up, and the changes that would repair it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ DRIFT_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("verdict", "string"),
     # The cells that differ, as text.
     ("cells", CELLS),
-    # The last change of the key that the feed has up to the fence, NULL if it has none: the row has been
-    # wrong since, at the earliest.
+    # The feed's last change of the key up to the fence, NULL if it has none. The row has been wrong since
+    # then at the earliest.
     ("change_id", "string"),
     ("operation", "string"),
     ("commit_lsn", "binary"),
@@ -58,14 +58,14 @@ DRIFT_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("source_position", RECORD_TYPE),
 )
 
-# The changes that would make both equal, one a key. Images are texts by the feed's columns, binaries as 0x
-# and hex; a column that is not there is not known.
+# The changes that would make both equal, one per key. Images are texts by the feed's columns, binaries as 0x
+# and hex. A column that an image lacks is unknown.
 REPAIR_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     *_WHAT,
     ("operation", "string"),
     ("before", IMAGE),
     ("after", IMAGE),
-    # The place in the order of the change after which it belongs, NULL if there is none; and its time.
+    # The sort key of the change that the repair follows, NULL if there is none; and the repair's time.
     ("follows", "binary"),
     ("since", "timestamp"),
 )
@@ -77,7 +77,7 @@ REPAIRS: Final = table_schema(REPAIR_COLUMNS)
 
 _OPERATIONS: Final = {MISSING: change.INSERT, EXTRA: change.DELETE, DIFFERS: change.UPDATE}
 
-# Rows as people see them; `version`: the change that made the row what it is.
+# Rows as people see them. `version`: the change that made the row what it is.
 SHOWN: Final = pa.schema(
     [
         *(VERSIONS.field(name) for name in ("part", "key_1", "key_2")),
@@ -93,7 +93,7 @@ SHOWN: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Show:
-    """`SHOWN` of rows of one part; of those of some keys, where `keys` (the first hash) is not None."""
+    """Kernel that converts rows of one part to `SHOWN`: only rows of `keys` (first hashes), if not None."""
 
     read: Read
     keys: Sequence[int] | None = None
@@ -117,14 +117,14 @@ class Show:
             "is_begun": self.read.is_begun(batch),
             "key": display.keys_as_json({n: batch.column(n) for n in key_names}),
             "texts": display.lists_of_texts(cells, states, is_present),
-            # Under the names of what is published.
+            # By the names of the published columns.
             "image": _images([c.name for c in self.read.columns.other], cells, states),
         }
         return batch_of(columns, SHOWN)
 
 
 def _images(names: Sequence[str], cells: Sequence[pa.Array], states: Any) -> pa.MapArray:
-    """The cells that are known as texts, by name."""
+    """Returns the known cells as texts, by name."""
     columns = [display.texts(cell).to_pylist() for cell in cells]
     rows = [
         [(name, text) for at, (name, text) in enumerate(zip(names, texts, strict=True))
@@ -138,7 +138,7 @@ def _images(names: Sequence[str], cells: Sequence[pa.Array], states: Any) -> pa.
 WRONG: Final = "wrong"
 ROWS: Final = "rows"
 KEY: Final = by("key_1")
-# What comes out: all but what the ledger says of the last change.
+# The output: everything except what the ledger says of the last change.
 EXPLAINED_ROWS: Final = "explained"
 EXPLAINED: Final = pa.schema(
     [
@@ -154,7 +154,7 @@ EXPLAINED: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Explain:
-    """`EXPLAINED`; `names`: of the compared columns."""
+    """Kernel that explains wrong rows in `EXPLAINED`. `names`: those of the compared columns."""
 
     names: Sequence[str]
 
@@ -203,7 +203,7 @@ _Shown = dict[tuple[Any, ...], dict[str, Any]]
 def _differing(
     rows: Sequence[dict[str, Any]], published: dict[str, Any] | None, numbers: Sequence[int]
 ) -> dict[str, Any] | None:
-    """Of the source's rows of a key, of which there may be several, the one that was judged."""
+    """Returns the one of the source's rows of a key that was judged, or None if the source has none."""
     differs = (row for row in rows if published and all(
         row["texts"][at] != published["texts"][at] for at in numbers
     ))  # fmt: skip
@@ -213,7 +213,7 @@ def _differing(
 def _by_key(
     rows: Sequence[dict[str, Any]],
 ) -> tuple[dict[tuple[Any, ...], list[dict[str, Any]]], _Shown, _Shown, _Shown]:
-    """Of the source by key; of what is published, and of history, by key and version; the last begun ones."""
+    """Returns source rows by key, current rows and history by key and version, and the last version begun."""
     source: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     versions: dict[int, _Shown] = {CURRENT: {}, HISTORY: {}}
     last: _Shown = {}
@@ -229,7 +229,7 @@ def _by_key(
     return source, versions[CURRENT], versions[HISTORY], last
 
 
-# Of a ledger: what is said of the last change of a key.
+# What the ledger says of the last change of a key.
 LEDGER: Final = "ledger"
 OF_LEDGER: Final = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "source_position")
 DRIFT_ROWS, REPAIR_ROWS = "drifts", "repairs"
@@ -238,16 +238,19 @@ KEY_OF_LEDGER: Final = by("change_id")
 
 
 def key_of_explained(rows: pa.RecordBatch) -> Hashes:
-    """By the last change; if there is none, by what is different for each row."""
+    """Hashes the last change; without one, the key, which differs for each row."""
     return hash_of([pc.coalesce(rows.column("last_change_id"), rows.column("key"))])
 
 
 @dataclass(frozen=True)
 class Conclude:
-    """`DRIFTS` and `REPAIRS` of EXPLAINED and of their last changes. `named`: what is the same for all."""
+    """Kernel that joins EXPLAINED with its last changes to `DRIFTS` and `REPAIRS`.
+
+    `named`: values that are the same in all rows.
+    """
 
     named: Mapping[str, str]
-    # When the reading began: what was read was right then, except for what has changed since.
+    # When the read began: what was read was right then, except for what has changed since.
     since: datetime
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
@@ -258,7 +261,7 @@ class Conclude:
         of_ledger = {name: column(ledger, name).take(at) for name in OF_LEDGER}
         verdicts = column(explained, "verdict")
         operations = pc.index_in(verdicts, value_set=pa.array(list(_OPERATIONS)))
-        # Arrow compares numbers, and no instants.
+        # Arrow finds the greater one of numbers, but not of timestamps.
         times = [pa.array([self.since] * len(explained), INSTANT), of_ledger["committed_at"].cast(INSTANT)]
         since = pc.max_element_wise(*(at.cast(pa.int64()) for at in times)).cast(INSTANT)
         columns = {**self.named, **by_name(explained)}

@@ -1,4 +1,4 @@
-"""Between which moments a source was read."""
+"""The moments between which a source was read."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from changeledger.kernels.arrow import Bools, flags_of, valid
 
 
 class Fence(NamedTuple):
-    """All that was committed up to `since` is in what was read, and nothing that was committed after `until`.
+    """Everything committed up to `since` is in what was read, and nothing committed after `until` is.
 
-    LSNs say the same by position, where the source has its own; a change counts as committed meanwhile where
-    either says so.
+    LSNs say the same by position, if the source has its own. A change counts as committed in between if
+    either time or position says so.
     """
 
     since: datetime
@@ -26,11 +26,11 @@ class Fence(NamedTuple):
     until_lsn: bytes | None = None
 
     def is_behind(self, valid_from: pa.TimestampArray, commit_lsn: pa.BinaryArray) -> Bools:
-        """Do versions in history begin after the beginning of the fence?"""
+        """Returns which versions in history begin after the beginning of the fence."""
         return _later(valid_from, self.since) | _beyond(commit_lsn, self.since_lsn)
 
     def is_begun(self, valid_from: pa.TimestampArray, commit_lsn: pa.BinaryArray) -> Bools:
-        """May they have begun when the fence ended?"""
+        """Returns which versions may have begun by the end of the fence."""
         in_time = valid(valid_from) & ~_later(valid_from, self.until)
         if self.until_lsn is None:
             return in_time

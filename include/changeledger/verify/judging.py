@@ -1,4 +1,4 @@
-"""The verdicts on single keys: their rows in the source against the versions that they may have had."""
+"""Judges single keys: compares their rows in the source with the versions that they may have had."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS: Final = "rows"
 COUNTS: Final = "counts"
 WRONG: Final = "wrong"
 COUNTED: Final = pa.schema([("verdict", pa.string()), ("keys", pa.int64()), ("unknown", pa.int64())])
-# `numbers` of the columns that differ; `change_id` of the version that was compared, if there is one.
+# `numbers`: indices of the columns that differ. `change_id`: that of the compared version, if there is one.
 JUDGED: Final = pa.schema(
     [
         *(VERSIONS.field(name) for name in ("key_1", "key_2", "bucket")),
@@ -43,10 +43,10 @@ OUTPUTS: Final = {COUNTS: COUNTED, WRONG: JUDGED}
 
 
 class _Versions(NamedTuple):
-    """What keys may look like in what was read: the rows, and of each of them
+    """The rows that keys may have had when the source was read, and facts about each row.
 
-    `right`: it was there at some moment of the fence. `fresh`: nothing was there before it, and it began
-    after the beginning of the fence: the key need not have lived yet.
+    `right`: the row existed at some moment of the fence. `fresh`: nothing existed before the row, and it
+    began after the beginning of the fence, so the key may not have existed yet.
     """
 
     rows: Indices
@@ -58,8 +58,10 @@ class _Versions(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """Of each key its row in the source, -1 if there is none; and whether it has several, though nobody has
-    touched it: what is published has one."""
+    """Each key's row in the source, or -1; and whether the source has several rows of an untouched key.
+
+    What is published has one row per key.
+    """
 
     rows: Indices
     repeated: Bools
@@ -68,7 +70,7 @@ class _Source(NamedTuple):
 def judge(
     tables: Mapping[str, pa.Table], columns: Columns, differing: Sequence[int]
 ) -> Mapping[str, pa.Table]:
-    """Keys of the `differing` buckets, and those apart, one by one; others may be among the rows."""
+    """Judges keys of the `differing` buckets, and keys apart, one by one. Rows may have other keys, too."""
     rows = tables[ROWS]
     keys, part = key_codes(rows), column(rows, "part").to_numpy()
     size = int(keys.max(initial=-1)) + 1
@@ -125,9 +127,9 @@ def _judged(
 
 
 def _worst(cells: CellHashes, keys: Numbers, read: Indices, versions: _Versions, size: int) -> Indices:
-    """Of each key its row in the source (-1: none); of several the first that equals no version.
+    """Returns each key's row in the source, or -1; of several, the first that equals no version.
 
-    A stated key may distinguish fewer rows than the source has.
+    A key that is stated in the feed's YAML may distinguish fewer rows than the source has.
     """
     source = np.full(size, -1)
     source[keys[read[::-1]]] = read[::-1]
@@ -152,7 +154,7 @@ def _any(keys: Numbers, size: int) -> Bools:
 
 
 def _least(numbers: Numbers, keys: Numbers, size: int) -> Numbers:
-    """Of each key the lowest number; 0 if it has none."""
+    """Returns the lowest number of each key; 0 if it has none."""
     least = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(least, keys, numbers)
     return np.where(_any(keys, size), least, 0)
@@ -166,7 +168,7 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
     past = past[order.by(ranks, len(past))]
     first = order.begins([keys[past]], len(past))
     behind = flags_of(column(rows, "is_behind"))[past]
-    # It lasts at least until the next one begins.
+    # A version lasts at least until the next one begins.
     lasted = np.ones(len(past), np.bool_)
     lasted[:-1] = behind[1:] | first[1:]
     right, fresh = flags_of(column(rows, "is_begun"))[past] & lasted, first & behind
@@ -186,12 +188,12 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
 
 
 def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size: int) -> Indices:
-    """Of each key the last live version; -1 if there is none."""
+    """Returns the last live version of each key; -1 if there is none."""
     at = np.flatnonzero(live)
     sort_keys = column(rows, "sort_key").take(pa.array(versions.rows[at]))
     at = at[order.by([of[at], *order.words(sort_keys)], len(at))]
     newest = np.full(size, -1)
-    # Of several values for one place the last one stays.
+    # Of several values for one index, numpy keeps the last.
     newest[of[at]] = at
     return newest
 
@@ -199,7 +201,7 @@ def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size:
 def _counted(
     verdict: Numbers, seen: Bools, is_there: Bools, unknown: Numbers, loaded_later: Bools
 ) -> pa.Table:
-    # A key that lives on neither side is no row.
+    # A key that exists on neither side does not count as a row.
     is_row = seen & ((verdict != _CODES[EQUAL]) | is_there)
     keys = [int((is_row & (verdict == code)).sum()) for code in range(len(VERDICTS))]
     cells = [int(unknown[seen & (verdict == code)].sum()) for code in range(len(VERDICTS))]

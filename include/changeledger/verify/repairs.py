@@ -1,7 +1,7 @@
-"""Planned repairs as changes: a proof has planned them in texts, which become values again.
+"""Converts planned repairs to changes: parses the texts in which a proof plans them.
 
-A repair stands after the last change of its key that the feed had when the source was read, and before all
-that came later: what the source has done since is not undone.
+A repair follows the last change of its key that the feed had when the source was read, and precedes all later
+ones, so that it does not undo what the source has done since.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ COLUMNS: Final = (
 RAW: Final = table_schema(COLUMNS)
 
 _SIDES: Final = ("before", "after")
-# Behind a change, and before the next one: no position of a dialect begins with another one.
+# Appended to a sort key, it sorts after that change and before the next: no dialect has a sort key that
+# begins with another one.
 _BEHIND: Final = b"\xff"
-# Before the first change of a key.
+# Sorts before the first change of a key.
 _FIRST: Final = b"\x00"
-# What a timestamp in the lake keeps, whatever SQL Server's type keeps.
+# What a timestamp in the lake holds, whatever SQL Server's type holds.
 _TIMESTAMP: Final = SqlType("datetime2", 6)
 _NONE: Final = -1
 
@@ -56,9 +57,9 @@ class _Side:
     """One side of n repairs: its image, and what is wrong with it."""
 
     image: Image
-    # By row.
+    # By row: the names that the contract does not have.
     unknown: dict[int, list[str]]
-    # n x columns.
+    # n x columns: the cells whose text does not fit the type.
     unfit: Bools
 
     @classmethod
@@ -71,7 +72,7 @@ class _Side:
         unknown: dict[int, list[str]] = {}
         for entry in np.flatnonzero(column == _NONE):
             unknown.setdefault(int(row[entry]), []).append(name[int(entry)].as_py())
-        # Rows x columns: the number of the entry that has the cell.
+        # Rows x columns: the index of the entry with the cell.
         where = np.full((len(planned), len(names)), _NONE, np.int64)
         is_one = column != _NONE
         where[row[is_one], column[is_one]] = np.flatnonzero(is_one)
@@ -87,7 +88,7 @@ class _Side:
 
 
 def _cells(texts: pa.StringArray, column: Column) -> Cells:
-    """Values from the texts that `display.texts` makes of them."""
+    """Parses values from the texts that `display.texts` writes."""
     if column.spark_type == "string":
         return Cells(texts)
     if column.spark_type == "binary":
@@ -99,7 +100,7 @@ def _cells(texts: pa.StringArray, column: Column) -> Cells:
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """`messages.decoded_schema`: a row for each planned repair (`RAW`) of the contract's table."""
+    """Decodes planned repairs (`RAW`) of the contract's table to one row each of `decoded_schema`."""
     contract, size = plan.contract, raw.num_rows
     sides = [_Side.of(raw.column(name), contract) for name in _SIDES]
     old, new = (images.key(side.image, contract) for side in sides)
@@ -116,7 +117,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 
 
 def _problems(sides: Sequence[_Side], key: Sequence[pa.Array], contract: Contract) -> Problems:
-    """Of two images that both have something wrong, the first one is shown."""
+    """Collects what is wrong with repairs. If both images have a fault, the before image's is shown."""
     before, after = sides
     size = len(before.image.present)
     problems = Problems(size)
@@ -172,7 +173,7 @@ def _changes(
 
 
 def _as_planned(raw: pa.RecordBatch, wanted: Bools) -> list[pa.Array]:
-    """`raw_key`, `raw_value` and `raw_headers`: the wanted repairs as JSON, which the quarantine shows."""
+    """Returns `raw_key`, `raw_value` and `raw_headers`: the wanted repairs as JSON, for the quarantine."""
     at = np.flatnonzero(wanted)
     planned = raw.select(["table", "proof_id", "operation", *_SIDES]).take(pa.array(at, pa.int64()))
     texts = [

@@ -1,8 +1,8 @@
-"""Rows that a feed's own topic sends again: a second snapshot, or an incremental one, after the changes.
+"""Checks rows that a feed's own topic sends again after changes: a second or an incremental snapshot.
 
-Such a row is what its key was in the source at its place in the stream; so it must equal the version of the
-key just before it. Where it does not, the feed had lost or corrupted a change. The row itself has put right
-what is published.
+Such a row is the state of its key in the source at the row's place in the stream, so it must equal the
+version of the key just before it. If it does not, the feed has lost or corrupted a change. The row itself has
+already corrected what is published.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from changeledger.model.contract import Contract
 from changeledger.verify.drift import EXPLAINED
 from changeledger.verify.verdicts import DIFFERS, EQUAL, MISSING
 
-# What is read of the ledger, and of history beside the contract's columns.
+# The columns read from the ledger, and from history besides the contract's.
 OF_LEDGER: Final = ("operation", "window_id", "after", "after_unknown_columns", "sort_key")
 OF_HISTORY: Final = ("_unknown_columns", "_sort_key", "_change_id", "_is_deleted")
 
@@ -45,12 +45,12 @@ COUNTS: Final = "counts"
 WRONG: Final = "wrong"
 COUNTED: Final = pa.schema([("verdict", pa.string()), ("rows", pa.int64())])
 OUTPUTS: Final = {COUNTS: COUNTED, WRONG: EXPLAINED}
-# Rows of one key have the same value.
+# The bucket key, equal for rows of one key.
 KEY: Final = by("key_hash")
 
 
 def schema(contract: Contract) -> pa.Schema:
-    """Of rows that were sent again, and of versions, which have a `change_id`."""
+    """Returns the schema of rows that were sent again, and of versions, which have a `change_id`."""
     return pa.schema(
         [
             ("key_hash", pa.int64()),
@@ -64,7 +64,7 @@ def schema(contract: Contract) -> pa.Schema:
 
 
 def sent_again(batch: pa.RecordBatch, contract: Contract, runs: Sequence[str]) -> pa.RecordBatch:
-    """The ledger's rows that these runs have brought: one that shows what is known begins no version."""
+    """Selects the ledger's snapshot rows of these runs. A row that shows what is known begins no version."""
     of_runs = pc.is_in(batch.column("window_id"), value_set=pa.array(list(runs), pa.string()))
     rows = batch.filter(pc.and_(pc.equal(batch.column("operation"), change.SNAPSHOT), of_runs))
     names = {"unknown_columns": "after_unknown_columns", "sort_key": "sort_key"}
@@ -72,7 +72,7 @@ def sent_again(batch: pa.RecordBatch, contract: Contract, runs: Sequence[str]) -
 
 
 def as_versions(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """The versions in history."""
+    """Converts rows of history to versions."""
     names = {name: f"_{name}" for name in ("unknown_columns", "sort_key", "change_id", "is_deleted")}
     return _compared(rows, by_name(rows), names, contract)
 
@@ -80,7 +80,7 @@ def as_versions(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
 def _compared(
     rows: pa.RecordBatch, cells: Mapping[str, pa.Array], names: Mapping[str, str], contract: Contract
 ) -> pa.RecordBatch:
-    """`names`: where the rows have the columns of `schema`."""
+    """Converts rows to `schema`. `names`: the rows' own name of each column."""
     kinds = row_type(contract.columns)
     image = pa.StructArray.from_arrays([cells[f.name].cast(f.type) for f in kinds], fields=list(kinds))
     key_hash = hashed([cells[c.name] for c in contract.key], rows.num_rows)
@@ -90,7 +90,7 @@ def _compared(
 
 @dataclass(frozen=True)
 class Judge:
-    """Rows that have a version of their key before them; others are new to the feed."""
+    """Kernel that judges rows with a version of their key before them. Other rows are new to the feed."""
 
     contract: Contract
 
@@ -119,10 +119,10 @@ class Judge:
     def _behind(
         self, rows: pa.Table, cells: Mapping[str, pa.Array], is_version: Bools
     ) -> tuple[Indices, Indices]:
-        """The rows sent again that have a version before them, and these versions."""
+        """Returns the rows sent again that have a version before them, and these versions."""
         size = len(rows)
         key = order.codes([cells[c.name] for c in self.contract.key], size)
-        # A row that begins a version comes before it.
+        # A row that begins a version sorts before that version.
         at = order.by([key, *order.words(column(rows, "sort_key")), is_version], size)
         first = order.begun_at(order.begins([key[at]], size))
         last = np.maximum.accumulate(np.where(is_version[at], np.arange(size), -1))
@@ -132,7 +132,7 @@ class Judge:
     def _differing(
         self, rows: pa.Table, cells: Mapping[str, pa.Array], at: Indices, before: Indices
     ) -> Bools:
-        """n x columns: cells that both know, and that differ."""
+        """n x columns: the cells that are known in both and differ."""
         states = images.states(column(rows, "unknown_columns"), self.contract.names)
         differing = np.zeros((len(at), len(self.contract.columns)), np.bool_)
         for number, described in enumerate(self.contract.columns):

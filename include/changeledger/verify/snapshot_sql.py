@@ -1,4 +1,4 @@
-"""The SELECTs on the tables of a source itself: their rows, in parts, and what its clock says."""
+"""The SELECTs on a source's own tables: their rows in parts, and the time of its clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from changeledger.model.contract import Contract
 
 
 class UtcNow(ColumnElement[Any]):
-    """The database's own clock, without a zone."""
+    """The database's own clock, in UTC without a zone."""
 
     inherit_cache = True
     type = DateTime()
@@ -52,9 +52,9 @@ def row_count(source: TableClause) -> Select[Any]:
 
 
 def cuts(source: TableClause, contract: Contract, rows: int) -> Select[Any]:
-    """`cut`, values of the key's first column, one for every this many rows, and their `place` in its order.
+    """Selects `cut`, a value of the key's first column for every `rows` rows, and its `place` in their order.
 
-    No ORDER BY: Spark reads it as a subquery, where SQL Server allows none.
+    There is no ORDER BY, because Spark reads it as a subquery, where SQL Server allows none.
     """
     first = source.c[contract.key[0].name]
     placed = select(first.label("cut"), func.row_number().over(order_by=first).label("place")).subquery()
@@ -63,7 +63,7 @@ def cuts(source: TableClause, contract: Contract, rows: int) -> Select[Any]:
 
 
 def parts(source: TableClause, contract: Contract, cuts_there: Sequence[Any]) -> list[Select[Any]]:
-    """SELECTs that together give the rows once, in the columns of the contract."""
+    """Returns SELECTs that together give each row once, in the columns of the contract."""
     first = source.c[contract.key[0].name]
     cells = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in contract.columns]
     ends = [None, *map(_written, cuts_there), None]
@@ -76,7 +76,10 @@ def parts(source: TableClause, contract: Contract, cuts_there: Sequence[Any]) ->
 
 
 def _written(value: Any) -> ColumnElement[Any]:
-    """A time has the form, and the digits, that a `datetime` takes in whatever language the login has."""
+    """Writes a value as a literal.
+
+    A time has the form, and the number of digits, that a `datetime` takes in any language of the login.
+    """
     if isinstance(value, datetime):
         return literal(value.isoformat(timespec="milliseconds"))
     return LsnLiteral(bytes(value)) if isinstance(value, bytes | bytearray) else literal(value)

@@ -1,4 +1,4 @@
-"""Hashes of many rows at once: in which buckets do the source and what is published agree?"""
+"""Compares the hashes of many rows at once, to find the buckets in which source and published rows agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changeledger.verify.versions import BUCKETS, CURRENT, HISTORY, SOURCE, key_
 
 ROWS: Final = "rows"
 SUMS: Final = "sums"
-# Rows of one bucket have the same value.
+# The bucket key: the number of the bucket.
 KEY: Final = by("bucket")
 
 SCHEMA: Final = pa.schema(
@@ -30,11 +30,15 @@ SCHEMA: Final = pa.schema(
 
 
 class Sums(NamedTuple):
-    """`rows` of the source, `equal` of them in buckets that agree, and `buckets` that hold rows.
+    """The agreement of source and published rows.
 
-    `apart`: the number of keys that hashes of many rows cannot judge: touched ones may have several versions
-    at the fence, the others have cells that are not known. `differing` buckets; `looked_at`: these, and those
-    of the keys apart.
+    - `rows`: the number of the source's rows.
+    - `equal`: how many of them are in buckets that agree.
+    - `buckets`: the number of buckets that have rows.
+    - `apart`: the number of keys that hashes of many rows cannot judge: touched keys, which may have several
+      versions at the fence, and keys with unknown cells.
+    - `differing`: the buckets that differ.
+    - `looked_at`: these, and the buckets of the keys apart.
     """
 
     rows: int
@@ -46,7 +50,7 @@ class Sums(NamedTuple):
 
 
 def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    """One row of `SCHEMA`, of whole buckets of `versions.NARROW`."""
+    """Returns one row of `SCHEMA` for whole buckets of `versions.NARROW`."""
     rows = tables[ROWS]
     part, bucket = (column(rows, name).to_numpy() for name in ("part", "bucket"))
     has_gaps, is_behind = (flags_of(column(rows, name)) for name in ("has_gaps", "is_behind"))
@@ -56,7 +60,7 @@ def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     apart[keys[((part == HISTORY) & is_behind) | (is_current & has_gaps)]] = True
     is_apart = apart[keys]
     counted = (is_source | is_current) & ~is_apart
-    # What is published counts against what the source has: of equal rows nothing is left.
+    # Published rows count negatively, so that equal rows cancel each other out.
     sign = np.where(is_source, 1, -1)[counted]
     hashes = column(rows, "row").to_numpy()[counted]
     at = bucket[counted]
@@ -81,7 +85,7 @@ def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
 
 def whole(sums: pa.Table) -> Sums:
-    """Of all buckets."""
+    """Merges the sums of all buckets."""
     columns = {name: column(sums, name).to_pylist() for name in SCHEMA.names}
     numbers = [sum(columns[name]) for name in SCHEMA.names[:4]]
     lists = [sorted(at for buckets in columns[name] for at in buckets) for name in SCHEMA.names[4:]]

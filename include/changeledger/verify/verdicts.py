@@ -1,4 +1,4 @@
-"""What the rows of a key may be, in a source and as they are published, and how many are wrong."""
+"""The verdicts of a proof on a key's rows in the source and as published."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 EQUAL: Final = "equal"
-# Right, of a key that was changed at the time of the fence or later.
+# Right, but the key was changed during the fence or later.
 IN_FLIGHT: Final = "in_flight"
-# Of these, keys that the feed knows by a snapshot's row alone, which it has read later: what they were at the
-# fence nobody says.
+# Of these, the keys that the feed knows only from a snapshot row that it read later. Their state at the fence
+# is not known.
 LOADED_LATER: Final = "loaded_later"
-# The source has the row and the published table does not; or the other way round.
+# Only the source has the row; only the published table has it.
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
 # Both have it, with another value in a cell.
@@ -21,5 +21,5 @@ VERDICTS: Final = (EQUAL, IN_FLIGHT, *DRIFTS)
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """The rows that are wrong, in words."""
+    """Formats the numbers of wrong rows."""
     return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in DRIFTS if counts[verdict])

@@ -1,4 +1,4 @@
-"""Rows of a source, current rows and versions in history, in one narrow form: a hash a cell."""
+"""Rows of a source, current rows and versions in history, in one narrow form: a hash per cell."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from changeledger.model.change import SNAPSHOT, UNFIT_COLUMNS
 from changeledger.model.contract import Column
 from changeledger.verify.fence import Fence
 
-# Of which a row is: what was read of the source, what is published now, and what history has.
+# The part that a row is of: rows of the source, published current rows, or versions in history.
 SOURCE, CURRENT, HISTORY = range(3)
 
-# Into so many buckets the rows of a table are hashed: what differs in one of them is looked for in so small
-# a part of the table.
+# The number of buckets into which the rows of a table are hashed. What differs in a bucket is looked for in
+# that small part of the table.
 BUCKETS: Final = 4096
 
-# The columns beside those of the contract that are read of current rows, and of history.
+# The columns read from current rows, and from history, besides the contract's.
 OF_CURRENT: Final = ("_unknown_columns", "_change_id", "_sort_key")
 OF_HISTORY: Final = (
     *OF_CURRENT, "_next_sort_key", "_is_deleted", "_valid_from", "_commit_lsn", "_operation",
@@ -38,28 +38,28 @@ VERSIONS: Final = pa.schema(
         ("key_1", pa.int64()),
         ("key_2", pa.int64()),
         ("bucket", pa.int32()),
-        # NULL in it for a cell that is not known.
+        # With NULL for an unknown cell.
         ("cells", HASHES),
         ("has_gaps", pa.bool_()),
         ("change_id", pa.string()),
         ("sort_key", pa.binary()),
         ("next_sort_key", pa.binary()),
         ("is_deleted", pa.bool_()),
-        # Of history: a row of a snapshot has begun it.
+        # History only: a snapshot row began the version.
         ("is_loaded", pa.bool_()),
         ("is_behind", pa.bool_()),
         ("is_begun", pa.bool_()),
     ]
 )
-# Of a source's value that is none of the column's type: no published one is it.
+# The hash of a source's value that does not fit the column's type: it equals no published value.
 _UNFIT: Final = np.int64(-0x756E666974)
-# All rows of one key have the same value.
+# The bucket key, equal for all rows of one key.
 KEY: Final = by("key_1")
 
 
 @dataclass(frozen=True)
 class Read:
-    """Rows of one part as they are read. `columns`: the snapshot's first, then those of what is published."""
+    """How rows of one part are read. `columns`: the snapshot's as reference, the published ones as other."""
 
     part: int
     columns: Columns
@@ -71,23 +71,23 @@ class Read:
 
     @property
     def names(self) -> list[str]:
-        """The compared columns, as this part has them."""
+        """The names of the compared columns in this part."""
         return [c.name for c in self.own]
 
     @property
     def needed(self) -> list[str]:
-        """The columns that are read."""
+        """The columns to read."""
         return [*self.names, *{SOURCE: (UNFIT_COLUMNS,), CURRENT: OF_CURRENT, HISTORY: OF_HISTORY}[self.part]]
 
     def states(self, rows: pa.RecordBatch) -> Bytes | None:
-        """n x columns: which cells are not known; None: all are."""
+        """n x columns: the states of unknown cells, or None if all cells are known."""
         if self.part != SOURCE:
             return images.states(rows.column("_unknown_columns"), self.names)
         unfit = self.unfit(rows)
         return np.where(unfit, UNAVAILABLE, KNOWN).astype(np.uint8) if unfit.any() else None
 
     def unfit(self, rows: pa.RecordBatch) -> Bools:
-        """n x columns: which cells of the source have a value that is none of their column's type."""
+        """n x columns: the cells of the source whose value does not fit the column's type."""
         return ledger.named(rows.column(UNFIT_COLUMNS), [(c.origin or c).name for c in self.own])
 
     def keys(self, rows: pa.RecordBatch) -> list[Numbers]:
@@ -109,7 +109,7 @@ class Read:
 
 
 def make_versions(batch: pa.RecordBatch, read: Read, buckets: Sequence[int] | None) -> pa.RecordBatch:
-    """`VERSIONS` of rows of one part; of those in some buckets, where `buckets` is not None."""
+    """Converts rows of one part to `VERSIONS`: only rows in `buckets`, if not None."""
     keys = read.keys(batch)
     bucket = (keys[0] % BUCKETS).astype(np.int32)
     if buckets is not None:
@@ -142,7 +142,7 @@ def make_versions(batch: pa.RecordBatch, read: Read, buckets: Sequence[int] | No
     return batch_of(columns, VERSIONS)
 
 
-# What travels of a row to be summed up.
+# The columns of a row that are summed.
 NARROW: Final = pa.schema(
     [
         *(VERSIONS.field(n) for n in ("part", "key_1", "key_2", "bucket", "has_gaps", "is_behind")),
@@ -152,7 +152,7 @@ NARROW: Final = pa.schema(
 
 
 def narrow(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
-    """`NARROW` of `VERSIONS`."""
+    """Reduces `VERSIONS` to `NARROW`."""
     cells = CellHashes.of(batch.column("cells"), len(columns.forms))
     parts = [batch.column(name).to_numpy() for name in ("key_1", "key_2")]
     rows = folded([*parts, *(cells.numbers[:, at] for at in range(cells.numbers.shape[1]))], len(cells))
@@ -160,7 +160,7 @@ def narrow(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
 
 
 def key_codes(rows: pa.Table) -> Numbers:
-    """A number for each key, from 0; rows of one key have the same."""
+    """Returns a number for each row's key, from 0; rows of one key have the same number."""
     keys = [column(rows, name).to_numpy() for name in ("key_1", "key_2")]
     at = np.lexsort((keys[1], keys[0]))
     first = np.zeros(len(at), np.bool_)
