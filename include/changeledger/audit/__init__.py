@@ -1,4 +1,4 @@
-"""The rules of the audit, as functions on tables: how many rows violate each, of how many, and some of them.
+"""The rules of the audit, as functions on tables: how many rows break each rule, of how many, with samples.
 
-Their names, their sentences and what their failure means are in `rules`.
+The rules' names, sentences and severities are in `rules`.
 """

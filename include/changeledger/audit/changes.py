@@ -1,4 +1,4 @@
-"""Rules for the rows that a run has added to a ledger, in narrow columns."""
+"""Rules for the rows that a run adds to a ledger, on narrow columns."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from changeledger.model import change
 
 _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
-# Of some changes of a window those that do not belong where they come: from another log than what was read
-# before, or of a full load behind changes.
+# Returns which changes of a window do not belong where they arrive: those of another log than what was read
+# before, or those of a full load after changes.
 Strangers = Callable[[pa.Table], Bools]
 
 
@@ -39,10 +39,10 @@ def of_each(
     strangers: Strangers | None = None,
     late_loads: Strangers | None = None,
 ) -> pa.RecordBatch:
-    """The kernel of the rules for one change: the run's ledger rows in, `narrow_rows.ROWS` of each out.
+    """Kernel of the rules for single changes: the run's ledger rows in, `narrow_rows.ROWS` of each out.
 
-    `strangers`: None where positions do not say it; then `one_log` is not asked. `late_loads`: None where a
-    full load has positions; then `loads_come_first` is not asked.
+    `strangers` is None if positions do not show them; then `one_log` is not checked. `late_loads` is None if
+    a full load has positions; then `loads_come_first` is not checked.
     """
     rows = pa.Table.from_batches([changes])
     judged = Judged(table, rows, "key", "source_position", "change_id", CHANGE)
@@ -50,7 +50,7 @@ def of_each(
 
 
 def _rules(changes: pa.Table, strangers: Strangers | None, late_loads: Strangers | None) -> dict[str, Check]:
-    """By name."""
+    """Returns the checks by the names of their rules."""
 
     def those_that(violated: Callable[[pa.Table], Bools], why: str) -> Check:
         return lambda: rows_that(violated(changes), why)
@@ -61,7 +61,7 @@ def _rules(changes: pa.Table, strangers: Strangers | None, late_loads: Strangers
     }
     return {
         **{name: those_that(are_those, why) for name, (are_those, why) in asked.items() if are_those},
-        # Compared cell by cell where the change is made, which sets the flag.
+        # The flag is set where the change is made, which compares cell by cell.
         "mask_agrees_with_images": those_that(
             lambda rows: holding(column(rows, "flags"), change.MASK_DISAGREES),
             "the mask contradicts the images",
@@ -75,7 +75,7 @@ def _rules(changes: pa.Table, strangers: Strangers | None, late_loads: Strangers
 
 
 def _images_fit(changes: pa.Table) -> Bools:
-    """Whether the row has the images of its operation; an image that is there carries its key."""
+    """Returns whether each row has the images of its operation, with a whole key in each image."""
     operation = column(changes, "operation")
     no_before, no_after = (~flags_of(column(changes, name)) for name in (HAS_BEFORE, HAS_AFTER))
     keyed_before, keyed_after = (_whole(column(changes, name)) for name in (BEFORE_KEY, AFTER_KEY))
@@ -93,7 +93,7 @@ def _whole(keys: pa.StructArray) -> Bools:
 
 
 def _identity_missing(changes: pa.Table) -> Bools:
-    # A truncate is of the table: it has no key.
+    # A truncate concerns the table, so it has no key.
     keyless = ~_whole(column(changes, "key")) & ~equal(column(changes, "operation"), change.TRUNCATE)
     source = column(changes, "source_position").flatten()[0]
     needed = [*(column(changes, name) for name in _NEEDED), source]
@@ -108,7 +108,7 @@ def _wrong_width(changes: pa.Table) -> Bools:
 
 
 def order_strict(changes: pa.Table) -> Broken:
-    """`changes`: all that the run has of the keys in it."""
+    """Checks that no two changes of a key share a position. `changes`: all of the run, for some keys."""
     columns = [*cells(column(changes, "key")), column(changes, "sort_key")]
     groups = repeated(columns, len(changes))
     return each_of(groups, lambda size: f"{size} changes of the key have this position in the order")

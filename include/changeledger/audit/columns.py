@@ -1,4 +1,4 @@
-"""The narrow columns of a ledger, a history and current rows that the rules look at."""
+"""The narrow columns of a ledger, a history and current rows that the rules need."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pyarrow as pa
 from changeledger.kernels.arrow import INSTANT, NAMES, RECORD, batch_of, by_name, row_type
 from changeledger.model.contract import Contract
 
-# Of the ledger, as they are there.
+# Columns of the ledger, unchanged.
 OF_LEDGER: Final = (
     ("change_id", pa.string()), ("operation", pa.string()), ("sort_key", pa.binary()),
     ("commit_lsn", pa.binary()), ("change_lsn", pa.binary()), ("committed_at", INSTANT), ("flags", NAMES),
     ("source_position", RECORD), ("paired_source_position", RECORD), ("paired_change_id", pa.string()),
 )  # fmt: skip
-# Instead of its images: are they there, and the keys inside them.
+# In place of the images: whether each is there, and the key in it.
 HAS_BEFORE, HAS_AFTER = "has_before", "has_after"
 BEFORE_KEY, AFTER_KEY = "before_key", "after_key"
 
-# Of intervals; NULL in current rows.
+# Columns of intervals; NULL in current rows.
 OF_INTERVALS: Final = (
     ("_valid_from", "timestamp", INSTANT), ("_valid_to", "timestamp", INSTANT),
     ("_next_sort_key", "binary", pa.binary()), ("_is_deleted", "boolean", pa.bool_()),
@@ -27,7 +27,7 @@ OF_INTERVALS: Final = (
 
 
 def changes_schema(contract: Contract) -> pa.Schema:
-    """Of ledger rows."""
+    """Returns the schema of ledger rows."""
     key = row_type(contract.key)
     flag = pa.bool_()
     images = [(HAS_BEFORE, flag), (BEFORE_KEY, key), (HAS_AFTER, flag), (AFTER_KEY, key)]
@@ -35,7 +35,7 @@ def changes_schema(contract: Contract) -> pa.Schema:
 
 
 def built_schema(contract: Contract) -> pa.Schema:
-    """Of intervals and current rows."""
+    """Returns the schema of intervals and current rows."""
     return pa.schema(
         [
             ("key", row_type(contract.key)), ("_change_id", pa.string()),
@@ -46,13 +46,13 @@ def built_schema(contract: Contract) -> pa.Schema:
 
 
 def ledger_read(contract: Contract) -> pa.Schema:
-    """What is read of a ledger: of its images, their keys."""
+    """Returns the schema to read from a ledger: of its images, only the keys."""
     key = row_type(contract.key)
     return pa.schema([("key", key), ("previous_key", key), *OF_LEDGER, ("before", key), ("after", key)])
 
 
 def of_ledger(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Ledger rows (`ledger_read`) in the columns of `changes_schema`."""
+    """Converts ledger rows (`ledger_read`) to the columns of `changes_schema`."""
     before, after = rows.column("before"), rows.column("after")
     images = {
         HAS_BEFORE: before.is_valid(), BEFORE_KEY: before, HAS_AFTER: after.is_valid(), AFTER_KEY: after,
@@ -61,7 +61,7 @@ def of_ledger(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
-    """What is read of a history, or of current rows."""
+    """Returns the schema to read from a history, or from current rows."""
     fields = [field for field in built_schema(contract) if field.name != "key"]
     of_intervals = {name for name, _, _ in OF_INTERVALS}
     more = [field for field in fields if intervals or field.name not in of_intervals]
@@ -69,7 +69,7 @@ def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
 
 
 def as_built(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """Intervals or current rows (`rows_read`) in the columns of `built_schema`."""
+    """Converts intervals or current rows (`rows_read`) to the columns of `built_schema`."""
     cells = [rows.column(c.name) for c in contract.key]
     key = pa.StructArray.from_arrays(cells, fields=list(row_type(contract.key)))
     return batch_of({**by_name(rows), "key": key}, built_schema(contract))

@@ -1,5 +1,7 @@
-"""Conservation: every raw record of the run has exactly one disposition, per topic or capture table; and what
-else is asked of the records as a whole."""
+"""Conservation: every raw record of the run has exactly one disposition, per topic or capture table.
+
+Also the other rules for the records of a run as a whole.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from changeledger.model import change
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead
 
-# What becomes of records that can be read, or may be later.
+# The dispositions of records that can be read, or may be readable later.
 _READ = (change.CHANGE, change.PAIRED, change.DUPLICATE, change.PENDING)
 
 
 @dataclass(frozen=True)
 class Balance:
-    """One source's records of the run: `raw` were read, `dispositions` says what became of how many.
+    """A source's records of the run: `raw` were read, `dispositions` counts them by disposition.
 
     `lost`: read, without a disposition. `doubled`: accounted for more often than read.
     """
@@ -42,7 +44,7 @@ class Balance:
 
 
 def uneven(sums: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The sources whose two sides differ. `sums`: rows of `record_sums.SUMS`."""
+    """Returns the sources whose two sides differ. `sums`: rows of `record_sums.SUMS`."""
     differences: dict[str, tuple[int, ...]] = {}
     for row in sums:
         sign = 1 if row["disposition"] == READ else -1
@@ -55,7 +57,7 @@ def uneven(sums: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def balances(sums: Sequence[Mapping[str, Any]], faults: Mapping[str, Faulty]) -> list[Balance]:
-    """What a run has read and what became of it, a source each, by name."""
+    """Returns what a run has read and what became of it: one balance per source, sorted by name."""
     raw: dict[str, int] = {}
     counts: dict[str, dict[str, int]] = {}
     for row in sums:
@@ -76,7 +78,7 @@ def balances(sums: Sequence[Mapping[str, Any]], faults: Mapping[str, Faulty]) ->
 
 
 def received(sums: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The window's own raw rows, by the source that they were read from (`SourceRead.source`)."""
+    """Counts the window's own raw rows by the source that they were read from (`SourceRead.source`)."""
     counts: dict[str, int] = {}
     for row in sums:
         if row["received"] is not None:
@@ -86,8 +88,10 @@ def received(sums: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class WindowReads:
-    """What a window was to read (`window.promised`), and what it has read: `tables` names the table of each
-    change table, `came` the raw rows by source as they are now."""
+    """What a window should read (`window.promised`), and what it has read.
+
+    `tables`: the table of each change table. `came`: the number of raw rows by source, as they are now.
+    """
 
     promised: Mapping[str, int | None]
     reads: Sequence[SourceRead]
@@ -95,7 +99,7 @@ class WindowReads:
     came: Mapping[str, int]
 
     def sums(self) -> Iterator[Sum]:
-        """Of each source, 1 where raw has not what the source had."""
+        """Yields a sum for each source: 1 where raw does not have what the source had."""
         for read in self.reads:
             received = self.came.get(read.source, 0)
             is_wrong = bool(read.problem) or received != read.received
@@ -117,7 +121,7 @@ def _read(source: str, asked: int | None, received: int, problem: str, *, wrong:
 
 
 def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]:
-    """Is raw what the source had? `late`: the sources on which the feed cannot read on."""
+    """Returns the rules on what was read of the sources. `late`: those on which the feed cannot read on."""
     reads = window.reads
     asked, in_all = sum(r.asked for r in reads), sum(r.received for r in reads)
     removed = [
@@ -154,7 +158,7 @@ def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]
 
 
 def whole_tables(joined: Mapping[str, int]) -> Rule:
-    """`joined`: how many earlier changes each table lacks that the feed lists for the first time of late."""
+    """Returns `tables_are_whole`. `joined`: how many earlier changes each recently listed table lacks."""
     lacking = [Sum(table, 1, f"{count:,} earlier changes are not read") for table, count in joined.items()]
     return Rule(
         "tables_are_whole",
@@ -174,9 +178,10 @@ def feed_rules(
     *,
     is_replay: bool = False,
 ) -> list[Rule]:
-    """Rules for the run's records as a whole. `quarantined`: how many records, by reason.
+    """Returns the rules for the run's records as a whole. `quarantined`: the number of records by reason.
 
-    `is_replay`: they were in quarantine before, so that those which stay there must not hold back the others.
+    `is_replay`: the records were in quarantine before, so those that stay there must not hold back the
+    others.
     """
     return [
         Rule(
@@ -196,7 +201,7 @@ def feed_rules(
             "no_unpaired_images",
             "reason",
             "No before row is left without its after row.",
-            # Such a record is in quarantine with its reason: the rest of the run is not held back by it.
+            # Such a record is in quarantine with its reason, and does not hold back the rest of the run.
             "warning",
         ),
     ]
@@ -236,7 +241,7 @@ def _quarantine_rules(
 
 
 def _nothing_read(balances: Sequence[Balance], quarantined: Mapping[str, int]) -> str:
-    """What to say of a run of which nothing is read, as a converter or a transform can make it."""
+    """Returns a remark on a run of which nothing could be read, which a converter or transform can cause."""
     read = sum(b.dispositions.get(name, 0) for b in balances for name in _READ)
     if read or not quarantined:
         return ""

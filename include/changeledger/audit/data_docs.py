@@ -1,4 +1,7 @@
-"""Great Expectations' pages of a run. Each has a view of its own, which would compile all templates again."""
+"""Great Expectations' pages of a run, with a shared cache of compiled templates.
+
+Each page has its own view, which would otherwise compile all templates again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from jinja2.bccache import Bucket
 
 
 class _InMemory(BytecodeCache):
-    """Of this process."""
+    """The compiled templates of this process."""
 
     def __init__(self) -> None:
         self._codes: dict[str, bytes] = {}
@@ -34,11 +37,11 @@ class PageView(DefaultJinjaPageView):
 
 
 class IndexView(PageView, DefaultJinjaIndexPageView):
-    """Of the index: another template."""
+    """The view of the index, which has another template."""
 
 
 def site(folder: Path) -> dict[str, Any]:
-    """The settings of the pages in a folder."""
+    """Returns the settings of the pages in a folder."""
 
     def view(of: type) -> dict[str, Any]:
         return {"view": {"class_name": of.__name__, "module_name": __name__}}

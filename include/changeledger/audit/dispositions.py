@@ -1,4 +1,4 @@
-"""The dispositions of a run's records that are in no ledger: counted by kind, and chosen from."""
+"""The dispositions of a run's records that are in no ledger: counts by kind, rules, and selections."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROWS: Final = pa.schema(
     ]
 )
 _OF = ("table", "disposition", "reason")
-# `is_named`: does `detail` say something?
+# `is_named`: whether there is a `detail`.
 KINDS: Final = pa.schema(
     [*((name, pa.string()) for name in _OF), ("is_named", pa.bool_()), ("n", pa.int64())]
 )
 
 
 def kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """How many rows of each kind a batch has."""
+    """Counts the rows of each kind in a batch."""
     parts = pa.table(
         {**{name: rows.column(name) for name in _OF}, "is_named": rows.column("detail").is_valid()}
     )
@@ -41,9 +41,9 @@ def kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def of_records(rows: pa.RecordBatch, feed: str, *, redact: bool) -> pa.RecordBatch:
-    """The kernel of the rules that look at one record at a time: `ROWS` in, `narrow_rows.ROWS` out.
+    """Kernel of the rules for single records: `ROWS` in, `narrow_rows.ROWS` out.
 
-    `feed`: the feed as a subject of the audit. `redact`: reasons without details, which may hold values.
+    `feed`: the feed as a subject of the audit. `redact`: leaves out details, which may hold values.
     """
     asked = {
         "no_quarantined_records": equal(rows.column("disposition"), change.QUARANTINED),
@@ -63,7 +63,7 @@ def _broken(said: pa.Table, is_broken: Bools) -> Broken:
 
 
 def of_breaks(breaks: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """The kernel of `image_chain`: the run's breaks of the table in, `narrow_rows.ROWS` out."""
+    """Kernel of `image_chain`: the run's breaks of the table in, `narrow_rows.ROWS` out."""
     rows = pa.Table.from_batches([breaks])
     said = zip(rows.column("kind").to_pylist(), rows.column("columns").to_pylist(), strict=True)
     why = [f"{kind}: {', '.join(columns or ())}".removesuffix(": ") for kind, columns in said]
@@ -72,17 +72,17 @@ def of_breaks(breaks: pa.RecordBatch, table: str) -> pa.RecordBatch:
 
 
 def named_duplicates(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The duplicates that name a change; `detail` is its id."""
+    """Selects the duplicates that name a change; `detail` is its id."""
     return rows.filter(pa.array(_repeats(rows) & valid(rows.column("detail"))))
 
 
 def repeated_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The duplicates that repeat a half of an update."""
+    """Selects the duplicates that repeat a half of an update."""
     return rows.filter(pa.array(_is_half(rows)))
 
 
 def others(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The records of the other rows."""
+    """Returns the records of all rows except repeated halves."""
     return rows.filter(pa.array(~_is_half(rows))).select(["source_position"])
 
 

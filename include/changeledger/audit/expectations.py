@@ -45,7 +45,7 @@ _PLACES: Final = "column_values.null.unexpected_index_list"
 
 
 def _of_frame(answer: Callable[[DataFrame], Any]) -> Any:
-    """A metric of Great Expectations: what `answer` makes of the whole batch."""
+    """Returns a metric of Great Expectations that applies `answer` to the whole batch."""
 
     @metric_value(engine=SparkDFExecutionEngine)
     def asked(
@@ -64,13 +64,13 @@ def _collected(rows: DataFrame) -> list[dict[str, Any]]:
 
 
 def _counted(rows: DataFrame) -> list[dict[str, Any]]:
-    """By table and kind: how many rows, and how many reasons of each rule."""
+    """Counts the rows, and the reasons of each rule, by table and kind."""
     counts = (F.count(rule).alias(rule) for rule in RULES)
     return _collected(rows.groupBy("table", "kind").agg(F.count(F.lit(1)).alias("rows"), *counts))
 
 
 def _samples(rows: DataFrame) -> DataFrame:
-    """Some rows that break a rule, of each rule and table."""
+    """Selects some rows that break a rule, for each rule and table."""
     reasons = F.array(*(F.struct(F.lit(rule).alias("rule"), F.col(rule).alias("why")) for rule in RULES))
     is_broken: Column = reduce(Column.__or__, (F.col(rule).isNotNull() for rule in RULES))
     broken = (
@@ -96,7 +96,7 @@ class Counts(TableMetricProvider):
 
 
 class Samples(TableMetricProvider):
-    """A function that gives rows that break a rule: one Spark job for all rules, if one of them is broken."""
+    """A function that returns rows that break a rule: one Spark job for all rules, if any is broken."""
 
     metric_name = SHOWN
     _spark = _of_frame(_samples_on_demand)
@@ -105,9 +105,10 @@ class Samples(TableMetricProvider):
 class RuleHolds(ExpectColumnValuesToBeNull):
     """No row has a reason.
 
-    `details` of the result: exact counts by table, and some of the rows that break the rule, of each table.
-    Great Expectations would count the rows of each rule itself, and look for such rows with Spark
-    jobs of its own for each rule, also for those that hold: it is given the counts and samples instead.
+    The result's `details` have exact counts by table, and some rows of each table that break the rule.
+
+    Great Expectations would count and search rows with its own Spark jobs for each rule, even for rules that
+    hold. It is given the counts and samples instead.
     """
 
     def get_validation_dependencies(self, *_: Any, **__: Any) -> ValidationDependencies:
@@ -139,16 +140,16 @@ class RuleHolds(ExpectColumnValuesToBeNull):
 
 
 class NothingIsWrong(ExpectColumnValuesToBeBetween):
-    """What a rule counts as wrong is 0 of each source or table."""
+    """What a rule counts as wrong is 0 for each source or table."""
 
     min_value: Any = 0
     max_value: Any = 0
 
 
 class ExpectColumnQuantileValuesToBeBetween(GxExpectColumnQuantileValuesToBeBetween):
-    """Great Expectations' own, in whose place it is registered: that one has numpy's bool for a verdict.
+    """Replaces Great Expectations' own expectation in its registry.
 
-    It cannot be stored, and with it nothing else of its suite.
+    The verdict of that one is a numpy bool, which cannot be stored, and neither can the rest of its suite.
     """
 
     def _validate(self, *args: Any, **more: Any) -> dict[str, Any]:
@@ -169,15 +170,17 @@ def _is_greater(
 
 
 class ColumnPairValuesAGreaterThanB(GxColumnPairValuesAGreaterThanB):
-    """Great Expectations' own, in whose place it is registered: that one lets rows pass of which one value is
-    NULL. Where `ignore_row_if` does not leave them out, no value is greater than NULL, as on pandas."""
+    """Replaces Great Expectations' own metric in its registry, which lets rows pass if one value is NULL.
+
+    Unless `ignore_row_if` leaves such rows out, no value is greater than NULL, as on pandas.
+    """
 
     _spark: Any = column_pair_condition_partial(engine=SparkDFExecutionEngine)(_is_greater)
 
 
 @cache
 def named(rule: str, *, of_sums: bool) -> type[RuleHolds] | type[NothingIsWrong]:
-    """The expectation of a rule: its type has the rule's name, in results and Data Docs."""
+    """Returns the expectation of a rule. Its type has the rule's name, in results and Data Docs."""
     name = rule.title().replace("_", "")
     kind: type[RuleHolds] | type[NothingIsWrong] = NothingIsWrong if of_sums else RuleHolds
     expectation_type: type[RuleHolds] | type[NothingIsWrong] = new_class(name, (kind,))

@@ -16,7 +16,7 @@ from changeledger.model.window import Window
 from changeledger.model.wording import counted
 from changeledger.pages.escaping import escaped_line
 
-# Offences that the error's message prints.
+# How many offending rows the error's message prints.
 _PRINTED = 3
 
 
@@ -45,7 +45,7 @@ class RuleResult(RuleOutcome):
 
     @property
     def failure(self) -> str:
-        """What it has not passed by, in words."""
+        """Why the rule did not pass, in words."""
         if self.errored:
             return f"could not be checked ({self.error or 'see Data Docs'})"
         return f"has failed ({counted(self.violations or 0, 'row')})"
@@ -58,14 +58,14 @@ def docs_index(data_docs: PagePath, feed: str, window: Window) -> PagePath:
 def judge(
     judged: suites.Judged, window: Window, subjects: Sequence[Subject], folder: Path
 ) -> list[RuleResult]:
-    """Validate every rule. `folder`: of the window's Data Docs."""
+    """Validates every rule. `folder`: that of the window's Data Docs."""
     rules = {subject.name: subject.rules for subject in subjects}
     outcomes = suites.validate(judged, rules, window.id, folder)
     results = []
     for table, of_table in rules.items():
         for rule in of_table:
             outcome = outcomes[table, rule.name]
-            # A rule that could not be checked may fail for anything.
+            # A rule that could not be checked is never tolerated: it might have failed for any reason.
             may_fail = window.request.tolerate == rule.severity and not outcome.errored
             results.append(
                 RuleResult(
@@ -77,7 +77,7 @@ def judge(
                     tolerated=may_fail and not outcome.success,
                 )
             )
-    # The limit is a sum. The records that exceed it break the rule beside it.
+    # The limit is a sum, without rows. The records that exceed it break `no_quarantined_records`.
     records = [row for r in results if r.rule == "no_quarantined_records" for row in r.samples]
     return [
         replace(r, samples=(*r.samples, *records)[:SAMPLES])
@@ -88,7 +88,7 @@ def judge(
 
 
 def document(audit: page.Audit, subjects: Sequence[Subject], folder: Path) -> None:
-    """Write the first page of the window's Data Docs."""
+    """Writes the first page of the window's Data Docs."""
     queries = {subject.name: _queries(subject) for subject in subjects}
     page.write(folder, audit._replace(queries=queries), shown)
 
@@ -101,9 +101,9 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
     results: Sequence[RuleResult],
     docs: str,
 ) -> None:
-    """Raises AuditFailed when a rule stops the run: it failed and is not tolerated, or was not checked.
+    """Raises AuditFailed if a rule stops the run: it failed and is not tolerated, or was not checked.
 
-    `branch`: what the run has built and was judged. `docs` is where people open the results.
+    `branch`: the branch that the run built and that was judged. `docs`: where people open the results.
     """
     stopping = [v for v in results if v.stops]
     if not stopping:
@@ -147,7 +147,7 @@ def _queries(subject: Subject) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A value of an offending row for people, on one line: bytes in hexadecimal, no members that are NULL."""
+    """Formats a value of an offending row on one line: bytes in hexadecimal, NULL members left out."""
     if isinstance(value, dict):
         return ", ".join(f"{k}={_nested(v)}" for k, v in value.items() if v is not None and k != IMAGES)
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Rules that look at one change id at a time: new ones, those published, and those that duplicates repeat."""
+"""Rules for single change ids: new ones, published ones, and those that duplicates repeat."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NEW: Final = "new"
 PUBLISHED: Final = "published"
 DUPLICATES: Final = "duplicates"
 STAYED: Final = "stayed"
-# Outputs, beside `narrow_rows.NARROW`: the new records that are those of published halves, taken off the
-# run's sums; the ids of published halves that the run has joined.
+# Outputs, besides `narrow_rows.NARROW`: the records of published halves, to take off the run's sums; the ids
+# of published halves that the run has joined.
 EARLIER: Final = "earlier"
 JOINED: Final = "joined"
 
-# `is_change`: false for the id of the half that an update of a key has joined. `is_joined`: is the change
-# such an update?
+# `is_change`: false for the id of the half that an update of a key has joined. `is_joined`: whether the
+# change is such an update.
 NEW_IDS: Final = pa.schema(
     [
         ("id", pa.string()),
@@ -44,7 +44,7 @@ OUTPUTS: Final = {NARROW: ROWS, EARLIER: ENTRIES, JOINED: IDS}
 
 
 def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`NEW_IDS` of ledger rows, with the id of the half that an update of a key has joined."""
+    """Returns `NEW_IDS` of ledger rows, including the ids of halves that updates of a key have joined."""
     is_joined = valid(changes.column("paired_change_id"))
     at = pa.array(np.flatnonzero(is_joined))
     halves = changes.take(at)
@@ -60,7 +60,7 @@ def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def published_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`PUBLISHED_IDS` of ledger rows."""
+    """Returns `PUBLISHED_IDS` of ledger rows."""
     records = rows.column("source_position")
     return pa.RecordBatch.from_arrays(
         [rows.column("change_id"), records, hashes(records)], schema=PUBLISHED_IDS
@@ -68,19 +68,19 @@ def published_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def ids_of(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`IDS` of ledger rows: their own, and those of the halves that they have joined."""
+    """Returns `IDS` of ledger rows: their own, and those of the halves that they have joined."""
     both = [rows.column(name).drop_null() for name in ("change_id", "paired_change_id")]
     return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=IDS)
 
 
 def of_duplicates(named: pa.RecordBatch) -> pa.RecordBatch:
-    """`DUPLICATE_IDS` of rows of dispositions."""
+    """Returns `DUPLICATE_IDS` of rows of dispositions."""
     columns = [named.column(name) for name in ("detail", "source_position")]
     return pa.RecordBatch.from_arrays(columns, schema=DUPLICATE_IDS)
 
 
 def of_ids(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
-    """The kernel of the rules that look at one id at a time."""
+    """Kernel of the rules for single ids."""
     new, published, duplicates = (tables[name] for name in (NEW, PUBLISHED, DUPLICATES))
     joined = _among(published, column(new.filter(new.column("is_joined")), "id"))
     others, halves = (published.filter(pa.array(rows)) for rows in (~joined, joined))
@@ -104,13 +104,16 @@ def of_ids(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]
 
 
 def _among(rows: pa.Table, ids: pa.StringArray) -> Bools:
-    """Rows with one of the ids; NULL is none."""
+    """Returns which rows have one of the ids; NULL matches none."""
     return flags_of(pc.is_in(column(rows, "id"), value_set=ids.drop_null()))
 
 
 def _change_id_unique(changes: pa.Table, joined: pa.StringArray, published: pa.Table) -> Broken:
-    """`joined`: ids of the halves that the run's updates have joined; `published`: what of it the run must
-    not have again."""
+    """Checks that no two changes have the same id.
+
+    `joined`: ids of the halves that the run's updates have joined. `published`: rows of the published ledger
+    whose ids the run must not have again.
+    """
     twice = each_of(
         repeated([column(changes, "id")], len(changes)),
         lambda size: f"{size} changes of this run have this id",
@@ -125,14 +128,17 @@ def _change_id_unique(changes: pa.Table, joined: pa.StringArray, published: pa.T
 
 
 def _duplicates(tables: Mapping[str, pa.Table]) -> Broken:
-    """Duplicates that name a change which is not in the ledger."""
+    """Finds duplicates that name a change which is not in the ledger."""
     duplicates = tables[DUPLICATES]
     ledger_ids = pa.concat_arrays([column(tables[NEW], "id"), column(tables[STAYED], "id")])
     return rows_that(~_among(duplicates, ledger_ids), "it repeats a change that is not in the ledger")
 
 
 def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
-    """Of an update of a key whose halves came in two windows, the first half was that window's record."""
+    """Returns entries that take back the first halves of updates whose halves came in two windows.
+
+    Such a half is a record of the earlier window.
+    """
     joined = new.filter(new.column("is_joined"))
     of_joined, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
     earlier = joined.filter(pa.array(order.are_among(of_joined, among)))

@@ -1,7 +1,7 @@
-"""Rules for what a run has built of the keys that it touches: intervals of the history, and current rows.
+"""Rules for what a run builds for the keys that it touches: intervals of the history, and current rows.
 
-Those for one row are kernels of batches. Those that compare rows see the suspects among the keys
-(`suspects.suspects`), with all rows of theirs.
+Rules for single rows are batch kernels. Rules that compare rows see only the suspects among the keys
+(`suspects.suspects`), with all their rows.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, column, flags_of, valid
 from changeledger.kernels.rows import as_batch
 
-# The inputs of `of_keys`: of the keys in them the run's changes, the open intervals, and the current rows.
+# The inputs of `of_keys`: the run's changes of some keys, their open intervals, and their current rows.
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
 CURRENT: Final = "current"
 
 
 def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
-    """The kernel of the rules that look at one key at a time."""
+    """Kernel of the rules for single keys."""
     new, history, current = (tables[name] for name in (CHANGES, HISTORY, CURRENT))
     opened = history.filter(pc.invert(history.column("_valid_to").is_valid()))
     alive = opened.filter(pa.array(~flags_of(column(opened, "_is_deleted"))))
@@ -58,12 +58,12 @@ def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table
 
 
 def of_intervals(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """The kernel of the rules for one interval: the run's own in, `narrow_rows.ROWS` out."""
+    """Kernel of the rules for single intervals: the run's own intervals in, `narrow_rows.ROWS` out."""
     return _of_each(rows, table, "interval_forward", _interval_forward)
 
 
 def of_current(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """The kernel of the rules for one current row: the run's own in, `narrow_rows.ROWS` out."""
+    """Kernel of the rules for single current rows: the run's own rows in, `narrow_rows.ROWS` out."""
     return _of_each(rows, table, "current_key_not_null", _key_not_null)
 
 
@@ -91,7 +91,7 @@ def _one_of_each_key(rows: pa.Table, what: str) -> Broken:
 
 
 def _without_interval(new: pa.Table, opened: pa.Table) -> Broken:
-    """Changes of keys that the history does not know. `key_not_null` is asked of keys that are not whole."""
+    """Finds changes of keys that the history does not have. Keys with NULL are left to `key_not_null`."""
     keys = column(new, "key")
     whole = np.flatnonzero(np.logical_and.reduce([valid(cell) for cell in cells(keys)]))
     both = pa.concat_arrays([keys.take(pa.array(whole)), column(opened, "key")])
@@ -101,7 +101,10 @@ def _without_interval(new: pa.Table, opened: pa.Table) -> Broken:
 
 
 def _equal(alive: pa.Table, current: pa.Table) -> Broken:
-    """A key has a current row exactly where it has an open interval of a row that is there, of one change."""
+    """Checks that a key has a current row exactly if it has an open interval that is not deleted.
+
+    Both must be of the same change.
+    """
     both, size = pa.concat_tables([alive, current]), len(alive)
     key = cells(column(both, "key"))
     codes, versions = (order.codes(of, len(both)) for of in (key, [*key, column(both, "_change_id")]))
@@ -117,7 +120,7 @@ def _equal(alive: pa.Table, current: pa.Table) -> Broken:
 
 
 def _firsts(codes: order.Ranks, others: order.Ranks) -> Indices:
-    """The first row of each key that is not among the others."""
+    """Returns the first row of each key that is not among the others."""
     keys, first = np.unique(codes, return_index=True)
     return np.sort(first[~np.isin(keys, others)])
 

@@ -1,7 +1,8 @@
 """Narrow rows for Great Expectations: a column for each rule, NULL where it holds, else the reason as text.
 
-Each change of the run has a row. Intervals, keys, ids and records have one if they break a rule, and so has a
-change that does not fit another one. Where a row stands (`WHERE`) is written for those that break a rule.
+Each change of the run has a row. Intervals, keys, ids and records have a row only if they break a rule, and
+so does a change that does not fit another one. `WHERE`, which locates a row, is filled only for rows that
+break a rule.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from changeledger.kernels.display import keys_as_json, text_of
 # What a row is about. Every CHANGE of the run has a row, so its rows can be counted.
 CHANGE: Final = "change"
 OTHER: Final = "other"
-# A row about a rule that could not be checked: the reason begins so.
+# The kind of a row about a rule that could not be checked, and how its reason begins.
 RULE: Final = "rule"
 NOT_CHECKED: Final = "not checked: "
 
@@ -51,7 +52,7 @@ Check = Callable[[], Broken]
 
 
 class Judged(NamedTuple):
-    """Rows that rules are asked of. `key`, `position`, `change_id`: the columns that have them."""
+    """Rows to which rules apply. `key`, `position`, `change_id`: the names of the columns that have them."""
 
     table: str
     rows: pa.Table
@@ -62,7 +63,7 @@ class Judged(NamedTuple):
 
 
 def narrow(of: Judged, checks: Mapping[str, Check]) -> pa.Table:
-    """`ROWS`: of all changes, else of the rows that break a rule; and one for each rule that raises."""
+    """Returns `ROWS`: all changes, or other rows that break a rule; and one row for each rule that raises."""
     broken: dict[str, Broken] = {}
     errors: dict[str, str] = {}
     for name, check in checks.items():
@@ -77,7 +78,7 @@ def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
     wrong = np.unique(np.concatenate([np.zeros(0, np.int64), *(failed.at for failed in broken.values())]))
     at = np.arange(len(of.rows)) if of.kind == CHANGE else wrong
     cells: dict[str, Any] = {
-        # An array, which says how many rows there are.
+        # An array, which sets the number of rows.
         "kind": same(of.kind, len(at)),
         "table": of.table,
         **{name: _placed(at, failed.at, failed.why) for name, failed in broken.items()},
@@ -95,7 +96,7 @@ def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
 
 
 def _placed(rows: Indices, at: Indices, texts: str | Sequence[str | None]) -> pa.StringArray | None:
-    """The texts at their rows, NULL elsewhere."""
+    """Returns the texts at their rows, NULL elsewhere."""
     if not len(at):
         return None
     cells = np.full(len(rows), None, object)
@@ -104,7 +105,7 @@ def _placed(rows: Indices, at: Indices, texts: str | Sequence[str | None]) -> pa
 
 
 def unchecked(table: str, errors: Mapping[str, str]) -> pa.Table:
-    """`ROWS` of rules that could not be checked."""
+    """Returns `ROWS` of rules that could not be checked."""
     rows = [{"kind": RULE, "table": table, name: NOT_CHECKED + error} for name, error in errors.items()]
     return pa.Table.from_pylist(rows, ROWS)
 
@@ -114,7 +115,7 @@ def rows_that(violate: Bools, why: str) -> Broken:
 
 
 def repeated(columns: Sequence[pa.Array], rows: int) -> list[Indices]:
-    """Groups of rows that are equal in all columns; two NULLs are equal."""
+    """Returns groups of rows that are equal in all columns; two NULLs are equal."""
     codes = order.codes(columns, rows)
     at = order.repeated(codes)
     in_order = at[np.argsort(codes[at], kind="stable")]
@@ -123,19 +124,19 @@ def repeated(columns: Sequence[pa.Array], rows: int) -> list[Indices]:
 
 
 def each_of(groups: Iterable[Indices], why: Callable[[int], str], most: int | None = None) -> Broken:
-    """The rows of groups of repeated rows, of each at `most` so many. `why`: of the size of a group."""
+    """Returns the rows of groups, up to `most` of each. `why` gives the reason for a group's size."""
     said = sorted((int(row), why(len(group))) for group in groups for row in group[:most])
     return Broken(np.array([row for row, _ in said], np.int64), [text for _, text in said])
 
 
 def cells(keys: pa.StructArray) -> list[pa.Array]:
-    """The columns of keys; NULL if the key is."""
+    """Returns the columns of keys, NULL where the key is NULL."""
     columns: list[pa.Array] = keys.flatten()
     return columns
 
 
 def key_texts(keys: pa.Array) -> list[str | None]:
-    """Keys as JSON, as in the lake's other tables for people. Texts are keys in JSON already."""
+    """Formats keys as JSON, as in the lake's other tables for people. Texts are keys in JSON already."""
     if pa.types.is_string(keys.type):
         texts: list[str | None] = keys.to_pylist()
         return texts
@@ -143,7 +144,7 @@ def key_texts(keys: pa.Array) -> list[str | None]:
 
 
 def position_text(position: Mapping[str, Any] | None) -> str:
-    """`topic[partition] offset`, or the change table and its row."""
+    """Formats a position: `topic[partition] offset`, or the change table and its row."""
     record = position or {}
     partition, row = record.get("partition"), record.get("row")
     source = "" if partition is None else f"[{partition}]"

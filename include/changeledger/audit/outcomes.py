@@ -1,4 +1,4 @@
-"""What Great Expectations is asked of a DataFrame, and what it says of one rule."""
+"""Has Great Expectations validate a DataFrame, and holds the outcome of each rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RuleOutcome:
-    """Of one rule for one subject; `errored`: it could not be checked, `error` says why.
+    """The outcome of one rule for one subject. `errored`: it could not be checked; `error` says why.
 
     `violations`: rows that break it, or what is wrong in sums; None if it `errored`. `checked`: how many
     changes were checked. `samples`: offending rows.
@@ -41,7 +41,7 @@ Outcomes = dict[tuple[str, str], RuleOutcome]
 
 
 def exception(result: ExpectationValidationResult) -> str | None:
-    """What kept an expectation from being evaluated.
+    """Returns what kept an expectation from being evaluated, or None if it was.
 
     `exception_info` holds `raised_exception` itself, or one such entry for each metric that failed.
     """
@@ -52,7 +52,7 @@ def exception(result: ExpectationValidationResult) -> str | None:
 
 
 def said(message: str) -> str:
-    """A message in one line: its first, or that of the exception below a traceback of Python's workers."""
+    """Returns a message's first line, or that of the exception below a traceback of Python's workers."""
     lines = [line for line in message.splitlines() if line.strip()]
     tracebacks = [at for at, line in enumerate(lines) if line.startswith("Traceback")]
     if tracebacks:
@@ -61,20 +61,20 @@ def said(message: str) -> str:
 
 
 def failure_severity(severity: Severity) -> FailureSeverity:
-    """As Great Expectations knows it: it has no error."""
+    """Converts to Great Expectations' severity, which has no `error`."""
     from great_expectations.expectations.metadata_types import FailureSeverity  # noqa: PLC0415
 
     return FailureSeverity.WARNING if severity == "warning" else FailureSeverity.CRITICAL
 
 
 def spark_batch(context: AbstractDataContext, name: str) -> BatchDefinition[Any]:
-    """Of a DataFrame whose rows the caller keeps at hand."""
+    """Defines a batch of a DataFrame, which Great Expectations does not persist: the caller does."""
     source = context.data_sources.add_spark(name, persist=False)
     return source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name)
 
 
 def with_samples(columns: Sequence[str]) -> dict[str, Any]:
-    """The format of results that show some of the rows which break a rule, in these columns."""
+    """Returns the format of results that show some of the rows which break a rule, in these columns."""
     return {
         "result_format": "SUMMARY",
         "partial_unexpected_count": SAMPLES,
@@ -91,7 +91,7 @@ def documented(  # noqa: PLR0913, PLR0917 - what is validated, and how it is sho
     shown: dict[str, Any],
     run: Any,
 ) -> ExpectationSuiteValidationResult:
-    """The suite validated on the frame, and kept for Data Docs under its name."""
+    """Validates the suite on the frame, and keeps the result for Data Docs under the suite's name."""
     import great_expectations as gx  # noqa: PLC0415
 
     definition = gx.ValidationDefinition(name=suite.name, data=batch, suite=context.suites.add(suite))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from changeledger.audit.gate import RuleResult
 
 NAME = "audit.html"
-# Beside it: offending rows of failed rules.
+# The file beside it with the offending rows of failed rules.
 ROWS = "audit.json"
 # Sections of docs/when-a-run-stops.md; "After a failed audit" for the others.
 _SECTIONS = {
@@ -38,7 +38,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 class Audit(NamedTuple):
-    """What the page shows. `queries`: what to read of each subject on the branch."""
+    """What the page shows. `queries`: those that read each subject on the branch."""
 
     feed: str
     window: Window
@@ -48,7 +48,7 @@ class Audit(NamedTuple):
 
 
 def write(folder: Path, audit: Audit, shown: Any) -> None:
-    """The page in the folder of a window's Data Docs; `shown` gives a value's text for people."""
+    """Writes the page to the folder of a window's Data Docs. `shown` formats a value for people."""
     tables: dict[str, list[RuleResult]] = {}
     for result in audit.results:
         tables.setdefault(result.table, []).append(result)
@@ -69,7 +69,7 @@ def write(folder: Path, audit: Audit, shown: Any) -> None:
 
 
 def _offending(results: Sequence[RuleResult], shown: Any) -> list[dict[str, Any]]:
-    """The rows that break a rule, as text, for the page in Airflow."""
+    """Returns the rows that break a rule, as text, for the page in Airflow."""
     return [
         {
             "table": result.table,
@@ -85,6 +85,6 @@ def _offending(results: Sequence[RuleResult], shown: Any) -> list[dict[str, Any]
 
 
 def _pages(folder: Path) -> list[tuple[str, str]]:
-    """Of Great Expectations' page of each suite the suite and the address, relative to the folder."""
+    """Returns each suite with the address of its Great Expectations page, relative to the folder."""
     pages = [page.relative_to(folder) for page in sorted(folder.glob("validations/*/*/*/*.html"))]
     return [(page.parts[1], quote(page.as_posix())) for page in pages]

@@ -1,7 +1,7 @@
-"""Every record of a run, summed: each that it has read, against what became of it.
+"""Sums up all records of a run, to compare what it has read with what became of it.
 
-Both sides are compared by their numbers and by sums of hashes, which are the same for the same records in any
-order. The records themselves are compared only where those differ.
+Both sides are compared by numbers of records and by sums of hashes, which are the same for the same records
+in any order. The records themselves are compared only where these differ.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
-# Of a record that was read the disposition is READ, and `received` the source whose window has it. `times` is
-# -1 where a row takes back what another one says.
+# A record that was read has the disposition READ, and `received` is the source whose window has it. `times`
+# is -1 where a row takes back another one.
 ENTRIES: Final = pa.schema(
     [
         ("source_position", RECORD),
@@ -45,7 +45,7 @@ _OF = ("source", "disposition", "received")
 SUMS: Final = pa.schema(
     [*((name, pa.string()) for name in _OF), ("n", pa.int64()), ("low", pa.int64()), ("high", pa.int64())]
 )
-# Of `faulty`: the entries. And what it finds of each source.
+# The input of `faulty`, and its output: the faults of each source.
 ENTRY: Final = "entries"
 FAULTS: Final = "faults"
 FAULT: Final = pa.schema(
@@ -56,7 +56,7 @@ _LOW = 0xFFFFFFFF
 
 
 class Faulty(NamedTuple):
-    """Of one source. `lost`: read, without a disposition. `doubled`: accounted for more often than read."""
+    """A source's faults. `lost`: read without a disposition. `doubled`: accounted for too often."""
 
     lost: int
     doubled: int
@@ -64,7 +64,7 @@ class Faulty(NamedTuple):
 
 
 def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`ENTRIES` of ledger rows: their own records, and those that they are paired with."""
+    """Returns `ENTRIES` of ledger rows: their own records, and those that they are paired with."""
     at = pa.array(np.flatnonzero(valid(changes.column("paired_source_position"))))
     paired, size = changes.take(at), len(changes)
     records = [changes.column("source_position"), paired.column("paired_source_position")]
@@ -73,13 +73,13 @@ def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`ENTRIES` of rows of dispositions."""
+    """Returns `ENTRIES` of rows of dispositions."""
     said = rows.column("disposition").fill_null("(none)")
     return _entries(rows.column("source_position"), said)
 
 
 def of_messages(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`ENTRIES` of messages that were read, by topic, partition and offset."""
+    """Returns `ENTRIES` of messages that were read, given by topic, partition and offset."""
     topic, partition, offset = rows.columns
     cells = [topic, partition, offset, pa.nulls(len(rows), pa.binary())]
     numbers = pc.cast(partition, pa.string())
@@ -88,12 +88,12 @@ def of_messages(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def of_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`ENTRIES` of rows of change tables that were read."""
+    """Returns `ENTRIES` of rows of change tables that were read."""
     return _entries(rows.column("source_position"), READ, rows.column("_instance"))
 
 
 def of_others(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`ENTRIES` of records that no source's window has: they are asked again, or have waited."""
+    """Returns `ENTRIES` of records in no source's window: replayed and pending ones, and planned repairs."""
     return _entries(rows.column("source_position"), READ)
 
 
@@ -115,7 +115,7 @@ def _entries(
 
 
 def sums(entries: pa.RecordBatch) -> pa.RecordBatch:
-    """`SUMS` of a batch."""
+    """Returns `SUMS` of a batch."""
     times, hashes = numbers(entries.column("times")), numbers(entries.column("hash"))
     parts = pa.table(
         {
@@ -123,7 +123,7 @@ def sums(entries: pa.RecordBatch) -> pa.RecordBatch:
             "disposition": entries.column("disposition"),
             "received": entries.column("received"),
             "n": pa.array(times),
-            # 64-bit hashes would overflow a sum: halves of 32 bits do not, for two thousand million records.
+            # A sum of 64-bit hashes would overflow. Sums of 32-bit halves do not, up to two billion records.
             "low": pa.array((hashes & _LOW) * times),
             "high": pa.array(((hashes >> 32) & _LOW) * times),
         }
@@ -132,7 +132,7 @@ def sums(entries: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def added(parts: pa.Table) -> pa.Table:
-    """`SUMS` of several parts, or of one."""
+    """Adds up `SUMS` of one or several parts."""
     counted = ("n", "low", "high")
     totals = parts.group_by(list(_OF)).aggregate([(name, "sum") for name in counted])
     named = totals.rename_columns([name.removesuffix("_sum") for name in totals.column_names])
@@ -144,9 +144,9 @@ def _sources(records: pa.StructArray) -> pa.StringArray:
 
 
 def faulty(tables: Mapping[str, pa.Table], sources: Sequence[str]) -> Mapping[str, pa.Table]:
-    """The kernel of the records of these sources that were lost, or accounted for too often.
+    """Kernel that finds the records of these sources that were lost, or accounted for too often.
 
-    A bucket has all entries of a record.
+    A bucket must have all entries of a record.
     """
     entries = tables[ENTRY]
     of_records = _sources(column(entries, "source_position"))
@@ -178,7 +178,7 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
 
 
 def faults(rows: Iterable[dict[str, Any]]) -> dict[str, Faulty]:
-    """What all buckets have found, by source."""
+    """Merges the faults of all buckets, by source."""
     known: dict[str, Faulty] = {}
     for row in rows:
         faulty = known.get(row["source"], Faulty(0, 0, ()))

@@ -1,4 +1,4 @@
-"""What to do about a rule that failed: for people who look at it. Why each rule is there: docs/rules.md."""
+"""What people can do about a failed rule. docs/rules.md says why each rule exists."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ REMEDIES: Final[Mapping[str, str]] = {
 
 
 def remedy(rule: str) -> str:
-    """Of a rule of changeledger's own, or of an expectation that a user has added."""
+    """Returns the remedy of one of changeledger's rules, or of an expectation that a user added."""
     return REMEDIES.get(rule, _OWN_EXPECTATION)
 
 
 def require_own_names(table: TableConfig) -> None:
-    """Raises ConfigError for a user's expectation that has the name of a rule: its remedy would be shown."""
+    """Raises ConfigError if a user's expectation has a rule's name: it would be shown the rule's remedy."""
     for expectation in table.expectations:
         if expectation.rule in REMEDIES:
             raise ConfigError(

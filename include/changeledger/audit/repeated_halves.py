@@ -1,4 +1,7 @@
-"""A repeated half of an update names no change: it stands where the first one stands in its source."""
+"""The rule for repeated halves of updates.
+
+A repeated half names no change. It is found by its place in the source, which is that of the first one.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +23,19 @@ RECORDS: Final = pa.schema([("source_position", RECORD)])
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
-    """By source and row."""
+    """Hashes the source and the row."""
     source, _, _, row = rows.column("source_position").flatten()
     return hash_of([source, row])
 
 
 def records_of(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`RECORDS` of ledger rows: their own, and those that they are paired with."""
+    """Returns `RECORDS` of ledger rows: their own, and those that they are paired with."""
     both = [rows.column(name).drop_null() for name in ("source_position", "paired_source_position")]
     return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=RECORDS)
 
 
 def of_places(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table]:
-    """The kernel of the rule that looks at one place at a time."""
+    """Kernel of the rule for single places."""
     halves = tables[HALVES]
     rule = {"duplicates_leave_one": lambda: _halves(halves, tables[ACCOUNTED])}
     return {NARROW: narrow(Judged(table, halves, position="source_position"), rule)}
@@ -40,6 +43,6 @@ def of_places(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Tab
 
 def _halves(halves: pa.Table, ledger: pa.Table) -> Broken:
     half, others = (column(table, "source_position").flatten() for table in (halves, ledger))
-    # Source and row: the number of a repeated row stands between them.
+    # Source and row only: the field between them numbers repeated rows.
     stands = order.are_among([half[0], half[3]], [others[0], others[3]]) & valid(half[3])
     return rows_that(~stands, "it repeats half of an update that is not in the ledger")

@@ -1,4 +1,4 @@
-"""What a reset must not lose: the tables that it builds anew, beside those that are published."""
+"""The rules on what a reset must not lose: its new tables are compared with the published ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ KEEPS_ROWS = "reset_keeps_rows"
 
 @dataclass(frozen=True)
 class Replaced:
-    """Of one table: what is published, and what of it the new tables do not have.
+    """What is published of one table, and what of it the new tables lack.
 
-    `unread`: published changes, `repairs` of them by `verify`. `gone`: published rows whose key the new
-    history does not know. `less_known`: rows with a column that was known and is not now. `examples`: keys.
+    `unread`: published changes that are not read again, `repairs` of them by `verify`. `gone`: published rows
+    whose key the new history does not know. `less_known`: rows with a column that was known and is not now.
+    `examples`: keys.
     """
 
     table: str
@@ -30,7 +31,7 @@ class Replaced:
 
 
 def reset_rules(tables: Sequence[Replaced], *, accepts_gap: bool) -> list[Rule]:
-    """`accepts_gap`: a person knows that the source lacks records which the feed has read."""
+    """Returns the rules. `accepts_gap`: a person knows that the source lacks records which the feed read."""
     return [
         Rule(
             READS_EVERYTHING,

@@ -1,6 +1,6 @@
-"""The rules that a run's tables must satisfy before they are published: what they say, and their weight.
+"""The rules that a run's tables must satisfy before they are published: their sentences and severities.
 
-The functions on Arrow batches beside it apply them, by the same names.
+The functions on Arrow batches beside this module apply them, under the same names.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from changeledger.model.contract import Contract
 Severity = Literal["critical", "error", "warning"]
 
 
-# Rows that break a rule, and records that a sum names: so many are shown.
+# How many rows that break a rule, or records that a sum names, are shown.
 SAMPLES: Final = 20
-# Of a sample: both images of the change that it names, for the page alone.
+# The member of a sample with both images of its change, only for the page.
 IMAGES: Final = "images"
 
 
 class Sum(NamedTuple):
-    """What a rule counts that is no row. `of`: a source or table; `wrong`: None if it cannot be counted."""
+    """What a rule counts other than rows. `of`: a source or table; `wrong`: None if it cannot be counted."""
 
     of: str
     wrong: int | None
@@ -33,10 +33,11 @@ class Sum(NamedTuple):
 class Rule:
     """`says` is the rule as one sentence for people; `column` is what it is about.
 
-    A failed `warning` is reported and does not stop the release, an `error` stops it unless a person
-    tolerates it, a `critical` one always does: records or changes would be lost.
-    `sums`: what it counts; None for a rule that is asked of rows (`narrow_rows.RULES`). `is_users`: an
-    expectation that a user has added.
+    A failed `warning` is reported and does not stop the release. An `error` stops it unless a person
+    tolerates it. A `critical` rule always stops it: records or changes would be lost.
+
+    `sums`: what the rule counts; None for a rule on rows (`narrow_rows.RULES`). `is_users`: it is an
+    expectation that a user added.
     """
 
     name: str
@@ -56,7 +57,7 @@ class _Of(NamedTuple):
 LEDGER_KEEPS: Final = "ledger_keeps_everything"
 ONE_LOG: Final = "one_log"
 LOADS_FIRST: Final = "loads_come_first"
-# In the order of the page. A column that is empty here is the table's key.
+# In the order of the page. An empty column stands for the table's key.
 TABLE_RULES: Final[Mapping[str, _Of]] = {
     "mask_agrees_with_images": _Of(
         "changed",
@@ -118,9 +119,9 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
 def table_rules(
     contract: Contract, keeps: Sum | None, image_chain: Severity, *, one_log: bool, loads_first: bool = True
 ) -> list[Rule]:
-    """Of one table. `keeps`: of `ledger_keeps_everything`, None where nothing was published before.
+    """Returns the rules of one table. `one_log`, `loads_first`: whether these rules are checked.
 
-    `one_log`, `loads_first`: are these rules asked?
+    `keeps`: the sum of `ledger_keeps_everything`, None if nothing was published before.
     """
     left_out = {LEDGER_KEEPS: keeps is None, ONE_LOG: not one_log, LOADS_FIRST: not loads_first}
     key = ", ".join(change.quoted(c.name) for c in contract.key)
@@ -134,7 +135,10 @@ def table_rules(
 
 
 def ledger_keeps(ledger: str, kept: int | None, published: int | None) -> Sum:
-    """`kept`: the branch's rows of other runs; `published`: those of main, except joined halves."""
+    """Returns the sum of `ledger_keeps_everything`.
+
+    `kept`: the branch's rows of other runs. `published`: the rows of main, except joined halves.
+    """
     if kept is None or published is None:
         return Sum(ledger, None, "the snapshots do not say how many rows they have")
     return Sum(ledger, abs(kept - published), f"{published:,} rows were published, {kept:,} of them are kept")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
     from pyspark.sql import DataFrame
 
-# Names of the suites, and what a row of sums is about.
+# The names of the suites, and the columns that say what a row of sums is about.
 ROWS: Final = "rows"
 SUMS: Final = "sums"
 _OF_SUMS: Final = ("table", "of", "why")
@@ -55,8 +55,8 @@ class Judged(NamedTuple):
 
 
 def load() -> None:
-    """Import Great Expectations, which takes seconds and has values of pandas."""
-    # Of a dozen of its own classes it warns at each import that it declares them twice.
+    """Imports Great Expectations, which takes seconds and uses pandas."""
+    # At each import it warns that it declares a dozen of its own classes twice.
     logging.getLogger("great_expectations.expectations.registry").setLevel(logging.ERROR)
     import changeledger.audit.expectations  # noqa: F401, PLC0415
 
@@ -64,9 +64,9 @@ def load() -> None:
 
 
 def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str, folder: Path) -> Outcomes:
-    """Validate the rules of all subjects, and write results and Data Docs (`index.html`) to `folder`.
+    """Validates the rules of all subjects, and writes results and Data Docs (`index.html`) to `folder`.
 
-    What an earlier attempt at the same run left in `folder` is replaced.
+    Replaces what an earlier attempt at the same run left in `folder`.
     """
     import great_expectations as gx  # noqa: PLC0415
 
@@ -77,7 +77,7 @@ def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str,
     ours = {name: [rule for rule in of_name if not rule.is_users] for name, of_name in rules.items()}
     each = {rule.name: rule for of_subject in ours.values() for rule in of_subject}.values()
     of_rows, of_sums = ([rule for rule in each if (rule.sums is None) == wanted] for wanted in (True, False))
-    # The columns are what `expectations.RuleHolds` gives of its samples.
+    # The columns are those that `expectations.RuleHolds` gives for its samples.
     shown, batch = with_samples(WHERE), spark_batch(context, ROWS)
     rows = documented(context, _suite(ROWS, of_rows), batch, judged.rows, shown, run)
     outcomes = _outcomes_of_rows(rows, ours)
@@ -90,14 +90,14 @@ def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str,
     for asked in judged.asked:
         outcomes |= user_expectations.validate(context, asked, run, redact=judged.redact)
     context.build_data_docs()
-    # Moving pictures of a tutorial: most of a run's pages in size, and no page shows them.
+    # Animations of a tutorial: they are most of the size of a run's pages, and no page shows them.
     for picture in folder.glob("static/images/*.gif"):
         picture.unlink()
     return outcomes
 
 
 def _sums(rules: Mapping[str, Sequence[Rule]], names: Sequence[str]) -> pd.DataFrame:
-    """A row for each sum, its number in the column of its rule."""
+    """Returns a row for each sum, with its number in the column of its rule."""
     import pandas as pd  # noqa: PLC0415
 
     rows = [
@@ -116,7 +116,7 @@ def _sums(rules: Mapping[str, Sequence[Rule]], names: Sequence[str]) -> pd.DataF
 
 
 def _context(folder: Path) -> AbstractDataContext:
-    """A context that lives as long as this call, and writes to `folder` alone."""
+    """Returns a context that is not stored, and writes only to `folder`."""
     import great_expectations as gx  # noqa: PLC0415
     from great_expectations.data_context.types.base import (  # noqa: PLC0415
         DataContextConfig,

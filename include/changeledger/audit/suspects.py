@@ -1,9 +1,9 @@
-"""Keys and ids that rules have to look at, found by hashes: of each row a few bytes travel, not the row.
+"""Finds the keys and ids that rules have to check, by hashes: a few bytes of each row are moved, not the row.
 
-Rules that compare rows with one another break only where hashes are equal, or have no match. The rules
-themselves compare values, of the suspects alone: of two unequal rows with one hash they say so. A row that
-lacks its match is no suspect if another one has the same hash of 64 bits, as with the sums of all records
-(`record_sums`).
+Rules that compare rows with each other can break only where hashes are equal, or have no match. The rules
+themselves compare the values of these suspects, so two unequal rows with the same hash do not break a rule.
+But a row that lacks its match is not a suspect if another row has the same 64-bit hash, as with the sums of
+all records (`record_sums`).
 """
 
 from __future__ import annotations
@@ -30,59 +30,59 @@ KEYS: Final = "keys"
 IDS: Final = "ids"
 OUTPUTS: Final = {KEYS: HASHES, IDS: HASHES}
 
-# Hashes of a key, and of the key with the place in its order.
+# Hashes of a key, and of the key with the change's place in the order.
 PLACE: Final = pa.schema([("hash", pa.int64()), ("place", pa.int64())])
 # Hashes of a key, and of the key with the change that made its row what it is.
 VERSION: Final = pa.schema([("hash", pa.int64()), ("version", pa.int64())])
-# `is_alive`: an open interval of a row that is there.
+# `is_alive`: the open interval is not deleted.
 OPEN: Final = pa.schema([*VERSION, ("is_alive", pa.bool_())])
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
-    """By the hash that the rows have."""
+    """Returns the hashes that the rows have."""
     return numbers(rows.column("hash")).view(np.uint64)
 
 
 def places(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`PLACE` of ledger rows."""
+    """Returns `PLACE` of ledger rows."""
     keys = changes.column("key")
     hashes = [hash_of([keys]), hash_of([keys, changes.column("sort_key")])]
     return pa.RecordBatch.from_arrays([pa.array(hashed.view(np.int64)) for hashed in hashes], schema=PLACE)
 
 
 def opened(history: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
-    """`OPEN` of rows of a history: of the open ones."""
+    """Returns `OPEN` of the open intervals among rows of a history."""
     rows = history.filter(history.column("_valid_to").is_null())
     is_alive = pa.array(~flags_of(rows.column("_is_deleted")))
     return pa.RecordBatch.from_arrays([*versions(rows, key_of_rows).columns, is_alive], schema=OPEN)
 
 
 def versions(rows: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
-    """`VERSION` of rows of a history, or of current rows."""
+    """Returns `VERSION` of rows of a history, or of current rows."""
     keys = _as_column(key_of_rows(rows))
     hashes = hash_of([keys, rows.column("_change_id")])
     return pa.RecordBatch.from_arrays([keys, _as_column(hashes)], schema=VERSION)
 
 
 def each(rows: pa.RecordBatch, key_of: Key) -> pa.RecordBatch:
-    """`HASHES`: that of every row, also where several have one."""
+    """Returns the `HASHES` of all rows, including repeated ones."""
     return pa.RecordBatch.from_arrays([_as_column(key_of(rows))], schema=HASHES)
 
 
 def ids_of_changes(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """`HASHES` of the ids of ledger rows, and of those of the halves that they have joined."""
+    """Returns `HASHES` of the ids of ledger rows, and of the halves that they have joined."""
     halves = changes.column("paired_change_id").drop_null()
     hashes = hash_of([pa.concat_arrays([changes.column("change_id"), halves])])
     return pa.RecordBatch.from_arrays([_as_column(hashes)], schema=HASHES)
 
 
 def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    """The kernel of `OUTPUTS`, over buckets of hashes.
+    """Kernel that finds suspects (`OUTPUTS`) in a bucket of hashes.
 
-    `tables`: beside the places and rows of keys, the hashes of the ids in the inputs of `ids.of_ids`.
+    `tables`: places and rows of keys, and hashes of the ids in the inputs of `ids.of_ids`.
     """
-    # Keys with two changes at one place, changes and no open interval, two open intervals or current rows,
-    # one without the other, or the two of two changes.
+    # Keys with two changes at one place; with changes and no open interval; with two open intervals or two
+    # current rows; with one of the two but not the other; or with both, of different changes.
     keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
     is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
     is_alive = flags_of(column(tables[OPENED], "is_alive"))
@@ -99,12 +99,12 @@ def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
 
 def _each_once(parts: Sequence[Hashes]) -> pa.Table:
-    """`HASHES`."""
+    """Returns the distinct `HASHES` of all parts."""
     return pa.Table.from_arrays([_as_column(order.distinct(np.concatenate(parts)))], schema=HASHES)
 
 
 def _repeated(hashes: Hashes) -> Hashes:
-    """Those that occur twice or more, each once."""
+    """Returns the hashes that occur more than once, each once."""
     ascending = np.sort(hashes)
     return order.distinct(ascending[1:][ascending[1:] == ascending[:-1]])
 

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
     from pyspark.sql import DataFrame
 
-# Of the rows that a user's SQL returns: each as JSON.
+# The column that has each row that a user's SQL returns, as JSON.
 ROW: Final = "row"
-# So many letters of a value are shown.
+# How many letters of a value are shown.
 _MOST: Final = 1000
-# A file of Data Docs has the name of its suite twice, in up to 255 bytes; so many are the table's part.
+# The name of a Data Docs file has the suite's name twice, in up to 255 bytes. The table has at most this
+# many.
 _TABLE_BYTES: Final = 60
 
 
@@ -55,9 +56,9 @@ class Asked(NamedTuple):
 
 
 def suite_name(table: str, of: str) -> str:
-    """Of Great Expectations' suite, in whose folder its pages are: `dbo orders current all`.
+    """Returns the name of a Great Expectations suite, and of its pages' folder: `dbo orders current all`.
 
-    A dot would make two folders of it, a slash is refused. Two tables of a feed have two names.
+    A dot would make two folders of it, and a slash is refused. Two tables of a feed have two names.
     """
     name = re.sub(r"\W+", " ", table)
     if not re.fullmatch(r"\w+\.\w+", table) or len(name.encode()) > _TABLE_BYTES:
@@ -67,7 +68,7 @@ def suite_name(table: str, of: str) -> str:
 
 
 def rules(table: TableConfig, asked: set[str]) -> list[Rule]:
-    """Of one table, those of its expectations that are asked in this run, by name. Raises ConfigError."""
+    """Returns the rules of the table's expectations that are `asked` in this run. Raises ConfigError."""
     require_own_names(table)
     return [
         Rule(
@@ -90,10 +91,10 @@ def _says(expectation: ExpectationConfig) -> str:
 
 
 def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bool) -> Outcomes:
-    """Outcomes by subject and rule. What cannot be built or evaluated has errored.
+    """Returns outcomes by subject and rule. An expectation that cannot be built or evaluated has errored.
 
-    `redact`: results without values, so without numbers of rows, and none of them in Data Docs: messages of
-    errors may hold values.
+    `redact`: results have no values, and so no numbers of rows. They are not in Data Docs, because error
+    messages may hold values.
     """
     outcomes: Outcomes = {}
     expectations: list[Expectation] = []
@@ -121,8 +122,10 @@ def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bo
 
 @contextmanager
 def _in_utc() -> Iterator[None]:
-    """This process in the zone of its Spark session: PySpark takes bounds without a zone for local times, and
-    gives moments as such."""
+    """Sets this process to the time zone of its Spark session.
+
+    PySpark takes bounds without a zone for local times, and returns timestamps as local times.
+    """
     zone = os.environ.get("TZ")
     os.environ["TZ"] = "UTC"
     time.tzset()
@@ -137,7 +140,7 @@ def _in_utc() -> Iterator[None]:
 def _results(
     context: AbstractDataContext, asked: Asked, expectations: list[Expectation], run: Any
 ) -> list[ExpectationValidationResult]:
-    """Without a run nothing is stored of them, and they have no values."""
+    """Validates the expectations. Without a run, the results have no values and are not stored."""
     import great_expectations as gx  # noqa: PLC0415
 
     suite = gx.ExpectationSuite(name=asked.name, expectations=expectations)
@@ -163,7 +166,7 @@ def _expectation(config: ExpectationConfig) -> Expectation:
 
 
 def _without_zone(value: Any) -> Any:
-    """A time with a zone as that of UTC, which compares with values of every column of times."""
+    """Converts a time with a zone to UTC without a zone, which compares with values of any time column."""
     if isinstance(value, list):
         return [*map(_without_zone, value)]
     is_aware = isinstance(value, datetime) and value.tzinfo is not None
@@ -177,7 +180,7 @@ def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
     details = result.result or {}
     violations = details.get("unexpected_count")
     if violations is None:
-        # Of no rows, and of what is no count of rows.
+        # There is no count without rows, or if the expectation does not count rows.
         violations = int(not result.success)
     samples = [dict(row) for row in details.get("partial_unexpected_index_list") or ()]
     if not samples and "observed_value" in details and not result.success:
@@ -187,7 +190,7 @@ def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
 
 
 def _shown(value: Any) -> Any:
-    """A large value would be in logs and alerts, too; Data Docs have all of it."""
+    """Shortens a large value, which would be in logs and alerts, too. Data Docs have all of it."""
     if isinstance(value, bytes | bytearray):
         return bytes(value[:_MOST])
     return shortened(value, _MOST) if isinstance(value, str) else value
@@ -204,6 +207,6 @@ def _errored(error: Exception) -> RuleOutcome:
 
     why = said(str(error))
     if isinstance(error, ValidationError):
-        # Its first line says how many arguments are wrong.
+        # The message's first line says only how many arguments are wrong.
         why = "; ".join(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors())
     return RuleOutcome.unchecked(f"{type(error).__name__}: {why}")
