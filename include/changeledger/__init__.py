@@ -27,27 +27,27 @@ def read(  # noqa: PLR0913 - all but feed and table by name
     release: int | None = None,
     as_of: datetime | None = None,
 ) -> pa.Table:
-    """The rows of a published table, as one pyarrow Table in memory.
+    """Reads a published table into one pyarrow Table in memory.
 
     table: its name in the source (`dbo.customers`) or in the lake (`dbo_customers`).
     kind: `current` (the rows), `history` (their intervals) or `changes` (the ledger).
     columns: the columns to read, in this order; None: all.
     release: the id of the release to read; None: the newest.
     as_of: a time with its zone. The result has the rows as they were at that time, in the columns of
-        `current`, as far as the release knows: a time after its window gives its newest rows.
+        `current`. A time after the release's window gives its newest rows.
 
     Raises ConfigError, with its remedy, for an unknown feed, table, column or release, and for a time
     without a zone or before the first interval of the history; SourceUnavailable if the catalog or the
     storage does not answer.
     """
-    # Seconds to import: `import changeledger` stays cheap.
+    # Imported here because it takes seconds: `import changeledger` stays cheap.
     from changeledger import reader  # noqa: PLC0415
 
     return reader.read(feed, table, kind=kind, columns=columns, release=release, as_of=as_of)
 
 
 def releases(feed: str) -> list[int]:
-    """The ids of the feed's completed releases that `read` can read, the newest last.
+    """Returns the ids of the feed's completed releases that `read` can read, the newest last.
 
     Raises ConfigError for an unknown feed; SourceUnavailable if the catalog or the storage does not answer.
     """

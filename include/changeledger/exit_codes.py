@@ -1,34 +1,34 @@
-"""The exit codes of a job, by which Airflow's task retries, waits or fails."""
+"""Exit codes of jobs. Airflow's tasks retry, wait or fail by them."""
 
 from collections.abc import Collection
 
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
-# As Python's, of an error that nobody knows.
+# An unknown error; Python exits with 1 as well.
 FAULT = 1
 # A ChangeledgerError that is not retryable; argparse exits with 2 as well.
 FINAL = 2
 # EX_TEMPFAIL of sysexits.h.
 RETRY = 75
-# Another process works on the feed, or for the database: wait for it, which is no failure.
+# Another process works on the feed or database. The task waits for it; this is no failure.
 HELD = 76
-# All is well, and nothing is left for the stages that follow.
+# Success, and the stages that follow have nothing to do.
 NOTHING = 77
-# The source has something new, and Spark was not to be started (`--no-spark`).
+# The source has new records, but the job may not start Spark (`--no-spark`).
 NEEDS_SPARK = 78
 
-# Of `changeledger cutover` and `check`: something is wrong; of `cutover`: too little is known yet.
+# NO_GO: `changeledger cutover` or `check` found something wrong. NOT_YET: `cutover` knows too little yet.
 NO_GO = 1
 NOT_YET = RETRY
 
 
 def of_cutover(verdict: str) -> int:
-    """`verdict`: go, no-go or not yet."""
+    """Returns the exit code of a verdict: "go", "no-go" or "not yet"."""
     return {"go": 0, "no-go": NO_GO, "not yet": NOT_YET}[verdict]
 
 
 def of_checks(failures: Collection[bool]) -> int:
-    """`failures`: of each check that has failed, whether another try may succeed."""
+    """Returns the exit code of `check`. `failures`: for each failed check, whether a retry may succeed."""
     if not failures:
         return 0
     return RETRY if all(failures) else NO_GO

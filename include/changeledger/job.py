@@ -1,4 +1,4 @@
-"""The frame of every job script: arguments, one session, one stage, an exit code that says what to do."""
+"""Entry points of all job scripts: parse arguments, run one stage, exit with a code that says what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from changeledger.stages.common.context import HeldLease
 
 log = logging.getLogger("changeledger")
-# A job's script imports its stage after this frame, which takes most of a second.
+# Called here because a job script imports its stage after this module, which takes most of a second.
 collect_rarely()
 load_arrow()
 
@@ -44,12 +44,13 @@ Stage = Callable[["Callable[[], SparkSession]", Feed, Window, "HeldLease"], bool
 
 
 def main(run: Stage, argv: list[str] | None = None) -> None:
-    """Run one stage as the command line says. A stage that gives False has nothing for those that follow.
+    """Runs one stage as the command line says.
 
-    The stage gets what starts Spark, and starts it when it needs it: an idle window does not.
+    A stage returns False if it leaves nothing to do for the stages that follow. It gets a function that
+    starts Spark and calls it only when needed: an idle window does not need Spark.
 
-    A ChangeledgerError, and a known error of another system, ends the process with one of `exit_codes` and
-    its remedy instead of a traceback; anything else may be a fault of ours and keeps its traceback.
+    A ChangeledgerError or a known error of another system ends the process with one of `exit_codes` and
+    logs its remedy instead of a traceback. Any other error may be a bug of ours and keeps its traceback.
     """
     stage = run.__module__.rpartition(".")[2]
     arguments = _parser(stage).parse_args(argv)
@@ -57,7 +58,7 @@ def main(run: Stage, argv: list[str] | None = None) -> None:
 
 
 def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str] | None = None) -> None:
-    """Run what is done for a feed beside its windows; `run` gets the name of who does it, for the lease."""
+    """Runs a job of a feed that belongs to no window. `run` gets a holder name for the feed's lease."""
     stage = run.__module__.rpartition(".")[2]
     parser = JobParser(prog=f"{stage}.py")
     parser.add_argument("--feed", required=True, help="the feed's name, as in its YAML file")
@@ -79,7 +80,7 @@ def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str]
 
 
 class Choice(NamedTuple):
-    """What a job may be asked beside its database: `--<name>`, one of the words; the first is the default."""
+    """An option `--<name>` of a database job. Takes one of `words`; the first is the default."""
 
     name: str
     words: Mapping[str, Any]
@@ -93,10 +94,10 @@ def main_of_database(
     *,
     is_needed: Callable[[Database, Mapping[str, Feed], Any], bool] | None = None,
 ) -> None:
-    """Run what is done for a database; `run` gets what the chosen word stands for.
+    """Runs a job of a database. `run` gets the value of the chosen word of `choice`.
 
-    The `page` that it writes says when it failed. `is_needed` may say that there is nothing to do: a Spark
-    takes long to start.
+    If the job fails, the page that it writes says so. `is_needed` is asked first and may say that there is
+    nothing to do, since Spark takes long to start.
     """
     name = run.__module__.rpartition(".")[2]
     parser = JobParser()
@@ -124,32 +125,35 @@ def main_of_database(
 
 @contextmanager
 def _noted(settings: Settings, page: PagePath) -> Iterator[None]:
-    """Page and control store say how the work failed. Raises LeaseHeld while another process does it."""
+    """Records a failure of the job on its page and in the control store.
+
+    Raises LeaseHeld while another process does the same job.
+    """
     from changeledger.control.failures import failure_kept  # noqa: PLC0415 - as in `_run`
     from changeledger.pages.html import failure_noted  # noqa: PLC0415
     from changeledger.stages.common.context import control_store  # noqa: PLC0415
 
     name = page.parent.name
-    # To wait costs no start of Spark.
+    # Checked before Spark starts, so that waiting costs no start.
     control_store(settings).leases.require_free(name)
     with failure_noted(page), failure_kept(lambda: control_store(settings).failures, name):
         yield
 
 
 class _Session:
-    """A Spark session that starts at the first call. Threads may share it.
+    """A Spark session that starts on the first call. Threads may share it.
 
-    Raises SparkNeeded instead where it is not `allowed`.
+    The call raises SparkNeeded if Spark is not `allowed`.
     """
 
     def __init__(self, name: str, *, allowed: bool) -> None:
         self._name, self._lock, self._allowed = f"changeledger-{name}", Lock(), allowed
         self._started: SparkSession | None = None
-        # How long the start has taken, or attaching to a server; 0 without it.
+        # Time taken to start Spark or to attach to a server; 0 if neither happened.
         self.seconds = 0.0
 
     def __call__(self) -> SparkSession:
-        # Not at the top: `--help` and a wrong argument answer at once.
+        # Imported here so that `--help` and argument errors answer at once.
         from changeledger.spark.session import spark_session  # noqa: PLC0415
 
         if not self._allowed:
@@ -168,9 +172,9 @@ class _Session:
 
 @contextmanager
 def _spark(name: str, *, allowed: bool = True) -> Iterator[_Session]:
-    """A session that is released at the end: a server that stays would keep it, with its plans, for an hour.
+    """Provides a session and releases it at the end: a server would keep it and its plans for an hour.
 
-    Not after a fault that is not ours: the server may be what has gone, and releasing would wait for it.
+    Does not release it after an error that is not ours: the server may be gone, and releasing would wait.
     """
     session = _Session(name, allowed=allowed)
     try:
@@ -184,15 +188,15 @@ def _spark(name: str, *, allowed: bool = True) -> Iterator[_Session]:
 
 
 def _end(work: Callable[[], int], argv: list[str] | None) -> NoReturn:
-    """The process, with the code that the work gives, or that its error stands for.
+    """Ends the process with the code that `work` returns, or with the exit code of its error.
 
-    With an `argv` of its own a job is not alone in its process: that learns the code by a SystemExit.
+    If `argv` is given, the job runs inside another program, which gets the code as a SystemExit.
     """
     escape_unknown()
     lines = logging.StreamHandler(sys.stdout)
     lines.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[lines], level=logging.INFO)
-    # Chatty below us: a query's every gRPC call, a migration's every step.
+    # These libraries log every gRPC call of a query and every step of a migration.
     for name in ("py4j", "pyspark", "pyiceberg", "alembic", "great_expectations"):
         logging.getLogger(name).setLevel(logging.WARNING)
     reach_directly()
@@ -217,7 +221,7 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
     feed = named_feed(Settings().feeds, arguments.feed)
     window = _window(arguments.start, arguments.end, arguments.request)
     feed.only(window.request.tables)
-    # Not at the top: `--help` and a wrong argument answer at once.
+    # Imported here so that `--help` and argument errors answer at once.
     from changeledger.stages.common.context import take_lease  # noqa: PLC0415
 
     asked = window.request.argument()
@@ -247,13 +251,13 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _failure_saved(feed: Feed, window: Window, stage: str) -> Iterator[None]:
-    """Saves how the stage ended, for `status`: it may fail before its window is stored."""
+    """Saves a failure of the stage for `status`, since a stage may fail before its window is stored."""
     from changeledger.stages.common.context import control_store  # noqa: PLC0415 - as in `_run`
 
     try:
         yield
     except (SparkNeeded, LeaseLost):
-        # Not a failure; or another run has the feed, and says how it stands.
+        # SparkNeeded is no failure. After LeaseLost, the run that took the feed reports its state.
         raise
     except Exception as error:
         ours = failures.known(error) or error

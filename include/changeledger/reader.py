@@ -1,8 +1,8 @@
 """Reads published tables as Arrow, for Python programs, without Spark: `changeledger.read` and `.releases`.
 
-It needs the lake alone. The ids of releases come from the feed's own table `releases`, not from the control
-store: who may read the tables need have no access to the pipeline's database, and a release is in that table
-only when all of its tables have its tag.
+It needs access to the lake only. Release ids come from the feed's `releases` table instead of the control
+store, so that readers need no access to the pipeline's database. A release appears in that table only once
+all of its tables have its tag.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Kind = Literal["current", "history", "changes"]
 
 
 def releases(feed: str) -> list[int]:
-    """As `changeledger.releases`."""
+    """See `changeledger.releases`."""
     with failures.named():
         _require_catalog()
         return sorted(_tags(feed))
@@ -44,7 +44,7 @@ def read(  # noqa: PLR0913 - those of `changeledger.read`
     release: int | None = None,
     as_of: datetime | None = None,
 ) -> pa.Table:
-    """As `changeledger.read`."""
+    """See `changeledger.read`."""
     if kind not in get_args(Kind):
         raise ConfigError(f"there is no kind {kind!r} of table", f"choose from {', '.join(get_args(Kind))}")
     moment = None if as_of is None else _utc(as_of, kind)
@@ -60,7 +60,7 @@ def read(  # noqa: PLR0913 - those of `changeledger.read`
 
 
 def _utc(as_of: datetime, kind: Kind) -> datetime:
-    """The time in UTC. Raises ConfigError if it has no zone, or if `kind` has no rows of a time."""
+    """Converts the time to UTC. Raises ConfigError if it has no zone, or if `kind` has no rows of a time."""
     if kind != "current":
         raise ConfigError(
             f"as_of gives the rows of a time, and not {kind}",
@@ -89,7 +89,7 @@ def _require_catalog() -> None:
 
 
 def _tags(feed: str) -> dict[int, str]:
-    """The tags of the feed's releases, by their ids. Raises ConfigError if the feed has published nothing."""
+    """Returns the tags of the feed's releases by id. Raises ConfigError if the feed has published nothing."""
     pointer = catalog.find(FeedTables.of(feed).releases)
     rows = [] if pointer is None else pointer.scan(selected_fields=("release", "tag")).to_arrow().to_pylist()
     if rows:
@@ -103,7 +103,7 @@ def _tags(feed: str) -> dict[int, str]:
 
 
 def _tag(feed: str, release: int | None) -> str:
-    """The tag of the release, or of the newest one. Raises ConfigError if there is no such release."""
+    """Returns the tag of the release (None: the newest). Raises ConfigError if there is no such release."""
     tags = _tags(feed)
     number = max(tags) if release is None else release
     if number in tags:
@@ -116,7 +116,7 @@ def _tag(feed: str, release: int | None) -> str:
 
 
 def _scan(feed: str, table: str, name: str, tag: str) -> DataScan:
-    """The table `name` of the lake, by the tag of a release.
+    """Returns a scan of the lake table `name` at the tag of a release.
 
     Raises ConfigError if the lake has no such table, or if the release does not contain it.
     """
@@ -133,7 +133,10 @@ def _scan(feed: str, table: str, name: str, tag: str) -> DataScan:
 
 
 def _nearest(feed: str, tag: str, tags: Iterable[str], name: str) -> str:
-    """The remedy where a table lacks the tag of a release: it has these, of releases whose feed listed it."""
+    """Returns the remedy for a table that lacks the tag of a release.
+
+    `tags`: the tags that it has; they are of releases whose feed listed the table.
+    """
     (asked,) = refs.releases_of([tag])
     known = sorted(_tags(feed).keys() & refs.releases_of(tags))
     later = [number for number in known if number > asked]
@@ -156,7 +159,7 @@ def _refuse_table(feed: str, table: str) -> NoReturn:
 
 
 def _columns(scan: DataScan, table: str, columns: Sequence[str] | None) -> list[str]:
-    """The columns to read. Raises ConfigError for one that the release's table does not have."""
+    """Returns the columns to read. Raises ConfigError for one that the table does not have in the release."""
     known = [field.name for field in scan.projection().fields]
     chosen = known if columns is None else list(columns)
     for name in chosen:
@@ -168,7 +171,7 @@ def _columns(scan: DataScan, table: str, columns: Sequence[str] | None) -> list[
 
 
 def _rows_at(history: DataScan, columns: list[str], moment: datetime, table: str) -> pa.Table:
-    """The rows whose interval contains the time, of keys that were not deleted then.
+    """Returns the rows whose interval contains the time, without keys that were deleted then.
 
     Raises ConfigError if every interval begins later.
     """
@@ -188,7 +191,7 @@ def _rows_at(history: DataScan, columns: list[str], moment: datetime, table: str
 
 
 def _arrow(scan: DataScan, columns: list[str]) -> pa.Table:
-    """The rows in these columns and in this order, in the types of the schema, whatever the files have."""
+    """Reads these columns in this order and casts them to the table's types: files may have others."""
     chosen = scan.select(*columns)
     schema = schema_to_pyarrow(chosen.projection(), include_field_ids=False)
     ordered = pa.schema([schema.field(name) for name in columns])

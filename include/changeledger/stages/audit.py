@@ -1,4 +1,4 @@
-"""Audit: judge what the run has built on its branch, before anything is published."""
+"""Audit: judges what the run has built on its branch, before anything is published."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from changeledger.stages.auditing.judging import Accounting, Judging, read_dispo
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 
-# By the feed's `image_chain`.
+# Severity of image chain breaks, by the feed's `image_chain`.
 _SEVERITY: dict[str, rules.Severity] = {"report": "warning", "stop": "error"}
 
 
 @stage
 def run(ctx: StageContext) -> None:
-    """Raises AuditFailed when a rule has failed: the published tables stay, the branch is kept."""
+    """Audits the run. Raises AuditFailed if a rule fails: published tables stay, the branch is kept."""
     built = ctx.require_done("reconcile")
     ctx = ctx.at(built)
     feed, window = ctx.feed, ctx.window
@@ -49,7 +49,7 @@ def run(ctx: StageContext) -> None:
     with folders.filled(index.parent, last=index.name) as folder:
         tables = summaries.built(built.tables)
         if ctx.starts_over:
-            # It is built beside nothing.
+            # A run that starts over does not continue from published tables.
             tables = {name: table._replace(is_published=False) for name, table in tables.items()}
         subjects, verdicts = _judged(ctx, tables, folder)
         gate.document(Audit(feed.feed, window, ctx.branch, verdicts), subjects, folder)
@@ -72,9 +72,9 @@ def run(ctx: StageContext) -> None:
 def _judged(
     ctx: StageContext, tables: Mapping[str, summaries.BuiltTable], folder: Path
 ) -> tuple[list[gate.Subject], list[RuleResult]]:
-    """What is judged, and how; Great Expectations writes its pages into `folder`."""
+    """Judges all subjects. Great Expectations writes its pages into `folder`."""
     with ThreadPoolExecutor(1) as pool:
-        # Seconds of importing, while Spark reads.
+        # Importing Great Expectations takes seconds, so it runs while Spark reads.
         loading = pool.submit(suites.load)
         subjects, rows = _subjects(ctx, tables)
         loading.result()
@@ -87,7 +87,7 @@ def _judged(
 def _subjects(
     ctx: StageContext, tables: Mapping[str, summaries.BuiltTable]
 ) -> tuple[list[gate.Subject], Rows]:
-    """The feed and each of its tables, and `narrow_rows.ROWS` of all of them."""
+    """Returns the feed and each of its tables as subjects, and `narrow_rows.ROWS` of all of them."""
     judged = JudgedRows(ctx, tables)
     judging = Judging(judged, read_dispositions(judged), _SEVERITY[ctx.feed.image_chain])
     contracts = list(ctx.contracts().values())
@@ -99,7 +99,7 @@ def _subjects(
     of_records = judging.of_records(name, redact=ctx.settings.redact_values)
 
     def addresses(names: Iterable[str]) -> tuple[str, ...]:
-        """What the run has left alone has no branch."""
+        """Returns the addresses at the run's branch; tables that the run did not change have no branch."""
         return tuple(f"{n}.branch_{ctx.branch}" if tables[n].is_new else n for n in names)
 
     beside = addresses((ctx.lake.dispositions, ctx.lake.quarantine))
@@ -116,7 +116,7 @@ def _subjects(
 def _with_expectations(
     ctx: StageContext, subjects: Sequence[gate.Subject], tables: AskedTables
 ) -> tuple[list[gate.Subject], list[Asked]]:
-    """The subjects with the rules that users have added, and what these are asked of."""
+    """Adds users' expectations to the subjects. Also returns what these expectations are asked of."""
     contracts, in_all = ctx.contracts(), []
     for name in without_records(ctx.feed, contracts):
         log.warning("%s: %s: no record of it has come: its expectations are not asked", ctx.feed.feed, name)
@@ -135,11 +135,11 @@ def _with_expectations(
 
 
 def _shown(ctx: StageContext, rows: Rows) -> DataFrame:
-    """The rows for Great Expectations, whose results and pages show them."""
+    """Returns the rows for Great Expectations, redacted if configured: its results and pages show them."""
     frame = as_spark(rows).frame
     if not ctx.settings.redact_values:
         return frame
-    # Of an error only its type: its message may hold values.
+    # Keep only the type of an error: its message may contain values.
     error = {rule: F.regexp_extract(rule, rf"^{NOT_CHECKED}\w+", 0) for rule in RULES}
     is_error = F.col("kind") == RULE
     reasons = {
@@ -149,7 +149,7 @@ def _shown(ctx: StageContext, rows: Rows) -> DataFrame:
 
 
 def _with_images(ctx: StageContext, verdicts: Sequence[RuleResult]) -> list[RuleResult]:
-    """With the images of changes that break a rule, for the page."""
+    """Adds the images of changes that break a rule, for the page."""
     shown: list[RuleResult] = []
     contracts = ctx.contracts()
     for table, results in groupby(verdicts, attrgetter("table")):
@@ -193,7 +193,7 @@ def _stored(verdict: gate.RuleResult, reason: str) -> AuditResult:
         "stops": verdict.stops,
         "tolerated": reason if verdict.tolerated else None,
         "error": verdict.error,
-        # For whoever is told.
+        # Shown in alerts.
         "first": gate.shown(verdict.samples[0]) if verdict.samples else None,
     }
     return AuditResult(verdict.table, verdict.rule, verdict.success, verdict.violations or 0, detail)

@@ -1,8 +1,8 @@
-"""Compare: the feeds of one database, change by change, up to what all of them have seen.
+"""Compare: compares the feeds of one database, change by change, up to what all of them have seen.
 
-The fence is the lowest of the feeds' last positions, and not itself compared: a feed's last transaction may
-be there in part. Each comparison goes on where the last one of the two feeds ended, or where an open
-disagreement of theirs begins: it is open until they agree there, or somebody accepts it.
+The fence is the lowest of the feeds' last positions. It is itself excluded, since a feed may have only a part
+of its last transaction. Each comparison continues where the last one of the two feeds ended, or where an open
+disagreement begins. A disagreement is open until the feeds agree there or somebody accepts it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from changeledger.stages.comparison.tables import Pair, TablePair
 def run(
     spark: SparkSession, database: Database, feeds: Mapping[str, Feed], full: bool = False
 ) -> list[ComparisonRow]:
-    """Compare all feeds with the reference. `full`: from the beginning, instead of from the last time.
+    """Compares all feeds with the reference. `full`: from the beginning, instead of since the last time.
 
-    Raises FeedsDisagree while more changes than are tolerated have a verdict, of this run or of one before;
-    the findings are saved before. Raises LeaseHeld while the database is compared, or a row of it erased.
+    Raises FeedsDisagree, with the findings saved, while this run or an earlier one has more disagreements
+    than are tolerated; LeaseHeld while another process compares the database or erases a row of it.
     """
     settings = Settings()
     control = control_store(settings)
@@ -79,7 +79,7 @@ def run(
 
 
 class _Published(NamedTuple):
-    """What a feed has published: ledgers by table in lower case, and contracts."""
+    """What a feed has published: its ledgers by lower-case table name, and its contracts."""
 
     feed: Feed
     ledgers: dict[str, Stored]
@@ -87,10 +87,10 @@ class _Published(NamedTuple):
 
 
 def _published(spark: SparkSession, workers: Workers, control: ControlStore, feed: Feed) -> _Published:
-    """What the feed's tool has captured, so without repairs, up to its last release.
+    """Opens the feed's ledgers at its last completed release, without repairs, which no tool has captured.
 
-    Not main of each table: while a release moves one after the other, a table would lack what another one
-    says that the feed has.
+    Reads the release and not main: a release in progress moves one table after the other, so tables would
+    be of different releases.
     """
     release = control.releases.latest_completed(feed.feed)
     if release is None:
@@ -139,7 +139,7 @@ def _method(pair: Pair) -> Method:
 
 
 def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
-    """Each table that both feeds have, as far as they have not been compared with a result that stands."""
+    """Compares each table that both feeds have, from where the last settled comparison ended."""
     both = pair.reference.ledgers.keys() & pair.other.ledgers.keys()
     if alone := sorted(pair.reference.ledgers.keys() ^ pair.other.ledgers.keys()):
         log.warning("%s: not compared, for one feed alone has it: %s", pair.other.feed.feed, ", ".join(alone))

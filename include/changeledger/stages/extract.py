@@ -1,9 +1,9 @@
-"""Extract: the window's records, as received, into raw tables.
+"""Extract: writes the window's records, as received, into raw tables.
 
-The window is resolved once into positions of the source, and stored: a retry reads the same records and
-writes the same partition, so it adds nothing. It is resolved anew if the source has lost some of them. It
-begins where the last release ended, or earlier, when it is a window of the past that is run again. That it
-has ended is stored last, and the other stages ask for it.
+The window is resolved into positions of the source once, and stored: a retry reads the same records and
+writes the same partition, so it adds nothing. Only if the source has lost some of the records, the window is
+resolved again. It begins where the last release ended, or earlier if it is a past window that runs again.
+The end of the stage is stored last, and the later stages require it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from changeledger.stages.normalization import repairing
 
 @stage
 def run(ctx: StageContext) -> bool:
-    """Whether it has found anything for the other stages.
+    """Returns whether the later stages have anything to do.
 
     Raises SourceDataLostError if records behind the last release are gone, or a reset would lose what they
     were; ConfigError, SourceUnavailable, LeaseHeld.
@@ -40,7 +40,7 @@ def run(ctx: StageContext) -> bool:
         extract_tables(ctx)
     erased.warn(ctx)
     ctx.finish("extract", ())
-    # A window of which nothing came is no empty one where something was to come: the audit stops it.
+    # If records were expected and none came, the window is not empty: the audit has to stop it.
     is_incomplete = any(read.problem for read in ctx.control.sources.reads(ctx.feed.feed, ctx.window.id))
     if is_incomplete or not input_records.nothing_new(ctx):
         return True
@@ -50,9 +50,9 @@ def run(ctx: StageContext) -> bool:
 
 
 def _close(ctx: StageContext) -> None:
-    """Record that the feed is read up to the window's end, so that the other stages need not run.
+    """Records that the feed has been read up to the window's end, so that the later stages need not run.
 
-    Nothing is lost by it: no record lies between the positions. A dry run records nothing.
+    No record lies between the positions, so nothing is lost. A dry run records nothing.
     """
     feed, window = ctx.feed.feed, ctx.window
     if not window.request.dry_run:

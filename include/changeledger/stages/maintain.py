@@ -1,7 +1,8 @@
-"""Maintain: compact small files and remove what nobody needs any more, never while a run works.
+"""Maintain: compacts small files and removes what is no longer needed, never while a run works.
 
-It holds the feed's lease. A branch that is built and not published stands on main as it is: compaction would
-move main, and the branch could not be published any more, so a feed with such a window is not compacted.
+It holds the feed's lease. A branch that is built but not published descends from main as it is now.
+Compaction would move main, and the branch could then not be published, so a feed with such a window is not
+compacted.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from changeledger.pages import folders
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.raw_rows import trim_raw
 
-# A file of a write that goes on has no snapshot yet.
+# Age at which a file without a snapshot counts as stray: files of a write in progress have none yet.
 _STRAY_AFTER = timedelta(days=3)
-# A statement has so many names.
+# Ids in one DELETE statement.
 _AT_ONCE = 500
-# The clocks of the control store and of Spark may differ by this much.
+# Tolerated difference between the clocks of the control store and of Spark.
 _SKEW = timedelta(days=1)
 
 
 def run(spark: SparkSession, feed: Feed, holder: str) -> None:
-    """Raises LeaseHeld while a run of the feed is running."""
+    """Maintains the feed's tables. Raises LeaseHeld while a run of the feed is running."""
     settings = Settings()
     control = control_store(settings)
     with lease_held(control.leases, feed.feed, holder, PROCESS_SECONDS):
@@ -53,8 +54,8 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     if building:
         names = ", ".join(window.window_id for window in building)
         log.warning("%s: not compacted: %s is built and not released", feed.feed, names)
-    # Main can be moved to what was built while all snapshots between them are there; and a window reads the
-    # list of what is to be replayed as it was when it was extracted.
+    # Publishing moves main to the built snapshot, which needs all snapshots in between. A window with a
+    # pinned replay list needs the snapshot that it pinned when it was extracted.
     needed = [window for window in waiting if window in building or window.replay_snapshot is not None]
     unneeded = min([oldest, *(window.opened_at - _SKEW for window in needed)])
     newest = control.releases.latest(feed.feed)
@@ -63,7 +64,7 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     def maintain(table: str) -> None:
         if not building:
             upkeep.compact(spark, table)
-        # A rollback goes from main back to the release: in a hole somebody else may have written.
+        # A rollback walks from main back to the release; a missing snapshot could hide somebody else's write.
         since = refs.written_at(table, released[table]) if table in released else None
         upkeep.expire(spark, table, min(unneeded, since or unneeded))
         upkeep.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
@@ -73,8 +74,11 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
 
 
 def waited_for(feed: Feed, control: ControlStore) -> list[WindowRow]:
-    """Open windows that somebody may continue or look into: they can be published as they are, or no later
-    window has released their time. One that is older than `docs_retention` is given up."""
+    """Returns the open windows that somebody may still continue or look into.
+
+    Such a window can be published as it is, or no later window has released its time. A window older than
+    `docs_retention` is given up.
+    """
     oldest, reached = datetime.now(UTC) - feed.docs_retention, control.windows.reached(feed.feed)
     return [
         window
@@ -85,7 +89,10 @@ def waited_for(feed: Feed, control: ControlStore) -> list[WindowRow]:
 
 
 def is_over(window: WindowRow, reached: datetime | None) -> bool:
-    """Has the feed what the window had to bring? A run that reads again brings nothing of its own."""
+    """Returns whether the feed needs nothing more of the window.
+
+    That is so if it is done, its time is released, or it reads again, which brings no new records.
+    """
     is_released = reached is not None and window.end <= reached
     return window.done or window.request.reads_again or is_released
 
@@ -93,7 +100,7 @@ def is_over(window: WindowRow, reached: datetime | None) -> bool:
 def _drop_branches(
     feed: Feed, control: ControlStore, waiting: Sequence[WindowRow], tables: Sequence[str]
 ) -> None:
-    """Those of tries that were broken off, of dry runs, and of windows that were given up"""
+    """Drops the branches of interrupted tries, of dry runs and of windows that were given up."""
     ids = {window.window_id for window in waiting}
     over = [w.window_id for w in control.windows.all_open(feed.feed) if w.window_id not in ids]
     control.upkeep.forget_built(feed.feed, over)
@@ -110,9 +117,10 @@ def _drop_branches(
 def _drop_tags(
     spark: SparkSession, feed: Feed, control: ControlStore, oldest: datetime, tables: Sequence[str]
 ) -> int:
-    """Those of releases that are older than `retention`; the table of releases names them no longer.
+    """Drops the tags of releases older than `retention`, and their rows in the table of releases.
 
-    The last release before a reset stays: its ledger may have what the source has no more.
+    The last release before a reset stays: its ledger may have records that the source no longer has.
+    Returns how many tags were dropped.
     """
     kept = control.resets.replaced_releases(feed.feed)
     old = [row.id for row in control.releases.before(feed.feed, oldest) if row.id not in kept]
@@ -130,9 +138,9 @@ def _drop_tags(
 
 
 def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Settings) -> None:
-    """Raw rows, Data Docs and details in the control store that are older than the feed wants them.
+    """Removes raw rows, Data Docs and control store details that are older than the feed's settings allow.
 
-    Not of windows whose records nobody has released.
+    Keeps those of windows whose records are not released, and of the newest release.
     """
     now, waiting = datetime.now(UTC), {window.window_id for window in waited_for(feed, control)}
     newest, reached = control.releases.latest(feed.feed), control.windows.reached(feed.feed)
@@ -151,14 +159,14 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
         folders.remove(folder)
     control.upkeep.forget_details(feed.feed, old)
     if catalog.exists(feed.lake.applied_repairs):
-        # The changes of these plans are in the ledger.
+        # The ledger has the changes of these repairs.
         _drop(spark, feed.lake.applied_repairs, "window_id", old)
     trim_results(spark, feed, control, now - feed.docs_retention)
     log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))
 
 
 def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before: datetime) -> None:
-    """Comparisons, proofs and snapshots that are older: the last ones of each table stay."""
+    """Removes older comparisons, proofs and snapshots, but keeps the last ones of each table."""
     old = control.upkeep.superseded(feed.database, feed.feed, before)
     results = (
         (FINDINGS, "comparison_id", old.comparisons),
@@ -174,7 +182,7 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
 
 
 def _drop(spark: SparkSession, table: str, column: str, ids: Sequence[str]) -> None:
-    """Rows of whole partitions."""
+    """Deletes the rows of these ids, which fill whole partitions."""
     for first in range(0, len(ids), _AT_ONCE):
         names = ", ".join(map(literal, ids[first : first + _AT_ONCE]))
         upkeep.delete_where(spark, table, f"{column} IN ({names})")

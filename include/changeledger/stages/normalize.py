@@ -1,8 +1,8 @@
-"""Normalize: raw records into canonical changes, on the run's branch.
+"""Normalize: turns raw records into canonical changes on the run's branch.
 
-Records are decoded, and what belongs together is joined, before anything is written: the two rows of an
-update, the two halves of an update of a key, deliveries that repeat one another. So the ledger is written
-once, and so are the dispositions of the records that became no change.
+All records are decoded and joined before anything is written: the two rows of an update, the two halves of a
+key update, repeated deliveries. The ledger and the dispositions of records that became no change are
+therefore written only once.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from changeledger.stages.normalization.reading import Input, Records
 
 @stage
 def run(ctx: StageContext) -> None:
-    """Raises ContractError if a table's columns cannot be published."""
+    """Normalizes the window's records. Raises ContractError if a table's columns cannot be published."""
     ctx.require_ended("extract")
     lake_tables = [*ctx.lake, *(name for names in ctx.names.values() for name in names)]
     same_releases.require_release(ctx.control, ctx.feed.feed, lake_tables)
     ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
     released = ctx.control.contracts.of_feed(ctx.feed.feed)
-    # The contracts that records are read by.
+    # Source contracts, by which records are read.
     known = {table: contract.unpublished for table, contract in released.items()}
     if isinstance(dialect, MessageDialect):
-        # The feed may list a table that it did not when the window was extracted.
+        # The feed may list tables that it did not list when the window was extracted.
         joined.note(ctx)
         inputs = _message_inputs(ctx, dialect, known)
     else:
@@ -82,7 +82,10 @@ def run(ctx: StageContext) -> None:
 
 
 def _warn_of_columns(ctx: StageContext, contracts: Iterable[Contract]) -> None:
-    """The source may get a column that `columns:` states, or have lost it: that is no error."""
+    """Warns of columns in `columns:` that a table does not have.
+
+    This is no error: the source may get the column later, or have lost it.
+    """
     for contract in contracts:
         config = ctx.feed.table(contract.table)
         stated = [c.name for c in config.columns] if config else []
@@ -100,7 +103,7 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect, known: Mapping[str, 
         of_table = {instance: schema for instance, schema in writer_schemas.items() if schema.table == table}
         if not reads_again and _is_quiet(ctx, name, known.get(table), of_table.values()):
             continue
-        # As they were read.
+        # The raw table's schema, in which the rows were read from the source.
         columns = to_arrow_schema(iceberg.read(ctx.spark, name).schema)
         raw: Rows = scans.scanned(ctx.workers, name, scans.of_window(ctx.id), columns)
         again = input_records.asked_again(ctx, name)
@@ -114,14 +117,14 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect, known: Mapping[str, 
 
 
 def _is_quiet(ctx: StageContext, raw: str, contract: Contract | None, written: Iterable[Contract]) -> bool:
-    """Has the window no record of the table, and do its writers say nothing of its columns that is new?"""
+    """Returns whether the window has no record of the table and its writer schemas say nothing new."""
     return (
         contract is not None and all(map(contract.says_all_of, written)) and not scans.has_rows(raw, ctx.id)
     )
 
 
 def _of_spark(ctx: StageContext, few: DataFrame, schema: pa.Schema) -> Rows:
-    """Records that Spark has looked up, which may be large."""
+    """Converts records that Spark has read; prepares the session for large ones first."""
     for_rows_of(ctx.spark, *map(sum, zip((0, 0), *map(scans.weight, ctx.raws), strict=True)))
     return ctx.workers.of_spark(few, few.count(), schema)
 
@@ -146,7 +149,7 @@ def _message_inputs(
 
 
 def _raw_messages(ctx: StageContext) -> Rows:
-    """`arrow.MESSAGE` of the window's messages, and of those that earlier windows have left to wait."""
+    """Returns `arrow.MESSAGE` of the window's messages, those to replay and pending ones."""
     new = scans.scanned(ctx.workers, ctx.lake.raw, scans.of_window(ctx.id), MESSAGE)
     others = (input_records.asked_again(ctx, ctx.lake.raw), input_records.waiting(ctx))
     again = [rows.select(*MESSAGE.names) for rows in others if rows is not None]
@@ -154,14 +157,14 @@ def _raw_messages(ctx: StageContext) -> Rows:
 
 
 def _inputs(ctx: StageContext, records: Sequence[Records], known: Mapping[str, Contract]) -> list[Input]:
-    """The records of the feed's tables decoded, each input with the contract that they agree on."""
+    """Decodes the records of the feed's tables. Each input has the contract that its records agree on."""
     others, orders = other_feeds.OtherFeeds(ctx), mask_orders.MaskOrders(ctx)
     knowledge = reading.TableKnowledge(known, orders.resolved, others.borrowed, others.computed)
     return reading.inputs(records, knowledge, ctx.workers.each)
 
 
 def _published(ctx: StageContext, table_input: Input, contracts: Mapping[str, Contract]) -> Input:
-    """The input in the columns that are published; the two rows of each update are joined before."""
+    """Joins the two rows of each update, then reduces the input to the published columns."""
     if table_input.table is None or table_input.contract is None:
         return table_input
     contract, decoded = contracts[table_input.table], _joined(ctx, table_input.decoded, table_input.contract)
@@ -172,14 +175,14 @@ def _published(ctx: StageContext, table_input: Input, contracts: Mapping[str, Co
 
 
 class _Normalized(NamedTuple):
-    """Of an input: what is to be written into a ledger, and its other records."""
+    """A normalized input: what is to be written into a ledger, and its other records."""
 
     changes: writes.TableChange | None
     others: other_records.OtherRecords
 
 
 def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
-    """The input's rows as they are to be written; what they take the place of is gone from the branch."""
+    """Resolves the input's rows to what is to be written, and deletes from the branch what they replace."""
     if table_input.table is None or table_input.contract is None:
         of_records = partial(ledger_kernels.others_of, table=table_input.table, window_id=ctx.id)
         rows = table_input.decoded.through(of_records, ledger_kernels.OTHER_COLUMNS)
@@ -190,7 +193,7 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     main = None if ctx.starts_over else refs.snapshot_of(names.changes)
     if main is not None:
         if not _of_pairs(decoded):
-            # Else they would be decoded twice.
+            # Kept, since they are read twice and would be decoded twice.
             decoded = kept({ledger_kernels.NEW: Part(decoded, ledger_kernels.key)})[ledger_kernels.NEW]
         published = published_changes.published(ctx, contract, decoded)
     key = ledger_kernels.key
@@ -198,7 +201,7 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     resolve = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
     kernel = Written(resolve, {ledger_kernels.CHANGES: Writing.into(catalog.load(names.changes))})
     resolved = bucketed(parts, kernel, kernel.outputs(ledger_kernels.outputs(contract)))
-    # What stands at the positions of the window's changes is published already, or half of it.
+    # At the positions of the window's changes the whole change may be published already, or half of it.
     asked = [] if main is None else [resolved[ledger_kernels.REPLACED]]
     others, (files, *collected) = other_records.counted(
         resolved[ledger_kernels.OTHERS], [resolved[ledger_kernels.CHANGES], *asked]
@@ -219,7 +222,7 @@ def _write(ctx: StageContext, records: Sequence[_Normalized]) -> None:
 
 
 def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:
-    """The rows with the two of each update joined, where a dialect has two."""
+    """Joins the two rows of each update, if the dialect has two."""
     if not _of_pairs(decoded):
         return decoded
     kernel = partial(ledger_kernels.join_pairs, plan=TablePlan(ctx.feed, contract, contract, ctx.id))

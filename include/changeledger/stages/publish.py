@@ -1,7 +1,7 @@
-"""Publish: every table of the run, or none.
+"""Publish: publishes every table of the run, or none.
 
-The release row in the control store is the commit point. What follows, moving and tagging each table,
-can be done again at any time; after a crash in between, the next run completes it.
+The release row in the control store is the commit point. Moving and tagging each table follows, and can be
+repeated at any time: after a crash, the next run completes it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _OF_DISPOSITIONS: Final = table_schema([("disposition", "string"), ("reason", "s
 
 @stage
 def run(ctx: StageContext) -> None:
-    """Publishes the snapshots that the audit has judged, and no others.
+    """Publishes exactly the snapshots that the audit has judged.
 
-    Raises StageOrderError unless the window's audit has passed, and for a dry run; ReleaseStuck where
-    somebody else has written a published table.
+    Raises StageOrderError for a dry run or if the window's audit has not passed, and ReleaseStuck if somebody
+    else has written a published table.
     """
     feed, window = ctx.feed.feed, ctx.window
     if window.request.dry_run:
@@ -48,7 +48,7 @@ def run(ctx: StageContext) -> None:
     require_mains(feed, tables)
     counts = _counts(ctx, tables)
     pointer_of(feed)
-    # A window of the past that was run again does not take the feed back.
+    # A past window that runs again does not move the feed back.
     reached: Position = furthest(ctx.released, ctx.opened("publish").to_position)
     release_id = ctx.control.releases.commit(feed, window, tables, counts, reached)
     release = ctx.control.releases.of_window(feed, window)
@@ -59,16 +59,18 @@ def run(ctx: StageContext) -> None:
 
 
 def _untouched(ctx: StageContext) -> dict[str, int]:
-    """Main of the tables that the run has not touched: one tag reads all tables."""
+    """Returns the main snapshots of the feed's other tables: a release tags all tables of the feed."""
     others = {t.table for t in ctx.whole.tables} - set(ctx.names)
     names = [name for table in others for name in TableNames.of(ctx.feed.namespace, table)]
     return refs.heads(names, refs.MAIN)
 
 
 def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
-    """Rows by table, for the report: changes by operation of this run, rows of current and history, also of
-    tables that it has not touched; and when changes were committed, but for those that are loaded again.
+    """Returns the counts that the release keeps.
 
+    By table: this run's changes by operation, and the rows of current and history, also of tables that the
+    run has not touched. For the run: dispositions, tolerated rules, the number of records, the end of the
+    log, and commit times of changes unless the run starts over.
     `at`: the snapshots of the release.
     """
     of_changes = _OfChanges(ctx)
@@ -105,14 +107,14 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
 
 
 class _OfChanges:
-    """What a release keeps of the run's changes, file by file."""
+    """Collects operations, commit times and positions of the run's changes, batch by batch."""
 
     def __init__(self, ctx: StageContext) -> None:
         self.times: list[pa.ChunkedArray] = []
         self._has_log, self._ends = log_ends.are_judged(ctx), [log_ends.published(ctx)]
 
     def by_operation(self, changes: Iterable[pa.RecordBatch]) -> dict[str, int]:
-        """How many there are; their times and positions are kept."""
+        """Counts the changes by operation, and keeps their times and positions."""
         counts = tallied(map(self._operations, changes))
         return {operation: n for (operation,), n in counts.items()}
 
@@ -129,7 +131,7 @@ class _OfChanges:
 
 
 def _records(ctx: StageContext) -> int:
-    """How many records the run accounts for."""
+    """Returns how many records the run accounts for."""
     if (
         input_records.waiting(ctx) is None
         and input_records.replayed(ctx) is None

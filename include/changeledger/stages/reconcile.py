@@ -1,4 +1,4 @@
-"""Reconcile: history and current rows continue from what is published, by the run's changes."""
+"""Reconcile: applies the run's changes to the published history and current rows, on the run's branch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(ctx: StageContext) -> None:
     tables = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
     loaded = catalog.look(tables)
     published = {} if ctx.starts_over else refs.heads_in(loaded, refs.MAIN)
-    # What stands where main stands has no change of the run.
+    # Tables still at the snapshot of main have no changes of this run.
     untouched = {name: at for name, at in normalized.items() if published.get(name) == at}
     ctx.begin_from({name: at for name, at in normalized.items() if name not in untouched})
     ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
@@ -43,14 +43,14 @@ def run(ctx: StageContext) -> None:
 
 
 class _Built(NamedTuple):
-    """Of one table: what breaks its image chain, and where main is of what the run leaves alone."""
+    """A built table: the breaks of its image chain, and the main snapshots of what the run did not change."""
 
     breaks: Breaks | None
     untouched: Mapping[str, int]
 
 
 class _Tables(NamedTuple):
-    """What history and current rows of a run's tables continue from."""
+    """What the history and current rows of the run's tables continue from."""
 
     ctx: StageContext
     loaded: refs.Tables
@@ -60,7 +60,10 @@ class _Tables(NamedTuple):
     released: Mapping[str, Contract]
 
     def build(self, contract: Contract, ledger: int, changes: int) -> _Built:
-        """Build those of one table from that many new changes; `ledger`: the snapshot that has them."""
+        """Builds history and current rows of one table.
+
+        `ledger`: the ledger's snapshot with the new changes. `changes`: how many new changes there are.
+        """
         names = self.ctx.names[contract.table]
         loaded = {name: self.loaded[name] for name in (names.history, names.current)}
         untouched = {} if changes else branches.untouched(loaded, self.published)

@@ -1,7 +1,7 @@
-"""Verify: what feeds have published against rows read of their source.
+"""Verify: compares what feeds have published with rows read from their source.
 
-What is equal is proved at once, whoever lags behind. A difference is believed only once a feed must have sent
-all that was read: until then the proof waits, and the next call continues with what was read.
+Equal rows are proved at once, even if a feed lags behind. A difference counts only once the feed must have
+sent everything that was read. Until then the proof waits, and the next call continues with the same snapshot.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from changeledger.verify.fence import Fence
 from changeledger.verify.versions import CURRENT, HISTORY
 from changeledger.verify.versions import SOURCE as READ
 
-# Commit times are rounded by some tools, to a second at most; and clocks are set right.
+# Some tools round commit times, to a second at most, and clocks may be adjusted.
 _SLACK: Final = timedelta(seconds=5)
 
 
 class _Table(NamedTuple):
-    """A table of a feed, as its last release has it."""
+    """A table of a feed at its last release."""
 
     feed: Feed
     table: str
-    # As in the source.
+    # With the source's columns.
     contract: Contract
     release: ReleaseRow
     # The furthest window of the feed before that release was looked up.
@@ -60,17 +60,17 @@ class _Table(NamedTuple):
 
     @property
     def in_source(self) -> str:
-        """By what it is known in a snapshot: feeds may write one table in different cases."""
+        """Its name in a snapshot, in lower case: feeds may write the same table in different cases."""
         return self.table.lower()
 
 
 def run(
     spark: SparkSession, database: Database, feeds: Mapping[str, Feed], what: str = AUTO, only: str = ""
 ) -> list[ProofRow]:
-    """Prove every table of the database's feeds, or of the feed `only`. `what`: one of `SNAPSHOTS`.
+    """Proves every table of the database's feeds, or of the feed `only`. `what`: one of `SNAPSHOTS`.
 
-    Raises PublishedDrifts if one does not match its source, after the findings are saved, ConfigError where
-    there is no such feed, and LeaseHeld while the database is verified, or a row of it erased.
+    Raises PublishedDrifts, with the findings saved, if a table does not match its source; ConfigError if
+    there is no such feed; LeaseHeld while another process verifies the database or erases a row of it.
     """
     control = control_store(settings := Settings())
     source, everyone = database.verified(feeds)
@@ -107,7 +107,7 @@ def run(
 
 
 def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
-    """Is there anything to do? Asks the control store alone: a Spark takes long to start."""
+    """Returns whether there is anything to do. Asks the control store only, as Spark takes long to start."""
     control = control_store(Settings())
     source, chosen = database.verified(feeds)
     unproved = any(resnapshot_check.unproved(control, feed) for feed in chosen)
@@ -123,7 +123,10 @@ def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
 
 
 def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
-    """What the feeds' last releases have. One that a crash left half done waits for the feed's next run."""
+    """Returns the tables of the feeds' last releases.
+
+    Skips a feed whose release a crash left incomplete, until the feed's next run completes it.
+    """
     tables = []
     for feed in feeds:
         furthest, release = control.windows.furthest(feed.feed), control.releases.latest(feed.feed)
@@ -139,8 +142,11 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
 
 
 def _last_snapshot(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
-    """None where the source has to be read again: what earlier versions have read does not say which values
-    are none of their columns' types."""
+    """Returns the last snapshot, or None if the source has to be read again.
+
+    That is the case if the snapshot is older than `snapshot_ttl`, or was written by an earlier version,
+    which did not record the values that do not fit their columns' types.
+    """
     snapshot = control.proofs.last_snapshot(database)
     if snapshot is None or snapshot.at < datetime.now(UTC) - source.snapshot_ttl:
         return None
@@ -148,16 +154,16 @@ def _last_snapshot(control: ControlStore, database: str, source: Verify) -> Snap
 
 
 def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Table]) -> list[_Table]:
-    """The tables of the snapshot whose proof waits, or was not tried: their feeds had released nothing."""
+    """Returns the tables of the snapshot whose proof waits, or that had no release when it was taken."""
     rows = [row for row in control.proofs.of_database(snapshot.database) if row.snapshot_id == snapshot.id]
     done = {(row.feed, row.table) for row in rows if row.outcome != WAITING}
     return [t for t in tables if (t.feed.feed, t.table) not in done and t.in_source in snapshot.tables]
 
 
 def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
-    """Of each table the first feed's contract, with the columns that only the others have.
+    """Returns one contract for each table: the first feed's, with the columns that only other feeds publish.
 
-    What no feed publishes is not read.
+    Columns that no feed publishes are not read.
     """
     contracts: dict[str, Contract] = {}
     for table in tables:
@@ -180,17 +186,17 @@ class _DatabaseProof:
     source: Verify
 
     def prove(self, writer: ProofWriter, tables: Sequence[_Table], what: str) -> list[ProofRow]:
-        """What waits, else all tables by what is read now.
+        """Proves the tables that wait; if none wait, reads the source and proves all tables.
 
-        The source is also read where trying again leaves all that waits as it is, and not all feeds wait: a
-        feed that has been paused does not keep the others from their proofs.
+        The source is also read if all of these still wait but some feeds do not: a paused feed does not keep
+        the others from being proved.
         """
         rows = [] if what == FRESH else self._waiting(writer, tables)
         behind = {row.feed for row in rows if row.outcome == WAITING}
         is_stuck = all(row.outcome == WAITING for row in rows) and behind != {
             table.feed.feed for table in tables
         }
-        # The first release of a database starts its first reading.
+        # After the first release of a database, its source is read even for `reuse`.
         is_first = self.control.proofs.last_snapshot(self.database) is None
         if (what == REUSE and not is_first) or not tables or (rows and not is_stuck):
             return rows
@@ -202,7 +208,7 @@ class _DatabaseProof:
         return self._proved(writer, snapshot, tables)
 
     def _waiting(self, writer: ProofWriter, tables: Sequence[_Table]) -> list[ProofRow]:
-        """What waits, by what was read before."""
+        """Proves what waits by the last snapshot."""
         snapshot = _last_snapshot(self.control, self.database, self.source)
         todo = [] if snapshot is None else _unproved(self.control, snapshot, tables)
         if snapshot is None or not todo:

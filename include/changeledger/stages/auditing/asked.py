@@ -1,4 +1,4 @@
-"""The tables of the run's branch that users' expectations are asked of."""
+"""The tables that users' expectations are asked of, as the run has built them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ _WINDOW = {"current": "_window_id", "history": "_window_id", "changes": "window_
 
 
 def without_records(feed: Feed, known: Collection[str]) -> list[str]:
-    """The tables with expectations of which no record has come so far. `known`: those that have a ledger."""
+    """Returns the tables with expectations but without any record so far. `known`: tables with a ledger."""
     return [table.table for table in feed.tables if table.expectations and table.table not in known]
 
 
 @dataclass(frozen=True)
 class AskedTables:
-    """Of one run. `tables`: what it has built."""
+    """What the expectations of one run are asked of. `tables`: the tables that it has built."""
 
     ctx: StageContext
     tables: Mapping[str, BuiltTable]
 
     def of(self, table: TableConfig, contract: Contract) -> list[Asked]:
-        """Types of Great Expectations are asked together of what they share; each SQL is asked alone.
+        """Groups the expectations of a table by what they are asked of.
 
-        Where the run has written no rows nothing is touched, and nothing is asked of that.
+        Expectations by a type of Great Expectations share one query per table and scope. Each SQL expectation
+        has its own. Expectations of scope `touched` are left out if the run has written no rows.
         """
         shared: dict[tuple[str, str], list[ExpectationConfig]] = {}
         asked = []
@@ -54,7 +55,7 @@ class AskedTables:
         key = tuple(column.name for column in contract.key)
         for (on, scope), expectations in shared.items():
             shown = ("change_id",) if on == "changes" else (*key, "_change_id")
-            # A run that only deletes has written the table, and none of its rows.
+            # A run with deletes only has written the table, but no row of it.
             if scope == "touched" and not self._has_rows_of_run(contract, on):
                 continue
             name = suite_name(contract.table, f"{on} {scope}")
@@ -75,7 +76,7 @@ class AskedTables:
         return name
 
     def _query(self, contract: Contract, kind: str, scope: str) -> str:
-        """The table as the run has built it."""
+        """Returns a query of the table as the run has built it."""
         name = self._name(contract, kind)
         touched = f" WHERE {_WINDOW[kind]} = '{self.ctx.id}'" if scope == "touched" else ""
         return f"SELECT * FROM {name} VERSION AS OF {self._snapshot(name)}{touched}"  # noqa: S608 - our names
@@ -89,13 +90,13 @@ class AskedTables:
         return self.ctx.spark.sql(self._query(contract, kind, scope))
 
     def _prepare(self, contract: Contract, kinds: Iterable[str]) -> None:
-        """Prepare the session for tables of their size: a small window can be of a large table."""
+        """Prepares the session for the size of these tables: a small window may belong to a large table."""
         sizes = [self.tables[self._name(contract, kind)].now for kind in kinds]
         is_small = all(size is not None and size <= MOST_ROWS for size in sizes)
         for_small_data(self.ctx.spark, small=is_small)
 
     def _returned(self, contract: Contract, expectation: ExpectationConfig) -> DataFrame:
-        """The rows that the user's SQL returns, as JSON."""
+        """Returns the rows of the user's SQL as JSON."""
         self._prepare(contract, _WINDOW)
         tables = {kind: self._query(contract, kind, expectation.scope) for kind in _WINDOW}
         rows = self.ctx.spark.sql(with_tables(expectation.sql, tables))

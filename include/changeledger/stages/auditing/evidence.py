@@ -1,4 +1,4 @@
-"""The images of changes that broke a rule, for the page of the audit."""
+"""Images of changes that broke a rule, for the audit's page."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _PLACE: Final = pa.schema([("sort_key", pa.binary())])
 
 
 def with_images(ctx: StageContext, results: Sequence[RuleResult], contract: Contract) -> list[RuleResult]:
-    """The results with both images of each change in their samples, as the run has built the ledger.
+    """Adds both images of each sampled change to the results, from the ledger as the run has built it.
 
-    Of a change that is neither the run's nor one that breaks an image chain nothing is shown.
+    Changes that are neither of this run nor at a break of an image chain get none.
     """
     ids = sorted({row["change_id"] for result in results for row in result.samples if "change_id" in row})
     if not ids:
@@ -53,20 +53,23 @@ def with_images(ctx: StageContext, results: Sequence[RuleResult], contract: Cont
 
 
 def may_have(ctx: StageContext, table: str, ids: Sequence[str]) -> BooleanExpression:
-    """Which ledger rows are read for these changes: by ids alone no file is passed over, and the ledger has
-    those of years."""
+    """Returns the condition by which the ledger rows of these changes are read.
+
+    A condition on ids alone would skip no file of a ledger that has years of changes, so it also asks for
+    the run's window or the places of image chain breaks.
+    """
     of_run, breaks = scans.of_window(ctx.id), ctx.lake.image_chain_breaks
     where, snapshot = of_run, (ctx.snapshots or {}).get(breaks)
     if snapshot is not None:
         of_table = And(of_run, And(is_equal("table", table), is_among("change_id", ids)))
         places = pc.unique(scans.read(breaks, of_table, _PLACE, snapshot).column(0)).drop_null().to_pylist()
-        # A break that the run is the first to find may be at a change of an earlier one.
+        # A break that this run is the first to find may be at a change of an earlier run.
         where = Or(of_run, is_among("sort_key", places)) if places else of_run
     return And(where, is_among("change_id", ids))
 
 
 def _image(row: Mapping[str, Any]) -> dict[str, Any]:
-    """`cells`: of each column both values as the ledger has them, and whether the mask names it."""
+    """Returns a change for the page. `cells`: both values of each column, and whether the mask names it."""
     before, after = row["before"], row["after"]
     names = list(before or after or ())
     unknown = [row[f"{side}_unknown_columns"] or {} for side in ("before", "after")]

@@ -1,4 +1,4 @@
-"""What the audit reads of a run, at the snapshots that it judges and in narrow columns."""
+"""What the audit reads of a run: few columns, at the snapshots that it judges."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _READ_ROW: Final = pa.schema([("source_position", RECORD), ("_instance", pa.stri
 _READ_RECORD: Final = pa.schema([("source_position", RECORD)])
 _HALVES: Final = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
 _RECORDS: Final = pa.schema([("source_position", RECORD), ("paired_source_position", RECORD)])
-# What says of a row which version it is, and of an interval what it is.
+# Columns that identify the version of a row, and those that describe an interval.
 _VERSION: Final = pa.schema([("_change_id", pa.string())])
 _SPAN: Final = pa.schema([*_VERSION, ("_valid_to", INSTANT), ("_is_deleted", pa.bool_())])
 
 
 class Where(NamedTuple):
-    """Which intervals and current rows of the branch. `among`: the kernel that picks them from those read."""
+    """Conditions for intervals and current rows of the branch. `among`: a kernel that filters rows read."""
 
     history: BooleanExpression
     current: BooleanExpression
@@ -56,10 +56,10 @@ class Where(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What a table has where the run's changes are.
+    """What a table has around the run's changes.
 
-    `keys`: the rows of the keys that the run touches; None where it has written none. `published`: rows of
-    main that have an id of the run's changes (`ids.PUBLISHED_IDS`).
+    `keys`: selects the rows of the keys that the run touches; None if it has written nothing.
+    `published`: rows of main that have an id of the run's changes (`ids.PUBLISHED_IDS`).
     """
 
     keys: Where | None
@@ -68,24 +68,28 @@ class Around(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Of one run. `tables`: what the snapshots that are judged say of themselves."""
+    """Reads the rows of one run. `tables`: the summaries of the snapshots that are judged."""
 
     ctx: StageContext
     tables: Mapping[str, BuiltTable]
 
     def dispositions(self, table: str | None = None) -> Rows:
-        """The run's records that became no change, or are no change of their own; of one table, or of all.
+        """Reads the run's dispositions: records that became no change of their own. `table`: None for all.
 
-        A table has files of its own: if each read those of all, the work would grow with their square.
+        Each table has files of its own. If each table's check read the files of all tables, the work would
+        grow with the square of their number.
         """
         return self._of_window(self.ctx.lake.dispositions, dispositions.ROWS, table)
 
     def breaks(self, table: str) -> Rows:
-        """The breaks of the table's image chains that this run is the first to find."""
+        """Reads the breaks of the table's image chains that this run is the first to find."""
         return self._of_window(self.ctx.lake.image_chain_breaks, BREAKS, table)
 
     def read(self) -> Rows:
-        """`record_sums.ENTRIES` of all that the run accounts for, with the source of its own raw rows."""
+        """Reads `record_sums.ENTRIES` of all records that the run accounts for.
+
+        Entries of the run's own raw rows have their source.
+        """
         ctx = self.ctx
         entries: list[Rows] = []
         for raw in ctx.raws:
@@ -103,13 +107,13 @@ class JudgedRows:
         return together(entries)
 
     def changes(self, contract: Contract) -> Rows:
-        """The ledger rows of the run."""
+        """Reads the run's ledger rows."""
         rows = self._of_window(self.ctx.names[contract.table].changes, columns.ledger_read(contract))
         schema = changes_schema(contract)
         return rows.through(partial(columns.of_ledger, schema=schema), schema)
 
     def placed(self, contract: Contract) -> Rows:
-        """The ledger rows of the run: key, place, ids, and the records that became changes."""
+        """Reads the run's ledger rows: key, position, ids, and the records that became changes."""
         return self._placed(contract, _RECORDS)
 
     def _placed(self, contract: Contract, more: Iterable[pa.Field] = ()) -> Rows:
@@ -121,7 +125,7 @@ class JudgedRows:
         if not any(map(self._is_written, names)):
             return Around(None, nothing)
         if not any(self.tables[name].is_published for name in names):
-            # All that is there is the run's.
+            # Nothing is published, so all rows are the run's.
             return Around(Where(AlwaysTrue(), AlwaysTrue()), nothing)
         placed = self._placed(contract)
         places = placed.through(commits, COMMITS)
@@ -129,7 +133,7 @@ class JudgedRows:
         of_keys, of_commits, of_ids = self._keys(contract, placed).collected_with([places, own_ids])
         keys = Touched.of(of_keys)
         is_own, is_near = self._is_own, scans.are_near(keys)
-        # By the condition files are passed over, by the hashes rows are found.
+        # The condition skips files; the hashes pick rows.
         may_matter = Or(is_own, And(conditions.is_null("_valid_to"), is_near)), Or(is_own, is_near)
         return Around(
             Where(*may_matter, Among(key_of_rows(contract), keys.hashes)),
@@ -138,11 +142,11 @@ class JudgedRows:
 
     @property
     def _is_own(self) -> BooleanExpression:
-        """Is an interval or a current row the run's?"""
+        """The condition for intervals and current rows that the run has written."""
         return scans.of_window(self.ctx.id, "_window_id")
 
     def _keys(self, contract: Contract, placed: Rows) -> Rows:
-        """The keys that the run touches, by changes or otherwise."""
+        """Returns the keys that the run touches: of its changes, and of the rows that it has written."""
         names, key_type = self.ctx.names[contract.table], row_type(contract.key)
         schema = touched_schema(key_type)
         parts = [placed.through(partial(sides_touched, schema=schema), schema)]
@@ -160,7 +164,7 @@ class JudgedRows:
         return rows.through(ids.published_ids, ids.PUBLISHED_IDS).through(among, ids.PUBLISHED_IDS)
 
     def hashed(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
-        """`suspects.OPEN` of intervals and `suspects.VERSION` of current rows."""
+        """Reads `suspects.OPEN` of intervals and `suspects.VERSION` of current rows."""
         if where is None:
             return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(suspects.VERSION)
         names, key_fields = self.ctx.names[contract.table], list(row_type(contract.key))
@@ -172,7 +176,7 @@ class JudgedRows:
         return opened, current.through(partial(suspects.versions, key_of_rows=key), suspects.VERSION)
 
     def of_keys(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
-        """Intervals and current rows: `columns.built_schema`."""
+        """Reads intervals and current rows (`columns.built_schema`)."""
         names, schema = self.ctx.names[contract.table], built_schema(contract)
         if where is None:
             return self.ctx.workers.nothing(schema), self.ctx.workers.nothing(schema)
@@ -186,12 +190,12 @@ class JudgedRows:
         return history, current
 
     def own(self, contract: Contract) -> tuple[Rows, Rows]:
-        """The run's own intervals and current rows."""
+        """Reads the intervals and current rows that the run has written."""
         is_written = any(map(self._is_written, self.ctx.names[contract.table]))
         return self.of_keys(contract, Where(self._is_own, self._is_own) if is_written else None)
 
     def stayed(self, contract: Contract, duplicates: Rows) -> Rows:
-        """Ids of changes of other runs, on the branch, where the duplicates name them."""
+        """Reads the ids of other runs' changes on the branch, among those that the duplicates name."""
         named = duplicates.through(ids.of_duplicates, ids.DUPLICATE_IDS)
         among, is_near = _found_by(named, by("id"), duplicates)
         where = And(Not(scans.of_window(self.ctx.id)), is_near)
@@ -199,7 +203,7 @@ class JudgedRows:
         return rows.through(ids.ids_of, ids.IDS).through(among, ids.IDS)
 
     def records(self, contract: Contract, halves: Rows) -> Rows:
-        """Records of the ledger, on the branch, at the places of these halves."""
+        """Reads the records of ledger rows on the branch at the positions of these halves."""
         among, is_near = _found_by(halves, repeated_halves.key, halves)
         rows = self._at(self.ctx.names[contract.table].changes, is_near, _RECORDS)
         records = rows.through(repeated_halves.records_of, repeated_halves.RECORDS)
@@ -209,7 +213,7 @@ class JudgedRows:
         return table in self.tables and self.tables[table].is_new
 
     def _of_window(self, name: str, schema: pa.Schema, table: str | None = None) -> Rows:
-        """The run's rows of that lake table; `table`: those that say that they are of this source table."""
+        """Reads the run's rows of the lake table `name`. `table`: only rows of this source table."""
         if not self._is_written(name):
             return self.ctx.workers.nothing(schema)
         where = scans.of_window(self.ctx.id)
@@ -220,13 +224,13 @@ class JudgedRows:
     def _at(
         self, table: str, where: BooleanExpression, schema: pa.Schema, among: BatchKernel | None = None
     ) -> Rows:
-        """Rows of the table as the run has built it."""
+        """Reads rows of the table as the run has built it."""
         assert self.ctx.snapshots is not None, "the audit judges snapshots"
         return scans.scanned(self.ctx.workers, table, where, schema, self.ctx.snapshots[table], among)
 
 
 def _found_by(rows: Rows, key: Key, duplicates: Rows) -> tuple[Among, BooleanExpression]:
-    """The kernel of rows that have the key of one of these; and where they stand, as the duplicates say."""
+    """Returns a kernel that keeps rows with a key of `rows`, and a condition for positions of duplicates."""
     places = duplicates.through(commits, COMMITS)
     hashes, of_commits = rows.through(HashesOf(key), HASHES).collected_with([places])
     return Among(key, known(hashes)), scans.are_near(Touched.of(of_commits))

@@ -1,4 +1,4 @@
-"""The rules of the audit, asked of what is read of a run."""
+"""Applies the rules of the audit to what is read of a run."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from changeledger.stages.common import log_ends, streamed
 
 
 class Dispositions(NamedTuple):
-    """The run's dispositions, and how many of which kind (`dispositions.KINDS`)."""
+    """The run's dispositions, and their numbers by kind (`dispositions.KINDS`)."""
 
     rows: Rows
     kinds: list[dict[str, object]]
 
     def has(self, table: str, *, named: bool) -> bool:
-        """Has the table duplicates that name a change, or some that do not?"""
+        """Returns whether the table has duplicates that name a change (`named`) or that do not."""
         return any(
             kind["table"] == table and kind["reason"] == change.DELIVERED_AGAIN and kind["is_named"] == named
             for kind in self.kinds
@@ -51,9 +51,10 @@ class Dispositions(NamedTuple):
 
 
 class OfTable(NamedTuple):
-    """The rules of a table, and their narrow rows.
+    """The rules of a table and their narrow rows.
 
-    `sums`: those of the records that became its changes. `earlier`: entries of records of earlier runs.
+    `records`, `sums`: entries of the records that became the run's changes, and their sums.
+    `earlier`: entries of records of earlier runs.
     """
 
     rules: list[Rule]
@@ -64,14 +65,14 @@ class OfTable(NamedTuple):
 
 
 class OfFeed(NamedTuple):
-    """Entries of all that was read, and of the dispositions beside the ledgers; and their sums."""
+    """Entries of all records read and of all dispositions outside the ledgers, and the sums of both."""
 
     records: Rows
     sums: pa.Table
 
 
 class Accounting(NamedTuple):
-    """Of the whole run. `received`: its own raw rows by source."""
+    """The accounting of the whole run. `received`: numbers of its own raw rows by source."""
 
     balances: list[Balance]
     faults: Mapping[str, Faulty]
@@ -86,14 +87,14 @@ def read_dispositions(judged: JudgedRows) -> Dispositions:
 
 @dataclass(frozen=True)
 class Judging:
-    """`image_chain`: how much a break of it weighs."""
+    """Judges one run. `image_chain`: the severity of a break of the image chain."""
 
     judged: JudgedRows
     beside: Dispositions
     image_chain: rules.Severity
 
     def of_all(self, contracts: Sequence[Contract]) -> tuple[OfFeed, list[OfTable]]:
-        """The feed and its tables: what they ask of the workers is answered together."""
+        """Judges the feed and its tables together, so that their Spark jobs are batched."""
         asking: list[Callable[[], OfFeed | OfTable]] = [
             partial(self.of_table, contract) for contract in contracts
         ]
@@ -144,7 +145,7 @@ class Judging:
         return streamed.published(ctx) if streamed.are_judged(ctx) else None
 
     def _by_id(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
-        """The inputs of `ids.of_ids`."""
+        """Returns the inputs of `ids.of_ids`."""
         workers = self.judged.ctx.workers
         duplicates: Rows = workers.nothing(ids.DUPLICATE_IDS)
         stayed: Rows = workers.nothing(ids.IDS)
@@ -153,7 +154,7 @@ class Judging:
             named = rows.through(dispositions.named_duplicates, dispositions.ROWS)
             duplicates = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
             stayed = self.judged.stayed(contract, named)
-        # Few rows, for which the ledger is read.
+        # Kept, since reading them again would read the ledger again; they are few.
         key = by("id")
         known_ids = kept({ids.PUBLISHED: Part(published, key), ids.STAYED: Part(stayed, key)})
         return {
@@ -165,8 +166,8 @@ class Judging:
     def _suspects(
         self, contract: Contract, placed: Rows, around: Around, by_id: Mapping[str, Rows], of_records: Rows
     ) -> tuple[Known, Known, pa.Table]:
-        """Hashes of the keys and ids that rules which compare rows have to look at, and `record_sums.SUMS` of
-        the run's changes."""
+        """Returns hashes of the keys and of the ids that the comparing rules have to look at, and
+        `record_sums.SUMS` of the run's changes."""
         opened, current = self.judged.hashed(contract, around.keys)
         hashes = partial(suspects.each, key_of=by("id"))
         others = {name: rows.through(hashes, HASHES) for name, rows in by_id.items() if name != ids.NEW}
@@ -209,7 +210,10 @@ class Judging:
         return bucketed(parts, kernel, narrow_rows.OUTPUTS)[narrow_rows.NARROW]
 
     def _ledger_keeps(self, contract: Contract, sums: pa.Table, joined: Rows) -> rules.Sum | None:
-        """None where nothing was published before. Counted from what Iceberg's snapshots say."""
+        """Returns the rule that the ledger keeps its published rows, by the counts of Iceberg's snapshots.
+
+        Returns None if nothing was published before.
+        """
         ledger = self.judged.ctx.names[contract.table].changes
         summary = self.judged.tables[ledger]
         if not summary.is_published:
@@ -220,7 +224,7 @@ class Judging:
         return rules.ledger_keeps(ledger, kept, published)
 
     def quarantined(self) -> dict[str, int]:
-        """How many records are quarantined, by reason."""
+        """Returns the number of quarantined records by reason."""
         counts: dict[str, int] = {}
         for kind in self.beside.kinds:
             if kind["disposition"] == change.QUARANTINED:
@@ -229,7 +233,7 @@ class Judging:
         return counts
 
     def of_records(self, feed: str, *, redact: bool) -> Rows:
-        """The rules that look at one record, asked of the run's dispositions. `feed`: as a subject."""
+        """Applies the rules on single records to the run's dispositions. `feed`: the name of the subject."""
         of_records = partial(dispositions.of_records, feed=feed, redact=redact)
         return self.beside.rows.through(of_records, narrow_rows.ROWS)
 
@@ -239,7 +243,7 @@ class Judging:
         return OfFeed(records, _summed(records).collected())
 
     def accounting(self, of_feed: OfFeed, of_tables: Sequence[OfTable]) -> Accounting:
-        """Everything that was read, against what became of it."""
+        """Compares all records that were read with what became of them."""
         nothing = self.judged.ctx.workers.nothing(record_sums.ENTRIES)
         earlier = rows_together([nothing, *(of_table.earlier for of_table in of_tables)])
         parts = [of_feed.sums, *(of_table.sums for of_table in of_tables), _summed(earlier).collected()]
@@ -260,6 +264,6 @@ def _summed(entries: Rows) -> Rows:
 
 
 def _among(parts: Mapping[str, Rows], name: str, hashes: Known) -> dict[str, Part]:
-    """The rows whose column is one of these, by hash."""
+    """Returns the rows whose column `name` has one of these hashes, bucketed by it."""
     key = by(name)
     return {part: Part(rows.through(Among(key, hashes), rows.schema), key) for part, rows in parts.items()}

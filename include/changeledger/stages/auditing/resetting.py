@@ -1,4 +1,4 @@
-"""The tables that a run has built from nothing, compared with those that are published."""
+"""Compares the tables that a reset run has built from nothing with the published ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from changeledger.model.contract import Contract
 from changeledger.pages.redaction import REDACTED
 from changeledger.stages.common.context import StageContext
 
-# So many keys are named.
+# Keys named as examples.
 _EXAMPLES = 3
 
 
 def rules_of(ctx: StageContext) -> list[Rule]:
-    """Those of a run that starts over; none of another."""
+    """Returns the rules of a run that starts over; an empty list for any other run."""
     if ctx.reset is None:
         return []
     names, contracts = ctx.names, ctx.contracts().values()
@@ -43,9 +43,9 @@ def _replaced(ctx: StageContext, contract: Contract) -> Replaced:
 
 
 def keys_less_known(published: DataFrame, rows: DataFrame, history: DataFrame) -> DataFrame:
-    """The keys of rows that have a column which was known and is not now.
+    """Returns the keys of rows in which a column was known and now is not.
 
-    A row that was deleted since, and came again, is another one: what it lacks is not lost.
+    A row that was deleted and inserted again since is a new row: what it lacks is not lost.
     """
     less = published.join(rows, "key").where(F.size(F.array_except("unknown_now", "unknown")) > 0)
     ended = history.where("_is_deleted").select("key", F.col("_sort_key").alias("ended"))
@@ -54,7 +54,7 @@ def keys_less_known(published: DataFrame, rows: DataFrame, history: DataFrame) -
 
 
 def _changes(ctx: StageContext, ledger: str) -> tuple[int, int, int]:
-    """How many changes are published, how many of them the run has not read, and the repairs of those."""
+    """Counts the published changes, those that the run has not read, and the repairs among the latter."""
     built = ctx.built(ledger)
     halves = built.where("paired_change_id IS NOT NULL").selectExpr("paired_change_id AS change_id")
     published = iceberg.read(ctx.spark, ledger)

@@ -1,8 +1,8 @@
-"""The branch on which a run builds one of its tables. A table that it leaves as it is published has none.
+"""The branch on which a run builds one of its tables. A table that the run does not change has no branch.
 
-A column may come when rows are published already, and nobody knows what those rows hold in it: NULL would
-say that somebody has. The run that begins it marks it there as not captured, as it would have been had all
-windows been one.
+A table may get a new column after rows are published. The value of that column in those rows is unknown, and
+NULL would claim that it is known. The run that adds the column therefore marks it in those rows as not
+captured, as if one window had read all changes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from changeledger.stages.common.context import StageContext, log
 def begin(
     ctx: StageContext, table: str, contract: Contract, published: int | None, released: Contract | None
 ) -> int | None:
-    """A fresh branch of the ledger, the history or the current rows of the contract's table.
+    """Begins a fresh branch of the ledger, history or current table of the contract.
 
-    `published`: the snapshot that main is at; None if nothing is published, or all is built anew: then the
-    branch is empty, and still stands on main. `released`: the contract of the newest release. That main has a
-    column does not say that a release has it: what writes main again does so with all columns of the table.
+    `published`: the snapshot of main, or None if nothing is published or the run starts over. If it starts
+    over, the branch is emptied, and still descends from main.
+    `released`: the contract of the newest release. A column of main need not be released: whatever rewrites
+    main writes all columns of the table.
 
-    Returns the snapshot of the rows that are published, as the branch has them.
+    Returns the snapshot on the branch that has the published rows; None if `published` is None.
     """
     loaded = iceberg.fresh_branch(ctx.spark, table, ctx.branch)
     if ctx.starts_over:
@@ -50,9 +51,10 @@ def begin(
 
 
 def untouched(tables: refs.Tables, published: Mapping[str, int]) -> dict[str, int]:
-    """Of tables for which the run has no rows: where main is of those that it leaves as they are published.
+    """Returns the main snapshots of the tables that need no branch: no column was added since `published`.
 
-    `published`: the snapshots of main that it goes on from.
+    `tables`: tables for which the run has no rows. `published`: the snapshots of main that the run continues
+    from.
     """
     return {
         name: published[name]

@@ -1,4 +1,4 @@
-"""What every stage of a run works with: the feed, its window in the control store, the lake's names."""
+"""The context of every stage: the feed, its window in the control store, the names of its lake tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from changeledger.stages.common.publishing import require_as_published, require_
 
 log = logging.getLogger("changeledger")
 
-# Up to this many rows are small data: to prepare Spark's queries costs more than to run them (ADR 0018).
+# Up to this many rows count as small data: Spark takes longer to plan a query than to run it (ADR 0018).
 MOST_ROWS = 200_000
 
 
@@ -48,20 +48,20 @@ def control_store(settings: Settings) -> ControlStore:
 
 
 class HeldLease(NamedTuple):
-    """A feed's lease that this process has taken: the store that writes under it, and its token."""
+    """A feed's lease, held by this process: the control store that writes under it, and its token."""
 
     control: ControlStore
     token: int
 
 
 def take_lease(feed: Feed, window: Window) -> HeldLease | None:
-    """Take the feed's lease, once a process; None when there is nothing left to do for the window.
+    """Takes the feed's lease. Returns None if the window is done and no release of the feed is incomplete.
 
-    Raises LeaseHeld. Needs no Spark: to wait costs no start of one.
+    Raises LeaseHeld. Needs no Spark, so that waiting costs no start.
     """
     control = control_store(Settings())
     if _is_done(control, feed, window) and not control.releases.incomplete(feed.feed):
-        # Of a try that ended before it could: others would wait for it as for one that works.
+        # An earlier try may have ended without releasing it; others would wait for it as if it still ran.
         control.leases.release(feed.feed, window.holder)
         return None
     return HeldLease(control, control.leases.acquire(feed.feed, window.holder, LEASE_SECONDS))
@@ -79,20 +79,20 @@ def _is_done(control: ControlStore, feed: Feed, window: Window) -> bool:
 class StageContext:
     """One run of one feed over one window."""
 
-    # Spark, started by the first call: a stage with little to do needs none.
+    # Returns the Spark session; the first call starts it. A stage with little to do needs none.
     session: Callable[[], SparkSession]
     workers: Workers
     feed: Feed
     window: Window
     control: ControlStore
     settings: Settings
-    # The feed with all its tables: `feed` has those of the run alone.
+    # The feed with all its tables; `feed` has only those of the run.
     whole: Feed
-    # The reset that the run answers: it builds its tables anew, from the source's beginning.
+    # The pending reset, if any: the run rebuilds its tables from the source's beginning.
     reset: ResetRow | None
-    # Where this process builds. Another try of the same window, before or beside it, has another branch.
+    # The branch that this process builds on. Every other try of the same window has a branch of its own.
     branch: str
-    # Of a stage that judges or publishes: the snapshots that the run has built, and no later ones.
+    # The snapshots that the run has built, for stages that judge or publish exactly these; else None.
     snapshots: Mapping[str, int] | None = None
 
     @classmethod
@@ -104,16 +104,16 @@ class StageContext:
         window: Window,
         lease: HeldLease,
     ) -> StageContext | None:
-        """The run under the feed's lease; None when there is nothing left to do for its window.
+        """Begins a run under the feed's lease. Returns None if its window is done already.
 
-        Raises StoresDisagree if the control store and the lake are not of one time. What a crash after a
-        release's commit point has left, of this window or of another, is completed first: nothing is built on
-        main while it is moved.
+        First completes releases that a crash after their commit point left incomplete, of this window or of
+        another: nothing is built on main while main moves.
+        Raises StoresDisagree if the control store and the lake are not of one time.
         """
         control = lease.control
         same_releases.require_newest(control, feed.feed)
         complete_releases(session, control, feed.feed)
-        # Again: another process may have finished the window before this one had the lease.
+        # Checked again: another process may have finished the window before this one got the lease.
         if _is_done(control, feed, window):
             control.leases.release(feed.feed, window.holder)
             return None
@@ -153,22 +153,22 @@ class StageContext:
 
     @property
     def starts_over(self) -> bool:
-        """Does the run build its tables from nothing, in place of those that are published?"""
+        """Whether the run builds its tables from nothing, in place of the published ones."""
         return self.reset is not None
 
     @property
     def released(self) -> Position:
-        """How far the tables reach that the run goes on from; of each source nothing if it starts over."""
+        """The position that the run continues from; empty before the first release, or if it starts over."""
         known = None if self.starts_over else self.control.windows.position(self.feed.feed)
         return known or {}
 
     def has_raw_rows(self) -> bool:
-        """Has the window rows in raw, which an earlier try has read?"""
+        """Returns whether the raw tables have rows of the window, of this try or an earlier one."""
         return any(scans.has_rows(raw, self.id) for raw in self.raws)
 
     @property
     def raws(self) -> list[str]:
-        """The raw tables that are there."""
+        """The raw tables that exist."""
         return catalog.existing([self.lake.raw, *(names.raw for names in self.names.values())])
 
     def open(
@@ -176,23 +176,23 @@ class StageContext:
         resolve: Callable[[], tuple[Any, Any]],
         is_there: Callable[[WindowRow], bool] = lambda _: True,
     ) -> WindowRow:
-        """The window, stored with the positions that `resolve` gives where it is not stored yet, or where its
-        source has no longer what is stored.
+        """Stores the window with its positions and returns it. Forgets results of the window's later stages.
 
-        What later stages have built of it is forgotten: they read what is extracted now.
+        A stored window keeps its positions, so that a retry reads the same. `resolve` gives new ones if it is
+        not stored, was taken back, or `is_there` says that the source no longer has what is stored.
         """
         feed, stored = self.feed.feed, self.control.windows.row(self.feed.feed, self.window.id)
         if stored is None or stored.taken_back or not is_there(stored):
             anew = stored is not None
             stored = self.control.windows.open(feed, self.window, *resolve(), anew=anew)
         self.control.windows.begin_stage(feed, self.window, "extract")
-        # What chosen tables do not read is left to the next run: publish takes off the list what is pinned.
+        # Publish removes the pinned requests from the list. A run of chosen tables reads none and pins none.
         listed = None if self.window.request.partial else refs.snapshot_of(self.lake.replay_requests)
         self.control.windows.pin_replay(feed, self.window, listed)
         return stored
 
     def opened(self, stage: str) -> WindowRow:
-        """The window as extract stored it. Raises StageOrderError when it has not."""
+        """Returns the window as extract stored it. Raises StageOrderError if extract has not stored it."""
         stored = self.control.windows.row(self.feed.feed, self.window.id)
         if stored is None or stored.taken_back:
             since = "" if stored is None else " since it was taken back"
@@ -202,10 +202,10 @@ class StageContext:
         return stored
 
     def main_before(self, table: str) -> int | None:
-        """Main of a table that the run writes without a branch; asked before it reads what it writes there.
+        """Returns the main snapshot of a table that the run writes without a branch. Raises LeaseLost.
 
-        Raises LeaseLost. Whoever takes the lease after this writes after this: then main is another one, and
-        what this process writes is refused.
+        Call it before reading what is to be written: once another process takes the lease and writes, main
+        is another snapshot, and the write of this process is refused.
         """
         snapshot = refs.snapshot_of(table)
         self.control.leases.renew(self.feed.feed, LEASE_SECONDS)
@@ -213,19 +213,19 @@ class StageContext:
 
     @property
     def written(self) -> list[str]:
-        """The tables that normalize writes on the branch, as far as they are there."""
+        """The existing tables among those that normalize writes on the branch."""
         tables = [self.lake.dispositions, self.lake.quarantine, self.lake.pending]
         return catalog.existing([*tables, *(names.changes for names in self.names.values())])
 
     def built(self, table: str) -> DataFrame:
-        """The table as the run has built it."""
+        """Returns the table as the run has built it."""
         if self.snapshots is None:
             return iceberg.read(self.spark, table, self.branch)
         return iceberg.read(self.spark, table, snapshot=self.snapshots[table])
 
     def contracts(self) -> dict[str, Contract]:
-        """Published contracts of the tables that have a ledger: as released, or as normalize has found them
-        since. Raises ConfigError where the YAML wants one published otherwise."""
+        """Returns the published contracts of the tables that have a ledger: as found by normalize in this
+        window, else as released. Raises ConfigError if the YAML wants one published otherwise."""
         feed = self.feed.feed
         stored = {
             **self.control.contracts.of_feed(feed),
@@ -246,9 +246,9 @@ class StageContext:
         *,
         untouched: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Store what the stage has built of these tables on the branch, and by which contracts.
+        """Stores the snapshots of the `built` tables on the branch, and the contracts they were built by.
 
-        `untouched`: where main is of tables that have no branch, since the run changes nothing in them.
+        `untouched`: main snapshots of tables that have no branch, since the run changes nothing in them.
         """
         heads = refs.heads(built, self.branch)
         missing = sorted(set(built) - heads.keys())
@@ -263,18 +263,18 @@ class StageContext:
         )
 
     def begin_from(self, built: Mapping[str, int]) -> None:
-        """Begin this process' branch where a stage has left its own."""
+        """Begins this process's branch at the snapshots that an earlier stage built."""
         parallel_map(lambda table: refs.set_branch(table, self.branch, built[table]), built)
 
     def require_done(self, stage: str) -> BuiltSnapshots:
-        """What `stage` has built on main as it is. Raises StageOrderError; see `require_ended`."""
+        """As `require_ended`; also raises StageOrderError if main has moved since the branch began."""
         built = self.require_ended(stage)
         if not self.control.windows.stands_on_main(self.opened(stage)):
             raise StageOrderError(*built_on_another(self.feed.feed, self.id))
         return built
 
     def require_ended(self, stage: str) -> BuiltSnapshots:
-        """What `stage` has built. Raises StageOrderError when it has not been run to its end."""
+        """Returns what `stage` has built. Raises StageOrderError if it has not run to its end."""
         self.opened(stage)
         done = self.control.windows.stage(self.feed.feed, self.window, stage)
         if done is None:
@@ -285,12 +285,12 @@ class StageContext:
         return done.built
 
     def at(self, done: BuiltSnapshots) -> StageContext:
-        """The run as that stage has left it, whatever was written on its branch since."""
+        """Returns the run as that stage left it, whatever was written on its branch since."""
         return replace(self, branch=done.branch, snapshots=done.tables)
 
     def require_released(self, end: Mapping[str, Any], released: Mapping[str, Any]) -> None:
-        """Raises ConfigError if a run over some tables would read what no release has: it would be theirs
-        alone, and the records of the other tables would have no run."""
+        """Raises ConfigError if a run of chosen tables would read beyond the last release: no run would then
+        read the records of the other tables there."""
         if furthest(released, end) != released:
             raise ConfigError(
                 f"{self.feed.feed}: chosen tables are read again, and the window {self.id} reaches beyond "

@@ -1,4 +1,4 @@
-"""What is done for a database is done by one process at a time."""
+"""The lease under which one process at a time works on a database."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def held(control: ControlStore, name: str) -> AbstractContextManager[None]:
     """The lease of a database's comparison or proofs, by the name that `model.database_work` gives it; or, by
     the name of their namespace, of the tables that all databases share.
 
-    Raises LeaseHeld while another process has it: a comparison, or an erasure of what would be compared.
+    Raises LeaseHeld while another process has it: the same work, or an erasure of what it would read.
     """
     return lease_held(control.leases, name, holder_here(name), PROCESS_SECONDS)

@@ -1,4 +1,4 @@
-"""The first row that is wrong, for whoever is told: of findings of comparisons, or of drift."""
+"""The first wrong row of comparison findings or drift, for error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from changeledger.pages.redaction import REDACTED
 
 
 def first_row(spark: SparkSession, table: str, column: str, ids: Collection[str]) -> str:
-    """What ends an error's message; nothing if there is no row. `column`: which has the ids."""
+    """Returns a sentence on the first row for the end of an error message, or "" if there is no row.
+
+    `column`: the column that has the `ids`.
+    """
     rows = iceberg.read(spark, table).where(F.col(column).isin(list(ids)))
     first = (
         rows.orderBy("committed_at", "feed", "table", "key").select("feed", "table", "key", "verdict").first()

@@ -1,4 +1,4 @@
-"""The frame of a stage: a run that holds its feed's lease, with Spark where it is needed."""
+"""The decorator of stages: holds the feed's lease, and starts Spark when it is needed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import MOST_ROWS, HeldLease, StageContext, take_lease
 
-# A session, or what starts one.
+# A session, or a function that starts one.
 Session = SparkSession | Callable[[], SparkSession]
 
 
 class Stage(Protocol):
-    """`lease`: what the caller has taken already; without it the stage takes it.
+    """A stage as its callers call it.
 
-    False when nothing is left to do for the window.
+    `lease`: the lease that the caller holds; without it the stage takes the lease itself.
+    Returns False if there is nothing left to do for the window.
     """
 
     def __call__(
@@ -32,7 +33,7 @@ class Stage(Protocol):
 
 
 def stage(work: Callable[[StageContext], bool | None]) -> Stage:
-    """The frame of a stage: `work` on a run that holds its feed's lease meanwhile."""
+    """Decorates a stage's function: `work` runs while the process holds the feed's lease."""
 
     @wraps(work)
     def run(session: Session, feed: Feed, window: Window, lease: HeldLease | None = None) -> bool | None:

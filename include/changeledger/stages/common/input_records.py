@@ -1,4 +1,4 @@
-"""What a run reads: the raw records of its window, those that wait, those asked for again, and repairs."""
+"""The input of a run: raw records of its window, pending records, records to replay, and repairs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from changeledger.stages.common.context import StageContext
 
 
 def raw_records(ctx: StageContext) -> DataFrame:
-    """The `source_position`s of what the run accounts for: new, asked for again, pending, and repairs."""
+    """Returns the `source_position`s of all that the run accounts for: new, replayed, pending and repairs."""
     frames = [raw(ctx, table) for table in ctx.raws]
     frames += [more for more in (waiting(ctx), planned(ctx)) if more is not None]
     return iceberg.union([rows.select("source_position") for rows in frames])
 
 
 def raw(ctx: StageContext, table: str) -> DataFrame:
-    """The raw records that the run reads, with `source_position`: of its window, and asked for again."""
+    """Returns the raw records of the window and those to replay, with `source_position`."""
     new, again = _new(ctx, table), asked_again(ctx, table)
     return new if again is None else new.unionByName(again.select(*new.columns))
 
@@ -33,7 +33,7 @@ def _rows(ctx: StageContext, table: str) -> DataFrame:
 
 
 def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
-    """The raw records that are asked for again, except those of the window; None if none are."""
+    """Returns the raw records to replay, except those of the window itself. None if nothing is to replay."""
     asked = replayed(ctx)
     if asked is None:
         return None
@@ -44,11 +44,11 @@ def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
 
 
 def _again(rows: DataFrame, asked: DataFrame) -> DataFrame:
-    """The raw rows of the records that are asked for, each once: windows may overlap.
+    """Returns the raw rows of the requested records, each once, since windows may overlap.
 
-    Of the run that has it in quarantine: at an offset of a topic that was made again others have read another
-    record. One that was in quarantine before its replay is there by the run that replayed it, and raw has it
-    by the one that read it first: such a one is looked for in all of raw.
+    A record is taken from the window that has it in quarantine: if its topic was recreated, other windows
+    have read another record at the same offset. A record that a replay has quarantined again is there under
+    the replaying window, while raw has it under the window that read it first, so all of raw is searched.
     """
     wanted = asked.select("window_id", "source_position").distinct()
     runs = [row["window_id"] for row in asked.select("window_id").distinct().collect()]
@@ -61,9 +61,9 @@ def _again(rows: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def waiting(ctx: StageContext) -> DataFrame | None:
-    """Messages that earlier windows have left to wait, with `source_position`; None if there are none.
+    """Returns the pending messages of earlier windows, with `source_position`. None if there are none.
 
-    They may be of any table, so a run over some leaves them alone.
+    They may be of any table, so a run of chosen tables does not read them.
     """
     if ctx.window.request.partial or not some_wait(ctx):
         return None
@@ -72,12 +72,12 @@ def waiting(ctx: StageContext) -> DataFrame | None:
 
 
 def some_wait(ctx: StageContext) -> bool:
-    """Have earlier windows left messages to wait? The table stays when its last message has left it."""
+    """Returns whether earlier windows have left pending messages. The table may exist and be empty."""
     return catalog.exists(ctx.lake.pending) and scans.has_rows(ctx.lake.pending)
 
 
 def replayed(ctx: StageContext) -> DataFrame | None:
-    """The records asked for again; None if there are none."""
+    """Returns the requests of records to replay; None if there are none."""
     if ctx.window.request.partial:
         return None
     listed = ctx.opened("extract").replay_snapshot
@@ -87,16 +87,16 @@ def replayed(ctx: StageContext) -> DataFrame | None:
 
 
 def planned(ctx: StageContext) -> DataFrame | None:
-    """The repairs that the run applies; None if it is a run of another kind."""
+    """Returns the repairs that the run applies; None if its mode is not `repair`."""
     if ctx.window.request.mode != "repair":
         return None
     return iceberg.read(ctx.spark, ctx.lake.applied_repairs).where(F.col("window_id") == ctx.id)
 
 
 def nothing_new(ctx: StageContext) -> bool:
-    """Has the window no record of its own, does nothing wait, and is nothing asked for again?
+    """Returns whether the run has nothing to read: no raw, pending or replayed records, and no repairs.
 
-    Asked without Spark: this is an idle window's whole work.
+    Needs no Spark: this is all that an idle window does.
     """
     request = ctx.window.request
     if request.mode == "repair" or ctx.has_raw_rows():
@@ -105,7 +105,7 @@ def nothing_new(ctx: StageContext) -> bool:
 
 
 def _not_read(few: DataFrame, new: DataFrame) -> DataFrame:
-    """`few` without the records that the window has read itself: windows may overlap."""
+    """Returns `few` without the records that the window has read itself, since windows may overlap."""
     read = new.select("source_position").join(
         F.broadcast(few.select("source_position")), "source_position", "left_semi"
     )

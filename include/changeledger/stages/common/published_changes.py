@@ -1,4 +1,4 @@
-"""What is published where a window's changes stand: what they may repeat, or be the other half of."""
+"""Published changes at the positions of a window's changes, which may repeat or complete them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
 from changeledger.stages.common.context import StageContext
 
-# Of ledger rows, to find those at the positions of others.
+# Columns by which ledger rows at given positions are found.
 _PLACED = pa.schema([("change_id", pa.string()), ("commit_lsn", pa.binary()), ("change_lsn", pa.binary())])
-# Of ledger rows beside their keys: whose they are, and where they stand.
+# Ids and positions of ledger rows.
 _OWN = (
     ("change_id", pa.string()), ("paired_change_id", pa.string()),
     ("sort_key", pa.binary()), ("commit_lsn", pa.binary()),
@@ -23,15 +23,15 @@ _OWN = (
 
 
 def placed_schema(contract: Contract) -> pa.Schema:
-    """Of ledger rows: keys, ids and place."""
+    """Returns the schema of ledger rows with their keys, ids and positions."""
     key = row_type(contract.key)
     return pa.schema([("key", key), ("previous_key", key), *_OWN])
 
 
 def published(ctx: StageContext, contract: Contract, decoded: Rows) -> Rows:
-    """The published ledger rows that can be at the positions of the decoded changes.
+    """Returns the published ledger rows that can be at the positions of the decoded changes.
 
-    As the run's branch has them, before it has changes of its own: a column that is new is marked there.
+    Reads them from the run's branch, before it has changes of its own: there, new columns are marked.
     """
     table, nothing = ctx.names[contract.table].changes, ctx.workers.nothing(ledger_schema(contract))
     changes = where(decoded, "disposition", change.CHANGE)

@@ -1,4 +1,4 @@
-"""What a feed's YAML says of publishing a table, beside how it is published already."""
+"""Publishing rules of a feed's YAML, and whether they agree with what is published already."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import TableNames
 
-# Of a secret that nobody finds by trying.
+# Least number of characters of a secret that cannot be guessed.
 _SHORTEST: Final = 16
 
 
 def as_stated(feed: Feed, contract: Contract) -> Contract:
-    """The source's contract with the rules of the YAML, once it can be published.
+    """Returns the source's contract with the publishing rules of the YAML.
 
-    Raises ContractError for a rule that cannot be, and ConfigError where the secret of hashes is missing.
+    Raises ContractError if a rule cannot be applied, and ConfigError if the secret of hashes is missing.
     """
     stated = _stated(feed, contract, only_known=False)
     stated.published.checked()
@@ -29,7 +29,7 @@ def as_stated(feed: Feed, contract: Contract) -> Contract:
 
 
 def require_as_published(feed: Feed, contract: Contract) -> None:
-    """Raises ConfigError if the YAML or the secret have changed: rows of both kinds would be in one table."""
+    """Raises ConfigError if the rules or the secret have changed: one table would have rows of both kinds."""
     stated = _stated(feed, contract, only_known=True)
     pairs = zip(contract.columns, stated.columns, strict=True)
     changed = [(old, new) for old, new in pairs if (old.publish, old.hash_key) != (new.publish, new.hash_key)]
@@ -49,8 +49,10 @@ def require_as_published(feed: Feed, contract: Contract) -> None:
 
 
 def require_names(control: ControlStore, *feeds: Feed) -> None:
-    """Raises ConfigError where a table that is new to its feed would be written into the tables of one that
-    the feed has published: their names in the lake are one, though those in the source differ."""
+    """Raises ConfigError if a new table has the lake name of a table that its feed has published already.
+
+    Different names in the source can give the same name in the lake.
+    """
     for feed in feeds:
         _require_names(control, feed)
 
@@ -75,7 +77,7 @@ def _require_names(control: ControlStore, feed: Feed) -> None:
 
 
 def secret(feed: Feed) -> str:
-    """The secret of hashes. Raises ConfigError if there is none."""
+    """Returns the secret of hashes. Raises ConfigError if it is not set or too short."""
     hash_key = Settings().hash_key
     if len(hash_key) < _SHORTEST:
         raise ConfigError(
@@ -88,12 +90,15 @@ def secret(feed: Feed) -> str:
 
 
 def secret_of(feed: Feed, contract: Contract) -> str:
-    """The secret, where the contract hashes; else nothing."""
+    """Returns the secret if the contract hashes columns, else ""."""
     return secret(feed) if any(c.hash_key for c in contract.columns) else ""
 
 
 def hidden(feed: Feed, table: str) -> Hidden:
-    """What places of rows of change tables must not tell. Raises ConfigError where the secret is missing."""
+    """Returns the columns that positions of change table rows must not reveal.
+
+    Raises ConfigError if columns are hashed and the secret is missing.
+    """
     config = feed.table(table)
     rules = {} if config is None else config.publish.columns
     left_out = frozenset(name.lower() for name, rule in rules.items() if rule.drop)
@@ -102,7 +107,7 @@ def hidden(feed: Feed, table: str) -> Hidden:
 
 
 def _stated(feed: Feed, contract: Contract, *, only_known: bool) -> Contract:
-    """`only_known`: rules for columns that the contract does not have are left aside."""
+    """Returns the contract with the rules. `only_known`: ignores rules for columns that it does not have."""
     config, known = feed.table(contract.table), {c.name.lower() for c in contract.columns}
     rules = {} if config is None else dict(config.publish.columns)
     if only_known:

@@ -1,4 +1,4 @@
-"""Tables of the lake, as comparisons and proofs read them: by Spark's workers, in a few columns."""
+"""Lake tables as comparisons and proofs read them: a few columns, by Spark's workers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Ledger(Readable, Protocol):
 
 @dataclass(frozen=True)
 class Stored:
-    """A table at a snapshot. `schema`: its columns; `only`: the kernel of the rows that count, and of which
-    column it asks."""
+    """A table at a snapshot. `only`: a kernel that keeps the rows that count, and the column it reads."""
 
     workers: Workers
     table: str
@@ -45,14 +44,14 @@ class Stored:
 
     @classmethod
     def of(cls, spark: SparkSession, workers: Workers, table: str, at: int | str | None = None) -> Stored:
-        """The table `at` a snapshot or a tag, or as main is."""
+        """Opens the table `at` a snapshot id or a tag; None: main."""
         if isinstance(at, int):
             return cls(workers, table, at, to_arrow_schema(iceberg.read(spark, table, snapshot=at).schema))
         snapshot = refs.snapshot_of(table, at or refs.MAIN)
         return cls(workers, table, snapshot, to_arrow_schema(iceberg.read(spark, table, at=at).schema))
 
     def rows(self, names: Sequence[str], where: BooleanExpression | None = None) -> Rows:
-        """These columns of the rows that meet the condition."""
+        """Reads these columns of the rows that meet the condition."""
         schema = pa.schema([self.schema.field(name) for name in names])
         if self.snapshot is None:
             return self.workers.nothing(schema)
@@ -65,13 +64,13 @@ class Stored:
         return rows if read is schema else chosen(rows, names)
 
     def between(self, names: Sequence[str], lsns: tuple[bytes, bytes]) -> Rows:
-        """`rows` between these commit LSNs; the second one is not included."""
+        """Reads rows between two commit LSNs: from the first, up to but not including the second."""
         since, until = lsns
         is_within = And(conditions.is_from("commit_lsn", since), conditions.is_before("commit_lsn", until))
         return self.rows(names, is_within)
 
     def among(self, names: Sequence[str], column: str, values: Rows) -> Rows:
-        """These columns of the rows whose `column` is one of `values`, which have one column."""
+        """Reads these columns of the rows whose `column` is among `values`, which have a single column."""
         (name,) = values.schema.names
         hashes = known(values.through(HashesOf(by(name)), HASHES).collected())
         read = list(dict.fromkeys((*names, column)))

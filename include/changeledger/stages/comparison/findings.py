@@ -1,4 +1,4 @@
-"""What comparisons leave: rows in the control store, and what is wrong in the lake."""
+"""Saves results of comparisons: their rows in the control store, and findings in the lake."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers, as_spark
 from changeledger.stages.common import database_lease
 
-# This many findings of a table wait for those of others, to be written together.
+# Up to this many findings of a table are buffered, to be written together with those of other tables.
 _FEW = 20_000
 
 
 @dataclass
 class FindingsWriter:
-    """Of several comparisons, each in place of what it left before; a row is saved after its findings."""
+    """Writes the findings of several comparisons.
+
+    Each comparison replaces its earlier findings. Its row is saved after its findings.
+    """
 
     workers: Workers
     control: ControlStore
-    # The lease of who writes.
+    # Name of the lease under which this process writes.
     lease: str
     # Ids of comparisons whose findings are in the lake.
     stored: frozenset[str] = frozenset()
@@ -42,10 +45,10 @@ class FindingsWriter:
     @classmethod
     @contextmanager
     def opened(cls, workers: Workers, control: ControlStore, database: Database) -> Iterator[FindingsWriter]:
-        """What comparisons have found is saved even if a later one fails.
+        """Opens a writer under the database's lease. Saves finished comparisons even if a later one fails.
 
-        Raises LeaseHeld while another process has the lease; and LeaseLost before it writes what was read
-        before another process took it: it may show rows that were erased since.
+        Raises LeaseHeld while another process has the lease. Raises LeaseLost, without writing, if another
+        process has taken it since: what was read may have rows that were erased.
         """
         lease = database.comparison
         with database_lease.held(control, lease):
@@ -60,8 +63,8 @@ class FindingsWriter:
                     control.comparisons.save(row)
 
     def add(self, row: ComparisonRow, wrong: Rows | None) -> None:
-        """`wrong`: `findings.FINDINGS` of the row."""
-        # A run that was ended may have left findings of this row without the row.
+        """Adds a comparison and its findings. `wrong`: `findings.FINDINGS` of the row."""
+        # A killed run may have left findings of this comparison without its row.
         replaced = [row.id, *self.control.comparisons.covered(row)]
         many = sum(row.counts[fault] for fault in FAULTS) > _FEW
         few = wrong.collected() if wrong is not None and not many else None
@@ -79,7 +82,7 @@ class FindingsWriter:
 
 
 def _stored() -> frozenset[str]:
-    """Ids of the comparisons that have findings."""
+    """Returns the ids of comparisons that have findings in the lake."""
     table = catalog.load(FINDINGS)
     if table.current_snapshot() is None:
         return frozenset()

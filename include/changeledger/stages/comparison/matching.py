@@ -1,4 +1,4 @@
-"""The steps from two ledgers of a table to counts and to what is wrong, wherever the rows are."""
+"""The steps from two ledgers of a table to counts and findings."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from changeledger.stages.comparison.ranges import Translation, log_of
 
 @dataclass(frozen=True)
 class Method:
-    """How the changes of two feeds meet: the part of the log, and what their positions are."""
+    """How the changes of two feeds are matched: in which part of the log, and by which positions."""
 
     reach: Reach
     # None if one of the feeds has no LSNs.
     positions: Positions | None = None
-    # Of the feed whose positions are change LSNs.
+    # For a feed whose positions are change LSNs.
     translation: Translation | None = None
 
     @property
@@ -43,7 +43,7 @@ class Method:
 
     @property
     def is_ordered(self) -> bool:
-        """Does each feed's order say something about the other's?"""
+        """Whether the orders of changes in both feeds are comparable."""
         return self.positions is None or self.positions.lsn != positions.UNKNOWN
 
 
@@ -54,17 +54,17 @@ class Side(NamedTuple):
     ledger: Ledger
     contract: Contract
     reach: Reach
-    # Of a feed whose positions are change LSNs, with the table's ledger of the feed that has both.
+    # For a feed whose positions are change LSNs; with the ledger of the feed that has both LSNs.
     translation: tuple[Translation, Ledger] | None
 
     def times(self) -> list[int]:
-        """The first and the last commit time of parts of the rows in reach, in microseconds since 1970."""
+        """Returns first and last commit times of the rows in reach, by part, in microseconds since 1970."""
         rows = self._in_reach(self._rows(of_log.NEEDED).through(of_log.as_log, of_log.LOG))
         ends = rows.through(of_log.times, of_log.TIMES).collected()
         return [at for name in of_log.TIMES.names for at in column(ends, name).drop_null().to_pylist()]
 
     def effects(self, make: effects.MakeEffects, at: Rows | None = None) -> Rows:
-        """`effects.SCHEMA`. `at`: the positions at which alone is looked."""
+        """Returns `effects.SCHEMA` of the rows in reach. `at`: only those at these positions."""
         if at is None:
             rows = self._rows(effects.NEEDED)
         else:
@@ -85,7 +85,7 @@ class Side(NamedTuple):
 
     @property
     def _between(self) -> tuple[bytes, bytes] | None:
-        """The positions in the ledger that are in reach, where they can be known."""
+        """The range of commit LSNs in reach, or None if it cannot be told by commit LSNs alone."""
         since, until = self.reach.since, self.reach.until
         if self.translation is not None or since is None or until is None:
             return None
@@ -94,7 +94,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Matching:
-    """Two sides of a table. `name`: for the log."""
+    """Matches the two sides of a table. `name`: how log messages name it."""
 
     reference: Side
     other: Side
@@ -105,15 +105,15 @@ class Matching:
 
     @classmethod
     def of(cls, reference: Side, other: Side, method: Method, name: str) -> Matching:
-        """Raises ContractError if the feeds do not agree on the table's key."""
+        """Prepares the matching. Raises ContractError if the feeds do not agree on the table's key."""
         columns = Columns.of(reference.contract, other.contract)
-        # Of what is compared, the first and the last commit time.
+        # First and last commit time of the compared changes.
         times, now = [*reference.times(), *other.times()], datetime.now(UTC)
         span = Span(moment(min(times, default=None)) or now, moment(max(times, default=None)) or now)
         return cls(reference, other, columns, method, span, name)
 
     def counted(self) -> tuple[Counts, Rows | None]:
-        """What all effects count; and rows of what is wrong (`rematch.MISMATCH_COLUMNS`), if anything is."""
+        """Returns the counts of all effects, and the mismatches (`rematch.MISMATCH_COLUMNS`), if any."""
         totals, unlike = self._prefiltered() if self.method.by_position else (Totals(), None)
         wrong = None
         if unlike is None or totals[counts.UNLIKE, -1]:
@@ -125,7 +125,7 @@ class Matching:
         return counts.counts(totals, self.columns.names), wrong
 
     def explained(self, wrong: Rows, named: Mapping[str, str]) -> Rows:
-        """`findings.FINDINGS`."""
+        """Turns mismatches into `findings.FINDINGS`, with the rows of both ledgers."""
         column_lists = (self.columns.reference, self.columns.other)
         finding_rows = wrong
         for side, columns, look in zip(

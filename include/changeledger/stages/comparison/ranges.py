@@ -1,4 +1,4 @@
-"""What part of the log each feed has, and what part of it two feeds have in common."""
+"""The part of the log that each feed has, and the part that two feeds have in common."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from changeledger.stages.common.stored import Ledger
 
 @dataclass(frozen=True)
 class FeedRange:
-    """What a feed has of the log: the first LSN that it has completely, and the last that it has begun."""
+    """The part of the log that a feed has: from the first LSN that it has completely to the last one that it
+    has at least in part."""
 
     feed: Feed
-    # By table in lower case.
+    # By lower-case table name.
     ledgers: Mapping[str, Ledger]
-    # Changes of the log.
+    # Number of changes.
     rows: int = 0
     first: bytes | None = None
     last: bytes | None = None
-    # The change LSNs, where the feed has them.
+    # First and last change LSN, if the feed has change LSNs.
     changes: tuple[bytes | None, bytes | None] = (None, None)
     since: datetime | None = None
     until: datetime | None = None
-    # Has it changes of the log without an LSN?
+    # Whether it has changes without an LSN.
     unplaced: bool = False
 
     def reach(self, other: FeedRange) -> Reach:
-        """What both have, by LSN."""
+        """Returns the part that both feeds have, by LSN."""
         since = max(filter(None, (self.first, other.first)), default=None)
         return Reach(since, min(filter(None, (self.last, other.last)), default=None))
 
     def reach_by_time(self, other: FeedRange) -> Reach:
-        """What both have, by time."""
+        """Returns the part that both feeds have, by time."""
         since = max(filter(None, (self.since, other.since)), default=None)
         until = min(filter(None, (self.until, other.until)), default=None)
         return Reach(since_time=since, until_time=until)
 
     def log(self) -> list[Rows]:
-        """`log.LOG` of the changes of each table."""
+        """Returns `log.LOG` of each table's changes, without snapshot rows."""
         return [where(log_of(ledger), "is_snapshot", False) for ledger in self.ledgers.values()]
 
 
 def log_of(ledger: Ledger) -> Rows:
-    """`log.LOG` of all rows."""
+    """Returns `log.LOG` of all rows of the ledger."""
     return ledger.rows(log.NEEDED).through(log.as_log, LOG)
 
 
@@ -62,7 +63,7 @@ def feed_range(feed: Feed, ledgers: Mapping[str, Ledger]) -> FeedRange:
     each = [log_of(ledger).through(log.extent, EXTENT) for ledger in ledgers.values()]
     extent = log.whole(together(each).collected())
     first = extent.first
-    # A first snapshot shows all up to its own position; the log continues after it.
+    # A first snapshot covers everything up to its own position; the log continues after it.
     if extent.loaded is not None and (first is None or extent.loaded < first):
         first = (int.from_bytes(extent.loaded) + 1).to_bytes(len(extent.loaded))
     return FeedRange(
@@ -79,7 +80,7 @@ def feed_range(feed: Feed, ledgers: Mapping[str, Ledger]) -> FeedRange:
 
 
 def corresponding(reference: FeedRange, other: FeedRange) -> Positions:
-    """How the positions of the two feeds correspond."""
+    """Determines how the positions of the two feeds correspond."""
     parts = max((reference.rows + other.rows) // positions.ENOUGH, 1)
     lsns = {}
     for name, of in ((positions.FIRST, reference), (positions.SECOND, other)):
@@ -92,26 +93,26 @@ def corresponding(reference: FeedRange, other: FeedRange) -> Positions:
 
 
 class Translation(NamedTuple):
-    """The commit LSNs of a feed whose positions are change LSNs, by the ledger of a feed that has both."""
+    """Translates change LSNs of a feed into commit LSNs, by the ledger of a feed that has both."""
 
     known: FeedRange
-    # The commit times at which what is compared begins and ends.
+    # The commit times at which the compared part begins and ends.
     times: tuple[datetime, datetime] | None = None
 
     def translated(self, unclear: FeedRange) -> FeedRange:
-        """The first and the last commit of the feed that the other one has, too."""
+        """Returns `unclear` with the first and last commit LSN that the known feed has, too."""
         rows = self.placed(together(unclear.log()), together(self.known.log()))
         placed = where(rows, "is_placed", True).through(log.extent, EXTENT)
         extent = log.whole(placed.collected())
         return replace(unclear, first=extent.first, last=extent.last)
 
     def placed(self, rows: Rows, known: Rows) -> Rows:
-        """The rows at the commit LSNs that `known` (`log.LOG`) has of their positions."""
+        """Places the rows at the commit LSNs that `known` (`log.LOG`) has for their positions."""
         parts = {ROWS: Part(rows, log.KEY_OF_ROWS), KNOWN: Part(known, log.KEY_OF_KNOWN)}
         return bucketed(parts, log.place, {ROWS: rows.schema})[ROWS]
 
     def timed(self, reach: Reach) -> Translation:
-        """With the times of the reach."""
+        """Returns the translation with the commit times at the ends of the reach."""
         ends = [end or b"" for end in (reach.since, reach.until)]
         first = partial(log.first_times, ends=ends)
         each = [rows.through(first, TIMES) for rows in self.known.log()]

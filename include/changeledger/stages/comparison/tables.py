@@ -1,4 +1,4 @@
-"""One table of two feeds: what was compared, what came of it, and what is wrong."""
+"""Compares one table of two feeds and records the result."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from changeledger.stages.comparison.ranges import FeedRange
 
 @dataclass(frozen=True)
 class Pair:
-    """The reference and the feed that is compared with it."""
+    """The reference feed and the feed that is compared with it."""
 
     control: ControlStore
     database: Database
     reference: FeedRange
     other: FeedRange
-    # From the beginning, whatever was compared before.
+    # Compare from the beginning, whatever was compared before.
     full: bool
-    # As in the source, by feed and table.
+    # Contracts with the source's columns, by feed and table.
     contracts: Mapping[str, Mapping[str, Contract]]
 
 
 @dataclass(frozen=True)
 class TablePair:
-    """One table of the two."""
+    """One table of both feeds."""
 
     pair: Pair
     table: str
     method: Method
 
     def compared(self, writer: FindingsWriter) -> ComparisonRow:
-        """What is wrong is left to `writer`, with the row that says so."""
+        """Compares the table; hands the result and its findings to `writer`."""
         pair, reach = self.pair, self.method.reach
         from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in (reach.since, reach.until))
         reference, feed = pair.reference.feed.feed, pair.other.feed.feed
@@ -82,7 +82,7 @@ class TablePair:
         return row
 
     def _contracts(self) -> list[Contract]:
-        """Of both feeds, as in the source."""
+        """Returns the contracts of both feeds, with the source's columns."""
         contracts = []
         for feed_range in (self.pair.reference, self.pair.other):
             feed, config = feed_range.feed, feed_range.feed.table(self.table)

@@ -1,5 +1,7 @@
-"""Is raw what the source had? Asked of each partition of a window, once its raw rows are written. And the
-state of the source by then, stored for `status` and alerts."""
+"""Checks that raw tables have what the source had, for each partition of a window once it is written.
+
+Also stores the state of the source at that time, for `status` and alerts.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _PLACES = pa.schema([MESSAGE.field(name) for name in (*_PARTITION, "offset", "ti
 
 
 class _PartitionCounts(NamedTuple):
-    """Records of a partition: how many, the first offset, the newest time in milliseconds."""
+    """Records of a partition: number, first offset, newest time in milliseconds since 1970."""
 
     rows: int
     first: int
@@ -44,7 +46,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
     where the broker has no ids, it ends before the last record that was read, or has another one there. Runs
     that were not released have read it as well.
     """
-    # Who starts over may read other topics than those that were read before.
+    # A run that starts over may read other topics than before.
     marks = {} if ctx.starts_over else ctx.control.sources.marks(ctx.feed.feed)
     ids = kafka.ids(earliest)
     others: list[str] = []
@@ -78,8 +80,8 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
 def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released: TablePositions) -> None:
     """Raises SourceDataLostError if a released position has another landmark than when it was read.
 
-    `landmarks`: those of the `released` positions now, by table. Of a table that the run does not read it
-    is the beginning of one, without the table's id.
+    `landmarks`: the present landmarks of the `released` positions, by table. For a table that the run does
+    not read, it is only the beginning of the landmark, without the table's id.
     """
     marks = ctx.control.sources.marks(ctx.feed.feed)
     others = [
@@ -98,9 +100,10 @@ def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released:
 
 
 def require_places(ctx: StageContext, released: TablePositions) -> None:
-    """Raises SourceDataLostError for a table with published changes that a reset was run without.
+    """Raises SourceDataLostError for a table with published changes that was left out of a reset.
 
-    It has kept them, but not how far they reach, and a clean-up may have removed what follows.
+    The table has kept its changes, but the position up to which they reach is lost, and a clean-up of the
+    source may have removed what follows.
     """
     feed, control = ctx.feed.feed, ctx.control
     ledgers = {table: names.changes for table, names in ctx.names.items() if table not in released}
@@ -108,7 +111,7 @@ def require_places(ctx: StageContext, released: TablePositions) -> None:
         return
     there = catalog.existing(ledgers.values())
     published = {table for table, ledger in ledgers.items() if ledger in there and scans.has_rows(ledger)}
-    # Of a table of which only a full load has come nothing is ever known.
+    # A table with nothing but a full load never had a position.
     known = {table for row in control.releases.of_feed(feed) for table in row.positions} if published else ()
     lost = ", ".join(sorted(published & {*known}))
     if lost:
@@ -137,7 +140,7 @@ def require_dialect(control: ControlStore, feed: Feed) -> None:
 def require_setting(
     control: ControlStore, feed: Feed, setting: DecisiveSetting, released: TablePositions
 ) -> None:
-    """Raises ConfigError if what is released was read by another value of the setting."""
+    """Raises ConfigError if released rows were read with another value of the setting."""
     marks, value = control.sources.marks(feed.feed), setting.value_in(feed)
     others = {marks[table].fingerprint for table in released if table in marks} - {None, value}
     if others:
@@ -152,7 +155,7 @@ def require_setting(
 
 
 def promise(ctx: StageContext, asked: Mapping[str, int]) -> None:
-    """Store what is asked for, by source, before anything is read: what does not come is missing then."""
+    """Stores the expected number of records by source before reading, so that missing ones are noticed."""
     reads = [
         SourceRead(source, number, 0, problem="it was not read to its end" if number else None)
         for source, number in asked.items()
@@ -203,7 +206,7 @@ def _without_record(asked: int, received: int, policy: Retention | None, was_com
 
 
 def _counted(ctx: StageContext) -> dict[str, _PartitionCounts]:
-    """By partition, of those with records in the window. Counted without Spark, file by file."""
+    """Counts the window's records of each partition that has some. Reads file by file, without Spark."""
     if not catalog.exists(ctx.lake.raw):
         return {}
     counted = [
@@ -265,7 +268,10 @@ def save_marks(ctx: StageContext, marks: Mapping[str, SourceMark]) -> None:
 def _save_topic_states(
     ctx: StageContext, kafka: Kafka, end: Offsets, newest: Mapping[str, int | None]
 ) -> None:
-    """`newest`: by partition, the time of the newest record that the window has read, in milliseconds."""
+    """Stores and warns of the state of each partition.
+
+    `newest`: by partition, the time of the window's newest record, in milliseconds since 1970.
+    """
     read: Offsets = {t: ps for t, ps in _reached(ctx, end).items() if t in end}
     stable, last = kafka.latest(read), kafka.latest(read, committed=False)
     behind = {t: {p: o for p, o in ps.items() if o < last.get(t, {}).get(p, o)} for t, ps in read.items()}
@@ -305,5 +311,5 @@ def _warn(ctx: StageContext, states: Sequence[SourceState]) -> None:
 
 
 def _reached(ctx: StageContext, end: Any) -> Any:
-    """How far the feed has read: a window of the past knows less than a release."""
+    """Returns how far the feed has read: a past window ends before what is released."""
     return furthest(ctx.released, end)

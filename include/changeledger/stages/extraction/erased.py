@@ -1,4 +1,4 @@
-"""A run that reads the past again may bring back the rows of keys that were erased since."""
+"""Warns that a run which reads the past again may bring back rows of erased keys."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from changeledger.stages.common.context import StageContext, log
 
 
 def warn(ctx: StageContext) -> None:
-    """Warns of keys that were erased from what the window reads again: the source may have them still.
+    """Warns of erased keys in what the window reads again, since the source may still have them.
 
-    It reads again what was released, or what an earlier try of it has read.
+    The window reads again what was released, or what an earlier try of it has read.
     """
     opened = ctx.opened("extract")
     was_released = begins_before(opened.from_position or {}, ctx.released)
@@ -32,7 +32,7 @@ def warn(ctx: StageContext) -> None:
 
 
 def begins_before(start: Mapping[str, Any], released: Mapping[str, Any]) -> bool:
-    """Does a window that begins at `start` read what was released?"""
+    """Returns whether a window that begins at `start` reads records that were released."""
     return any(
         furthest(released[source], first) != first
         for source, first in start.items()

@@ -1,6 +1,6 @@
-"""Tables that join a feed, or join it again, and what it has read of them before and passed over.
+"""Tables that join a feed, or rejoin it, and their earlier records that the feed has passed over.
 
-That is of messages alone: of a change table that joins all is read.
+Only messages can be passed over: a change table that joins is read from its beginning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READ = table_schema(
         (_RECORD, change.RECORD_TYPE),
     ]
 )
-# Of a message, once the column is flattened.
+# Position columns of a message, once `source_position` is flattened.
 _PLACE = [f"{_RECORD}.{part}" for part in ("source", "partition", "offset")]
 _PLACES = table_schema([(_RECORD, change.RECORD_TYPE)])
 _MESSAGE = table_schema(
@@ -39,7 +39,7 @@ _Records = TypeVar("_Records", pa.RecordBatch, pa.Table)
 
 
 class _Lacking(NamedTuple):
-    """Records that a table lacks: the windows that have passed them over, how many, and the earliest time."""
+    """Records that a table lacks: the windows that passed them over, their number, their earliest time."""
 
     windows: frozenset[str]
     records: int
@@ -50,10 +50,11 @@ _NOTHING = _Lacking(frozenset(), 0, None)
 
 
 def note(ctx: StageContext) -> None:
-    """Saves each table that the feed lists for the first time, or again, and what it lacks; warns of that."""
+    """Saves each table that joins or rejoins the feed with the records that it lacks, and warns of these."""
     feed, control = ctx.feed.feed, ctx.control
     known, contracts = control.feed_tables.of_feed(feed), control.contracts.of_feed(feed)
-    # What the run passes over of a table without a release, no later release shows to be missing.
+    # An unpublished table that left the feed counts as new when it is listed again: no release would show
+    # that it was left out meanwhile.
     unpublished = known.keys() - contracts.keys()
     control.feed_tables.forget(feed, [table for table in unpublished if ctx.whole.table(table) is None])
     new = [config.table for config in ctx.whole.tables if config.table not in known]
@@ -78,8 +79,10 @@ def note(ctx: StageContext) -> None:
 
 
 def _is_taken_back(ctx: StageContext) -> bool:
-    """Does the run follow a rollback to an earlier position? Then dispositions are those of that time, and
-    what was passed over since is read again."""
+    """Returns whether the run follows a rollback to an earlier position.
+
+    If so, dispositions are those of that time, and what was passed over since is read again.
+    """
     releases = ctx.control.releases
     newest = releases.latest(ctx.feed.feed)
     if newest is None or not newest.is_rollback:
@@ -89,7 +92,7 @@ def _is_taken_back(ctx: StageContext) -> bool:
 
 
 def _left_out(ctx: StageContext, known: Container[str]) -> list[str]:
-    """Tables that are published, but not by the newest release, which the feed made without them."""
+    """Returns the published tables that are not in the newest release: the feed did not list them then."""
     newest = ctx.control.releases.latest(ctx.feed.feed)
     released = {} if newest is None else newest.tables
     names = ctx.whole.names
@@ -97,9 +100,10 @@ def _left_out(ctx: StageContext, known: Container[str]) -> list[str]:
 
 
 def _passed_over(ctx: StageContext, tables: Sequence[str]) -> pa.Table:
-    """`_READ` of these tables' records that were of no table of the feed; `detail` is how they name it.
+    """Returns `_READ` of these tables' records that belonged to no table of the feed when they were read.
 
-    Of tables that nobody lists there may be any number: not all are here at once.
+    `detail` is the table's name in the record. Filters batch by batch: there may be any number of records of
+    tables that are not listed.
     """
     if not catalog.exists(ctx.lake.dispositions):
         return _READ.empty_table()
@@ -115,7 +119,7 @@ def _of_tables(records: _Records, tables: Sequence[str]) -> _Records:
 
 
 def _lacking(ctx: StageContext, passed_over: pa.Table, table: str) -> _Lacking:
-    """The records of the table that some windows have passed over and none has read."""
+    """Returns the records of the table that some windows have passed over and no window has read."""
     unread = _of_tables(passed_over, [table]).flatten()
     for read in _read(ctx, table) if len(unread) else ():
         unread = unread.join(read.flatten().select(_PLACE), _PLACE, join_type="left anti")
@@ -125,9 +129,9 @@ def _lacking(ctx: StageContext, passed_over: pa.Table, table: str) -> _Lacking:
 
 
 def _first_time(ctx: StageContext, places: pa.Table) -> datetime | None:
-    """The earliest time of these messages, as far as they are kept as received.
+    """Returns the earliest time of these messages, or None if raw has none of them any more.
 
-    One that came late to its topic has a time before the window that has read it.
+    A message that came late to its topic has a time before the window that read it.
     """
     if not catalog.exists(ctx.lake.raw):
         return None
@@ -144,9 +148,9 @@ def _first_time(ctx: StageContext, places: pa.Table) -> datetime | None:
 
 
 def _read(ctx: StageContext, table: str) -> Iterator[pa.Table]:
-    """Where records stand that have become changes of the table, or something else of it.
+    """Yields positions of records that became changes of the table or have another disposition of it.
 
-    What was quarantined is there, or was passed over since.
+    Quarantined records count only if they are still in quarantine: otherwise they were passed over since.
     """
     ledger, dispositions = ctx.whole.names[table].changes, ctx.lake.dispositions
     for column in (_RECORD, f"paired_{_RECORD}") if catalog.exists(ledger) else ():
@@ -162,7 +166,10 @@ def _read(ctx: StageContext, table: str) -> Iterator[pa.Table]:
 
 
 def _names(name: str, table: str) -> bool:
-    """Is it the table's? A record may name its table alone, or only be on a topic that is named after it."""
+    """Returns whether a record with this `name` is the table's.
+
+    A record may name its table without a schema, or only come from a topic that is named after it.
+    """
     schema, table_name = table.lower().split(".", 1)
     named = name.lower()
     return named in (f"{schema}.{table_name}", table_name) or named.endswith(f".{schema}.{table_name}")

@@ -1,4 +1,4 @@
-"""Messages of Kafka topics into `lake.<feed>.raw`, one partition per window and topic."""
+"""Writes messages of Kafka topics into `lake.<feed>.raw`, one partition per window and topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, joined, resetting
 
-# Of a window's frames. A registry is asked for fewer that it does not know.
+# Most distinct Avro frame headers looked at per window and side; a registry gets fewer unknown ids.
 _MOST_IDS = 10_000
 
 
@@ -58,7 +58,7 @@ def extract_messages(ctx: StageContext) -> None:
 def _is_there(kafka: Kafka, stored: WindowRow) -> bool:
     """Do the topics still reach from the first to the last message of what an earlier try has resolved?
 
-    If not the window is resolved anew: that says what is lost, or passes over what was released meanwhile.
+    If not, the window is resolved again, which reports what is lost, or skips what was released meanwhile.
     """
     start, end = stored.from_position or {}, stored.to_position
     topics = kafka.topics(end)
@@ -74,16 +74,16 @@ def _is_there(kafka: Kafka, stored: WindowRow) -> bool:
 
 
 def _fetch_schemas(ctx: StageContext) -> None:
-    """Cache the Avro schemas that the messages name, before anything is read by them.
+    """Stores the Avro schemas that the messages name, before any message is decoded.
 
     A schema that the registry does not know is left out, and its records are quarantined. Raises
-    SourceUnavailable where the registry does not answer.
+    SourceUnavailable if the registry does not answer.
     """
     feed = ctx.feed
     registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
     if registry is None:
         return
-    # Records asked for again as well: what the registry did not know then it may know now.
+    # Includes records to replay: the registry may know their schemas by now.
     known = ctx.control.contracts.avro_schemas(feed.feed)
     wanted = [
         wanted_id for wanted_id in _schema_ids(input_records.raw(ctx, ctx.lake.raw)) if wanted_id not in known
@@ -93,12 +93,14 @@ def _fetch_schemas(ctx: StageContext) -> None:
 
 
 def _schema_ids(raw: DataFrame) -> list[str]:
-    """The schemas that frames of values and keys name, those that most name first. No JSON begins with a zero
-    byte: the lake's own statistics answer for whole files of it."""
+    """Returns the schema ids in frames of values and keys, the most frequent first.
+
+    JSON never begins with a zero byte, so the lake's statistics rule out whole files of JSON.
+    """
     counts: Counter[str] = Counter()
     for side, names in ID_HEADERS.items():
         framed = (F.col(side) < F.lit(b"\1")) & (F.octet_length(side) >= FRAME_BYTES)
-        # What has its id in a header begins with any bytes.
+        # A value whose schema id is in a header may begin with any bytes.
         elsewhere = F.expr(f"exists(headers, header -> {_has_id(names)})")
         is_framed = framed & ~F.coalesce(elsewhere, F.lit(col=False))
         frames = raw.where(is_framed).groupBy(F.substring(side, 1, FRAME_BYTES).alias("frame"))
@@ -112,14 +114,14 @@ def _schema_ids(raw: DataFrame) -> list[str]:
 
 
 def _has_id(names: Iterable[str]) -> str:
-    """The SQL condition that a header has a schema id."""
+    """Returns the SQL condition that a header has a schema id."""
     listed = ", ".join(f"'{name}'" for name in sorted(names))
     of_azure = f"header.key = '{CONTENT_TYPE}' AND startswith(header.value, cast('{AVRO_WITH_ID}' AS binary))"
     return f"header.key IN ({listed}) OR ({of_azure})"
 
 
 def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Offsets]:
-    """The window's first and last offsets (exclusive) per topic and partition."""
+    """Returns the window's first and last offsets per topic and partition; the last are exclusive."""
     feed = ctx.feed
     topics = kafka.topics_of(feed.feed, source.topics)
     released = ctx.released
@@ -136,7 +138,7 @@ def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offs
     if request.mode == "window":
         check_retention(feed.feed, begin if request.partial else end, earliest, latest)
     if request.partial:
-        # What follows a message of a time to come is read to its end: here as far as it is released.
+        # After a message with a future timestamp, a partition is read to its end; here only to the release.
         reached = kafka.at(topics, ctx.window.end)
         end = {
             t: {p: o if o == reached[t][p] else min(o, released.get(t, {}).get(p, o)) for p, o in ps.items()}

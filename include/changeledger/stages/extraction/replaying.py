@@ -1,4 +1,4 @@
-"""Quarantined records to be read again: the list that a feed's next run takes with its own."""
+"""The list of quarantined records that the feed's next run reads again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from changeledger.stages.common.context import StageContext, log
 
 
 def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
-    """Put `window_id` and `source_position` of `rows` on the list; returns how many are new there.
+    """Puts `window_id` and `source_position` of `rows` on the list. Returns how many are new on it.
 
-    The caller holds the feed's lease: the list is read by whoever runs.
+    The caller must hold the feed's lease, since every run reads the list.
     """
     listed = feed.lake.replay_requests
     new_tables.create(listed, table_schema(change.REPLAY_COLUMNS))
@@ -29,7 +29,7 @@ def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
 
 
 def ask_for_all(ctx: StageContext) -> None:
-    """Everything that is quarantined, or what is of the request's tables.
+    """Puts all quarantined records on the list, or those of the request's tables if it names some.
 
     Raises ConfigError if nothing was published yet.
     """

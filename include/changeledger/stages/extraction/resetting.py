@@ -1,6 +1,7 @@
-"""A run that starts over: does its source still have what the published tables were built of?
+"""Checks of a run that starts over: whether its source still has what the published tables were built from.
 
-Asked before anything is read, where the source says it; the audit compares the tables row by row afterwards.
+They run before anything is read, as far as the source can tell. The audit later compares the tables row by
+row.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from changeledger.stages.common.context import StageContext, log
 
 
 def require_all_tables(ctx: StageContext) -> None:
-    """Raises ConfigError for a run that would read again while a reset waits."""
+    """Raises ConfigError if the run would read a past part again while a reset waits."""
     if ctx.reset is not None and ctx.window.request.reads_again:
         raise ConfigError(
             f"{ctx.feed.feed}: {ctx.reset.by} has asked for a reset: the next run reads the source from its "
@@ -26,7 +27,7 @@ def require_all_tables(ctx: StageContext) -> None:
 
 
 def require_records(ctx: StageContext) -> None:
-    """Raises SourceDataLostError for a reset whose source has nothing, up to the window's end."""
+    """Raises SourceDataLostError for a reset. Called if the source has no record up to the window's end."""
     if ctx.starts_over:
         raise SourceDataLostError(
             f"{ctx.feed.feed}: the source has no record for a reset: the published tables stay",
@@ -43,7 +44,7 @@ def require_offsets(ctx: StageContext, earliest: Offsets) -> None:
 
 
 def removed(published: Mapping[tuple[str, str], int], earliest: Offsets) -> list[str]:
-    """What partitions lack, in words. `published`: the first offset of each that the ledgers have."""
+    """Describes what partitions lack. `published`: the first offset of each partition in the ledgers."""
     lost = []
     for (topic, partition), first in sorted(published.items()):
         low = earliest.get(topic, {}).get(partition)
@@ -55,7 +56,7 @@ def removed(published: Mapping[tuple[str, str], int], earliest: Offsets) -> list
 
 
 def require_rows(ctx: StageContext, reader: TableReader) -> None:
-    """Raises SourceDataLostError if change tables begin behind what the first window has read of them."""
+    """Raises SourceDataLostError if change tables begin after what the first window has read of them."""
     if not ctx.starts_over:
         return
     try:
@@ -65,7 +66,7 @@ def require_rows(ctx: StageContext, reader: TableReader) -> None:
 
 
 def _first_offsets(ctx: StageContext) -> dict[tuple[str, str], int]:
-    """By topic and partition the first offset of a published change."""
+    """Returns the first offset of a published change by topic and partition."""
     offsets: dict[tuple[str, str], int] = {}
     for names in ctx.names.values():
         if not catalog.exists(names.changes):
@@ -79,7 +80,7 @@ def _first_offsets(ctx: StageContext) -> dict[tuple[str, str], int]:
 
 
 def _first_read(ctx: StageContext) -> TablePositions:
-    """How far the first window of each table has read."""
+    """Returns how far the first window of each table has read."""
     positions: dict[str, str] = {}
     for release in ctx.control.releases.of_feed(ctx.feed.feed):
         for table, at in release.positions.items():

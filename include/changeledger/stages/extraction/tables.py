@@ -1,7 +1,7 @@
-"""Rows of change tables into `lake.<feed>.raw_<table>`, one partition per window.
+"""Writes rows of change tables into `lake.<feed>.raw_<table>`, one partition per window.
 
-Several change tables may be of one source table, each with columns of its own: `_instance` names the one
-that a raw row is from, and the control store has its writer schema.
+A source table may have several change tables, each with its own columns. `_instance` names the one that a raw
+row comes from, and the control store has its writer schema.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     joined.note(ctx)
     reading = _WindowTables(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
     reads = reading.extract()
-    # A clean-up, or a restored backup, may have come between the first look and the reading.
+    # The source may have been cleaned up or restored from a backup since the first check.
     _require_released(ctx, reader, released)
     ctx.control.sources.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
@@ -63,15 +63,15 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
 
 
 def _require_released(ctx: StageContext, reader: TableReader, released: TablePositions) -> None:
-    """Raises SourceDataLostError if the source is not the one that was read, or lacks what follows."""
+    """Raises SourceDataLostError if the source is not the one that was read, or lacks rows that follow."""
     reader.check(released)
     completeness.require_landmarks(ctx, reader.landmarks(released), released)
 
 
 def _lists_all(ctx: StageContext, stored: WindowRow) -> bool:
-    """Does the feed list all tables still that an earlier try was to read?
+    """Returns whether the feed still lists all tables of the stored window.
 
-    If not the window is resolved anew: listed again, a table is read from where its last release ends.
+    If not, the window is resolved again. A table that is listed later continues from its last release.
     """
     return promised(stored.from_position or {}, stored.to_position).keys() <= ctx.names.keys()
 
@@ -79,7 +79,7 @@ def _lists_all(ctx: StageContext, stored: WindowRow) -> bool:
 def _resolve(
     ctx: StageContext, reader: TableReader, released: TablePositions
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What the window reads of each table."""
+    """Returns the positions between which the window reads each table."""
     request = ctx.window.request
     start, end = (released, released) if request.reads_nothing_new else reader.bounds(ctx.window, released)
     if request.partial:
@@ -87,12 +87,12 @@ def _resolve(
     return dict(start), dict(end)
 
 
-# A large value, such as of varchar(max), has about so many bytes.
+# Assumed bytes of a large value, such as of varchar(max).
 _LARGE = 64 << 10
 
 
 class _Asked(NamedTuple):
-    """What the window asks of one change table, and how many rows of it the source counts."""
+    """The window's queries of one change table, and how many rows the source counts for them."""
 
     of: ChangeTable
     queries: Sequence[Select[Any]]
@@ -118,15 +118,15 @@ class _WindowTables:
     end: TablePositions
 
     def extract(self) -> list[SourceRead]:
-        """The window's rows into raw; of each change table what was asked and came.
+        """Writes the window's rows into raw. Returns what was asked of each change table and what came.
 
-        Spark is started only where the source has rows.
+        Starts Spark only if the source has rows.
         """
         asked = [self._asked(change_table) for change_table in self.reader.tables]
         completeness.promise(
             self.ctx, {asked_table.of.instance: asked_table.expected for asked_table in asked}
         )
-        # What an earlier try has read the source may have no more: raw is not to keep it.
+        # If an earlier try has written rows that the source no longer has, raw must not keep them.
         if not any(asked_table.expected for asked_table in asked) and not self.ctx.has_raw_rows():
             return [asked_table.read(0) for asked_table in asked]
         if any(asked_table.has_large for asked_table in asked):
@@ -145,10 +145,10 @@ class _WindowTables:
         return [table_read for reads in self.ctx.workers.each(read, by_table) for table_read in reads]
 
     def _is_quiet(self, asked: Sequence[_Asked], known: Mapping[str, Contract], raws: Container[str]) -> bool:
-        """Has a source table no row for the window, nor its raw table, whose columns are those of the source?
+        """Returns whether nothing of a source table need be read, which saves two logins for its columns.
 
-        Then nothing of it need be read: to ask for its columns takes two logins. An earlier try may have
-        written rows of the window.
+        That is so if neither the source nor the raw table has rows of the window (an earlier try may have
+        written some), and the raw table has the source's columns.
         """
         raw = self.ctx.names[asked[0].of.table].raw
         return (
@@ -165,7 +165,7 @@ class _WindowTables:
         return _Asked(change_table, queries, self.database.count(queries))
 
     def _write(self, asked: Sequence[_Asked]) -> list[SourceRead]:
-        """The window's rows of one source table into raw."""
+        """Writes the window's rows of one source table into raw."""
         ctx, table = self.ctx, asked[0].of.table
         name = ctx.names[table].raw
         since = ctx.main_before(name)

@@ -1,4 +1,4 @@
-"""Erase: which records, as received, a row has come by."""
+"""Finds the raw records of the row that is erased."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from changeledger.stages.maintenance.one_key import OneKey
 
 @dataclass(frozen=True)
 class ErasedRecords:
-    """Of one key of a table of the feed."""
+    """Finds the raw records of one key of one of the feed's tables."""
 
     spark: SparkSession
     feed: Feed
-    # As the published tables have it, and as the source does.
+    # The key in the form of the published tables, and in the form of the source.
     key: OneKey
     source_key: OneKey
 
     def positions(self) -> DataFrame:
-        """In the column `source_position`; a record may be in several rows."""
+        """Returns the records in the column `source_position`; a record may be in several rows."""
         ledger = iceberg.read(self.spark, self._names.changes).where(self.key.in_ledger())
         paired = ledger.where("paired_source_position IS NOT NULL").select(
             F.col("paired_source_position").alias("source_position")
@@ -50,7 +50,7 @@ class ErasedRecords:
         return self.feed.names[self.key.contract.table]
 
     def _own(self, ledger: DataFrame) -> DataFrame:
-        """Records whose message has this key, and not the other one of a row that was moved."""
+        """Returns records whose message has this key, without those of the other key of a key update."""
         moved_away = ledger.where(self.key.columns("previous_key."))
         return (
             ledger.where(self.key.columns("key."))
@@ -59,7 +59,7 @@ class ErasedRecords:
         )
 
     def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
-        """Duplicates name the change that they repeat."""
+        """Returns the duplicates of these changes: dispositions name the change that they repeat."""
         dispositions = self.feed.lake.dispositions
         if not catalog.exists(dispositions):
             return []
@@ -69,7 +69,7 @@ class ErasedRecords:
         ]
 
     def _segments(self, events: DataFrame) -> list[DataFrame]:
-        """The other segments of split events name the first one's place."""
+        """Returns the other segments of split events: dispositions name the position of the first one."""
         if not catalog.exists(self.feed.lake.dispositions):
             return []
         parts = ("source", F.lit("["), "partition", F.lit("]@"), "offset")
@@ -81,9 +81,9 @@ class ErasedRecords:
         return [paired.join(firsts, "detail", "left_semi").select("source_position")]
 
     def _keyed_alike(self, records: DataFrame, own: DataFrame) -> list[DataFrame]:
-        """Messages with the key of the row's `own` messages: tombstones, and what could not be read.
+        """Returns messages with the message key of the `own` records: tombstones, and unreadable messages.
 
-        Not where other rows' messages have it, too: a key may be the topic's, or the table's.
+        Leaves out message keys that other rows have, too: one key may serve a whole topic or table.
         """
         if not catalog.exists(self.feed.lake.raw):
             return []
@@ -101,7 +101,7 @@ class ErasedRecords:
         ]
 
     def _quarantined(self) -> list[DataFrame]:
-        """Messages of the table that could not be read, by a key in JSON: the row may have no others."""
+        """Returns quarantined messages of the table with this key in JSON: the row may have no others."""
         if not catalog.exists(self.feed.lake.quarantine):
             return []
         messages = iceberg.read(self.spark, self.feed.lake.quarantine)
@@ -109,8 +109,10 @@ class ErasedRecords:
         return self._with_key(of_table.select("source_position", F.col("raw_key").alias(MESSAGE_KEY)))
 
     def _passed_over(self) -> list[DataFrame]:
-        """Messages of the table that a run over other tables has read again, or one of a feed that had left
-        the table out: no ledger leads to them."""
+        """Returns messages of the table that no ledger leads to.
+
+        A run of other tables has read them again, or the feed did not list the table then.
+        """
         if not catalog.exists(self.feed.lake.raw) or not catalog.exists(self.feed.lake.dispositions):
             return []
         table, named = self.key.contract.table.lower(), F.lower("detail")
@@ -120,14 +122,14 @@ class ErasedRecords:
         return self._with_key(self._keyed().join(passed, "source_position", "left_semi"))
 
     def _keyed(self) -> DataFrame:
-        """Raw messages that have a key."""
+        """Returns raw messages that have a key."""
         messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
         return messages.select(
             "topic", F.col("key").alias(MESSAGE_KEY), message_record().alias("source_position")
         )
 
     def _with_key(self, messages: DataFrame) -> list[DataFrame]:
-        """The `source_position` of messages whose `MESSAGE_KEY` is the row's, in JSON."""
+        """Returns the `source_position` of messages whose `MESSAGE_KEY` is the row's key in JSON."""
         dialect, key = DIALECTS[self.feed.dialect], self.source_key
         if not isinstance(dialect, MessageDialect):
             return []
@@ -140,11 +142,11 @@ class ErasedRecords:
         return workers.of_spark(records).through(with_key, POSITIONS).frame
 
     def _of_rows(self) -> list[DataFrame]:
-        """Rows of change tables have the columns of the key, in the source's types and forms."""
+        """Returns raw rows of change tables with this key. Their columns have the source's types and forms."""
         if not catalog.exists(self._names.raw):
             return []
         rows, key = iceberg.read(self.spark, self._names.raw), self.source_key
-        # A column that had another type before is in two (`<name>::<type>`).
+        # A column that has changed its type is stored as two (`<name>::<type>`).
         begin = tuple(f"{name.lower()}::" for name in key.values)
         columns = [name for name in rows.columns if f"{name.lower()}::".startswith(begin)]
         narrow = rows.select("source_position", *map(change.quoted, columns))

@@ -1,8 +1,8 @@
-"""Erase: the rows of one key out of everything that the lake has of them, and out of its files.
+"""Erase: removes the rows of one key from all tables of the lake and from their files.
 
-A row is found by its key in what is decoded, and by the records of its changes in what was received. Deleted
-rows stay in data files, and in snapshots that branches and tags keep: files are written again, and those go.
-What is released is then another snapshot of the newest release, without these rows.
+A row is found by its key in decoded tables, and by the records of its changes in raw tables. Deleted rows
+stay in data files and in snapshots that branches and tags keep, so files are rewritten, and these branches
+and tags are dropped. The newest release then has other snapshots, without these rows.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from changeledger.stages.maintenance.erased_records import ErasedRecords
 from changeledger.stages.maintenance.one_key import OneKey
 from changeledger.stages.maintenance.raw_rows import standing_runs, trim_raw
 
-# Of a feed's tables beside its ledgers: those that have a `source_position` and lead to no other record.
+# Tables of a feed, other than ledgers, that have a `source_position` and lead to no other record.
 _BY_RECORD = ("quarantine", "replay_requests", "image_chain_breaks", "applied_repairs")
-# Of all feeds, with keys as JSON.
+# Tables shared by all feeds, with keys as JSON.
 _SHARED = (DRIFT, REPAIRS, FINDINGS)
 _RECORDS = "changeledger_erased_records"
 _OF_RECORD = f"source_position IN (SELECT source_position FROM {_RECORDS})"  # noqa: S608 - our own view
@@ -59,18 +59,18 @@ _OF_OFFSET = f"(topic, `partition`, `offset`) IN (SELECT {_PLACE} FROM {_RECORDS
 
 @dataclass(frozen=True)
 class Erasing:
-    """One key of one table of a feed."""
+    """The erasure of one key of one table of a feed."""
 
     spark: SparkSession
     control: ControlStore
     feed: Feed
-    # As the published tables have it, and as the source does.
+    # The key in the form of the published tables, and in the form of the source.
     key: OneKey
     source_key: OneKey
 
     @classmethod
     def of(cls, spark: SparkSession, feed: Feed, table: str, values: Mapping[str, str]) -> Erasing:
-        """Raises ConfigError if the feed has no such table, or the table no such key."""
+        """Prepares an erasure. Raises ConfigError if the feed has no such table, or the table no such key."""
         control = control_store(Settings())
         (config,) = feed.only([table]).tables
         contract = control.contracts.of_table(feed.feed, config.table)
@@ -82,7 +82,7 @@ class Erasing:
         return cls(spark, control, feed, _as_published(feed, key), key)
 
     def counts(self) -> dict[str, int]:
-        """The rows that would be erased, by table of the lake."""
+        """Returns the number of rows that would be erased, by lake table."""
         self._find_records()
         row_counts = {
             table: upkeep.count_where(self.spark, table, " OR ".join(f"({c})" for c in conditions))
@@ -91,7 +91,7 @@ class Erasing:
         return {table: count for table, count in row_counts.items() if count}
 
     def linked(self) -> list[str]:
-        """Other keys that the row has had, as JSON: they may be the same person's."""
+        """Returns other keys that the row has had, as JSON: they may belong to the same person."""
         changes = iceberg.read(self.spark, self._names.changes).where("previous_key IS NOT NULL")
         moved = [
             changes.where(self.key.columns(f"{column}.")).select(F.to_json(other).alias("key"))
@@ -100,11 +100,12 @@ class Erasing:
         return sorted(row["key"] for row in iceberg.union(moved).distinct().collect())
 
     def erase(self, by: str) -> dict[str, int]:
-        """Returns the rows that were erased, by table.
+        """Erases the rows of the key. Returns the number of erased rows by table.
 
-        Raises LeaseHeld while a run of the feed works, while its database is compared or verified, which
-        would write what it has read of the row before, and while another key is erased: all write the tables
-        of what was found. Given again after it was killed, it goes on at once: its name is that of the key.
+        Raises LeaseHeld while a run of the feed works; while its database is compared or verified, which
+        would write what it has read of the row; and while another key is erased, since all erasures write
+        the shared tables of findings. If it was killed, calling it again continues at once: its name as the
+        lease's holder depends on the key only.
         """
         database, holder = self._database, f"changeledger erase ({self._key_hash[:8]})"
         with ExitStack() as held:
@@ -126,16 +127,16 @@ class Erasing:
         feed, contract = self.feed.feed, self.key.contract
         self._find_records()
         conditions = self._conditions()
-        # First what would bring the rows back: windows that are built and wait.
+        # First, forget what open windows have built: publishing it would bring the rows back.
         self.control.upkeep.forget_built(feed, [w.window_id for w in self.control.windows.all_open(feed)])
         counts = {}
         for table, wanted in conditions.items():
             count = sum(upkeep.delete_where(self.spark, table, condition) for condition in wanted)
             if table == self._names.history:
-                # A row that was moved away from the key stays, and does not name it.
+                # A row that was moved away from the key stays, without naming it.
                 moved = f"coalesce({self.key.columns('_previous_key.')}, false)"
                 upkeep.unset_where(self.spark, table, "_previous_key", moved)
-            # Also of rows that were deleted long ago a data file may have the values.
+            # Data files may still have values of rows that were deleted long ago.
             if summaries.has_deleted_rows(table):
                 upkeep.compact(self.spark, table)
             upkeep.forget_removed_files(self.spark, table)
@@ -153,8 +154,8 @@ class Erasing:
         return counts
 
     def _remove_pages(self) -> None:
-        """Pages show rows that fail a rule, and what users' expectations were asked of. Those of an audit
-        that nobody knows any more may, too."""
+        """Removes pages that may show rows: of audits with failed rules or users' expectations, and of
+        audits that the control store no longer knows."""
         feed = self.feed.feed
         passed = self.control.upkeep.passed_windows(feed, REMEDIES)
         audited = Settings().data_docs / feed
@@ -167,9 +168,10 @@ class Erasing:
         return self.feed.names[self.key.contract.table]
 
     def _conditions(self) -> dict[str, list[str]]:
-        """What is to be deleted of each table that is there.
+        """Returns the conditions of the rows to delete, for each table that exists.
 
-        Those that lead to records come last, the ledger behind all: an erase that was killed finds the rest.
+        Tables that lead to records come last, and the ledger last of all, so that a repeated erasure still
+        finds what a killed one has left.
         """
         table = self.key.contract.table
         shared = f"database = {literal(self.feed.database)} AND lower(`table`) = {literal(table.lower())}"
@@ -188,39 +190,40 @@ class Erasing:
         }
         broken = f"`table` = {literal(table)} AND {self.key.in_json()}"
         conditions[ours.image_chain_breaks].append(broken)
-        # Of a run that was not released: its changes are in no ledger, and it would apply them again.
+        # Repairs of an unreleased run: their changes are in no ledger, and the run would apply them again.
         planned = self.key.in_json("decode(source_position.row, 'UTF-8')")
         conditions[ours.applied_repairs].append(f"lower(`table`) = {literal(table.lower())} AND {planned}")
         return {name: wanted for name, wanted in conditions.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:
-        """The row's raw records, as the view `_RECORDS`: fixed, because what says so is deleted itself."""
+        """Creates the view `_RECORDS` of the row's raw records. Its rows are fixed: the tables from which
+        they are found lose theirs."""
         frame = ErasedRecords(self.spark, self.feed, self.key, self.source_key).positions()
         rows = frame.distinct().collect()
         self.spark.createDataFrame(rows, frame.schema).createOrReplaceTempView(_RECORDS)
 
     @property
     def _in_source(self) -> str:
-        """By what the table is known in what `verify` has read."""
+        """The table's name in snapshots of `verify`, in lower case."""
         return self.key.contract.table.lower()
 
     def _as_read(self) -> set[str]:
-        """Where `verify` has put the table: also before it has last read others alone."""
+        """Returns the tables into which `verify` has read the source table, in its last snapshot or before."""
         read = self._read_of_source()
         last = {read.tables[self._in_source]["name"]} if read is not None else set()
         return {snapshot_table(self.feed.database, self.key.contract.table), *last}
 
     def _read_of_source(self) -> SnapshotRow | None:
-        """What `verify` has read last, if the table is in it."""
+        """Returns the last snapshot of `verify` if it has the table."""
         row = self.control.proofs.last_snapshot(self.feed.database)
         return row if row is not None and self._in_source in row.tables else None
 
     def _move_release(self, written: Sequence[str]) -> None:
-        """The newest release is what main has now; no tag of an older one is left."""
+        """Moves the newest release to the present main, and drops the tags of older releases."""
         newest = self.control.releases.latest(self.feed.feed)
         if newest is None:
             return
-        # Past a pause it may be this erasure, given again, that has moved it: this one ends here.
+        # After a pause, this erasure may have been repeated and have moved it: then this process ends here.
         self.control.leases.renew(self.feed.feed, LEASE_SECONDS)
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
@@ -228,7 +231,7 @@ class Erasing:
         rows = scans.counts({table: mains[table] for table in self._names if table in mains})
         counts = {kind: rows[table] for kind, table in self._names._asdict().items() if table in rows}
         self.control.upkeep.move_release(newest, {**newest.tables, **mains}, self.key.contract.table, counts)
-        # A table that the feed has left out meanwhile has the tags of older releases alone.
+        # A table that the feed no longer lists has only tags of older releases.
         tables = [table for table in {*newest.tables, *written} if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
@@ -239,7 +242,7 @@ class Erasing:
             upkeep.delete_where(self.spark, self.feed.lake.releases, f"release <> {newest.id}")
 
     def _purge(self, tables: Sequence[str]) -> None:
-        """No snapshot of these tables has the rows any more, and so no file."""
+        """Drops branches and snapshots of these tables, so that no file has the rows any more."""
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
         self._forget_unpublished()
@@ -252,8 +255,10 @@ class Erasing:
             self.control.proofs.save(read)
 
     def _forget_unpublished(self) -> None:
-        """Messages of runs that no published table knows: whose they are, nothing says. What waits is read
-        again from its topic."""
+        """Removes raw messages of unpublished runs, as nothing tells whose they are.
+
+        Open windows read theirs again from the topic.
+        """
         raw, stand = self.feed.lake.raw, standing_runs(self.control, self.feed.feed)
         if catalog.exists(raw):
             others = sorted(upkeep.runs_of(self.spark, raw) - stand)
@@ -262,7 +267,7 @@ class Erasing:
 
 
 def _as_published(feed: Feed, key: OneKey) -> OneKey:
-    """The key as published tables have it. Raises ConfigError where the secret of hashes is missing."""
+    """Returns the key as published tables have it. Raises ConfigError if the secret of hashes is missing."""
     contract = key.contract
     if contract.published == contract:
         return key

@@ -1,4 +1,4 @@
-"""SQL conditions that find the rows of one key, in each of the forms in which the lake has keys."""
+"""SQL conditions for the rows of one key, in each form in which the lake stores keys."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from changeledger.model.errors import ConfigError
 
 @dataclass(frozen=True)
 class OneKey:
-    """The values of the key's columns as text, by the contract's names."""
+    """A key. `values`: the values of its columns as text, by the contract's names."""
 
     contract: Contract
     values: Mapping[str, str]
 
     @classmethod
     def of(cls, contract: Contract, cells: Mapping[str, str]) -> OneKey:
-        """In the lake's form, whatever the form of the cells: a GUID in lower case, a `char` without blanks.
+        """Converts cells to the lake's form, such as a GUID in lower case or a `char` without blanks.
 
-        Raises ConfigError if not each column of the key is named, or a text is no value of its column.
+        Raises ConfigError if a column of the key is missing, or a text is not a value of its column.
         """
         named = contract.key_named(cells)
         texts = {name: display.texts(cell)[0].as_py() for name, cell in keys.typed(named, contract).items()}
@@ -35,16 +35,16 @@ class OneKey:
         return cls(contract, texts)
 
     def columns(self, prefix: str = "") -> str:
-        """In columns, or in fields after a `prefix`."""
+        """Returns the condition for a key in columns, or in struct fields with this `prefix`."""
         return " AND ".join(self._same(f"{prefix}{quoted(name)}", name) for name in self.values)
 
     def in_ledger(self) -> str:
-        """Changes of the key, onto it, and away from it."""
+        """Returns the condition for ledger rows: changes of the key, to it, and away from it."""
         sides = ("key.", "previous_key.", "before.", "after.")
         return " OR ".join(f"coalesce({self.columns(side)}, false)" for side in sides)
 
     def in_json(self, column: str = "key") -> str:
-        """In a column of JSON."""
+        """Returns the condition for a key in a JSON column."""
         cells = f"from_json({column}, {literal('map<string,string>')})"
         same = [self._same_in_json(f"{cells}[{literal(name)}]", name) for name in self.values]
         return " AND ".join(f"coalesce({condition}, false)" for condition in same)

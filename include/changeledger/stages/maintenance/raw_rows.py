@@ -1,4 +1,4 @@
-"""Raw rows that nobody needs any more, by the run that has read them."""
+"""Removes raw rows that are no longer needed, by the run that has read them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changeledger.lake.records import message_record
 
 
 def standing_runs(control: ControlStore, feed: str) -> set[str]:
-    """The runs whose records published tables have: released, and neither taken back nor before a reset."""
+    """Returns the runs whose records are published: released, neither taken back nor before a reset."""
     releases = control.releases.of_feed(feed)
     stand = standing(releases)
     begun = max((row.release for row in control.resets.of_feed(feed) if row.release in stand), default=0)
@@ -22,11 +22,10 @@ def standing_runs(control: ControlStore, feed: str) -> set[str]:
 
 
 def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
-    """Remove the raw rows of these windows, except those that may be read again: in quarantine, or waiting,
-    from where they may get there. So may those that have left either since a release that a rollback can go
-    back to.
+    """Removes the raw rows of these windows, except those that may be read again.
 
-    Returns how many runs have lost rows.
+    These are quarantined records and pending ones, which may become quarantined. Records that were either in
+    a release to which a rollback can return stay, too. Returns how many runs have lost rows.
     """
     tables = catalog.existing([feed.lake.raw, *(names.raw for names in feed.names.values())])
     if not windows or not tables:
@@ -41,7 +40,7 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
 
 
 def _needed(spark: SparkSession, feed: Feed) -> DataFrame | None:
-    """Position and run of records that may be read again. A message that waits does not say its run."""
+    """Returns positions and runs of records that may be read again. Pending messages have no run."""
     tables = catalog.existing([feed.lake.quarantine, feed.lake.pending])
     records = []
     for table, snapshot in ((name, at) for name in tables for at in refs.with_all_rows(name)):
@@ -54,10 +53,10 @@ def _needed(spark: SparkSession, feed: Feed) -> DataFrame | None:
 
 
 def _kept(spark: SparkSession, raw: str, runs: Sequence[str], needed: DataFrame) -> dict[str, DataFrame]:
-    """The raw rows that are among the `needed`, by run.
+    """Returns the raw rows that are among the `needed`, by run.
 
-    Those of the run that has them in quarantine, and those that were read first: by a replay a record is in
-    quarantine of another run, and at an offset of a topic that was made again two runs have two records.
+    Keeps a record both of the run that has it in quarantine and of the run that read it first. After a
+    replay these are different runs; in a recreated topic two runs have different records at one offset.
     """
     rows = iceberg.read(spark, raw).where(F.col("window_id").isin(*runs))
     names = rows.columns

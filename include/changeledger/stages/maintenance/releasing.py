@@ -1,4 +1,4 @@
-"""Completing a release by hand, where a stage could not."""
+"""Completes a release by hand if a stage could not."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from changeledger.control import LEASE_SECONDS, ControlStore, lease_heartbeat
 from changeledger.lake.publishing import complete
 from changeledger.stages.common.context import control_store
 
-# Gives Spark where it is needed.
+# Returns the Spark session; started only if needed.
 Session = Callable[[], SparkSession]
-# Of `release complete`, `rollback` and `reset`: one continues where the other one has died.
+# Shared lease holder of `release complete`, `rollback` and `reset`: each can continue after another died.
 _BY_HAND = "changeledger release complete, rollback or reset"
 
 
 @contextmanager
 def by_hand(feed: Feed) -> Iterator[ControlStore]:
-    """The control store, while the feed's lease is held; after an error it ends by itself.
+    """Provides the control store while it holds the feed's lease. After an error the lease expires by itself.
 
     Raises LeaseHeld while a run of the feed works.
     """
@@ -33,10 +33,10 @@ def by_hand(feed: Feed) -> Iterator[ControlStore]:
 
 
 def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[int]:
-    """The releases that were committed and not completed are completed; returns them.
+    """Completes the releases that were committed but not completed. Returns their ids.
 
-    Raises LeaseHeld while a run of the feed works; ReleaseStuck, without `force`, where somebody else has
-    written a published table.
+    Raises LeaseHeld while a run of the feed works. Raises ReleaseStuck if somebody else has written a
+    published table, unless `force` is set.
     """
     with by_hand(feed) as control:
         waiting = control.releases.incomplete(feed.feed)

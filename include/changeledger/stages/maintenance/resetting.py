@@ -1,7 +1,7 @@
-"""Reset: a feed is loaded again from its source's beginning, beside what is published.
+"""Reset: loads a feed again from its source's beginning, beside what is published.
 
-It only says so in the control store: the feed's next runs build their tables from nothing, on branches that
-stand on main, until the audit of one of them has passed. Its release makes them main.
+This only records the reset in the control store. The feed's next runs build their tables from nothing, on
+branches that descend from main, until one run passes its audit. Its release makes these tables main.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from changeledger.stages.maintenance.releasing import Session, by_hand
 
 
 def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:
-    """The reset that waits for the feed's next run. Asked again after a crash it is the same one.
+    """Records a reset for the feed's next run and returns it. Repeated after a crash, it is the same reset.
 
     Raises ConfigError if nothing is published; LeaseHeld while a run of the feed works.
     """
@@ -32,7 +32,10 @@ def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:
 
 
 def withdraw(feed: Feed, by: str, reason: str) -> ResetRow:
-    """The reset that waited. Raises ConfigError if none did; LeaseHeld while a run of the feed works."""
+    """Withdraws the waiting reset and returns it.
+
+    Raises ConfigError if no reset waits; LeaseHeld while a run of the feed works.
+    """
     with by_hand(feed) as control:
         row = control.resets.withdraw(feed.feed, by, reason)
     if row is None:

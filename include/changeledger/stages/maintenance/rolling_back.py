@@ -1,4 +1,4 @@
-"""Rollback: all tables of a feed go back to an earlier release, by a new release of its snapshots."""
+"""Rollback: takes all tables of a feed back to an earlier release, by a new release of its snapshots."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from changeledger.stages.maintenance.releasing import Session, by_hand
 
 
 def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> ReleaseRow:
-    """The rollback, as the feed's newest release. Asked again after a crash, it is completed, not repeated.
+    """Rolls the feed back to the release `target`. Returns the rollback, which is the feed's newest release.
 
-    A table that the feed had left out by then goes back to the release before it that has the table.
-    Spark only empties tables that came after the release, and finishes some releases after a crash.
+    Called again after a crash, it completes the rollback instead of repeating it. A table that the feed did
+    not list at the time of the target goes back to the last release before it that has the table. Spark is
+    needed only to empty tables that came after the target, and to finish some releases after a crash.
 
-    Raises ConfigError if the release cannot be gone back to; LeaseHeld while a run of the feed works;
+    Raises ConfigError if the feed cannot go back to the release; LeaseHeld while a run of the feed works;
     ReleaseStuck if somebody else has written a published table.
     """
     name = feed.feed
@@ -42,7 +43,7 @@ def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> Releas
 
 
 def _find(releases: Iterable[ReleaseRow], feed: str, target: int) -> ReleaseRow:
-    """The release, if there is one and its tables can still be read. Raises ConfigError."""
+    """Returns the release. Raises ConfigError if it does not exist, is main already, or cannot be read."""
     rows, remedy = {row.id: row for row in releases}, f"`changeledger releases {feed}` lists them"
     if target not in rows:
         raise ConfigError(f"the feed {feed!r} has no release {target}", remedy)
@@ -67,7 +68,7 @@ def _require_tagged(release: ReleaseRow, tables: Iterable[str]) -> None:
 
 
 def _is_main(release: ReleaseRow) -> bool:
-    """Has main of each table what the release has? Not where an older store was restored."""
+    """Returns whether main of each table has what the release has. After a restored store it may not."""
     mains = refs.heads(release.tables, refs.MAIN)
     return all(
         table in mains and refs.is_rewritten(table, snapshot, mains[table])
@@ -76,7 +77,7 @@ def _is_main(release: ReleaseRow) -> bool:
 
 
 def _published(feed: Feed, newest: ReleaseRow) -> list[str]:
-    """The feed's tables that the newest release has, or a later one of a control store that is lost."""
+    """Returns the feed's tables in the newest release, or in a later one that only the lake still knows."""
     return [
         table
         for table in catalog.tables(feed.namespace)
@@ -87,7 +88,7 @@ def _published(feed: Feed, newest: ReleaseRow) -> list[str]:
 def _snapshots(
     session: Session, releases: list[ReleaseRow], to: ReleaseRow, published: Iterable[str]
 ) -> dict[str, int]:
-    """What main of each table becomes. Raises ReleaseStuck if somebody else has written one."""
+    """Returns the new main snapshot of each table. Raises ReleaseStuck if somebody else has written one."""
     newest = releases[-1]
     later = [table for table in published if table not in to.tables]
     tables = [*to.tables, *later]
@@ -106,10 +107,10 @@ def _snapshots(
 
 
 def _left_out(releases: Iterable[ReleaseRow], to: ReleaseRow, tables: Iterable[str]) -> dict[str, int]:
-    """What readers found, as of the release, of those of the tables that the feed had left out by then.
+    """Returns the snapshots, as of the release `to`, of tables that the feed did not list then.
 
-    That is what the last release before it that has the table has published. Raises ConfigError if that can
-    no longer be read.
+    These are of the last release before it that has the table. Raises ConfigError if such a snapshot can no
+    longer be read.
     """
     stand = standing(releases, to.id)
     last = {table: row for row in releases if row.id in stand for table in tables if table in row.tables}
@@ -119,7 +120,7 @@ def _left_out(releases: Iterable[ReleaseRow], to: ReleaseRow, tables: Iterable[s
 
 
 def _emptied(session: Session, tables: Sequence[str], branch: str) -> Mapping[str, int]:
-    """Snapshots without rows of tables that came after the release."""
+    """Writes snapshots without rows for tables that came after the release."""
     if not tables:
         return {}
     spark = session()

@@ -1,4 +1,4 @@
-"""The contract of a table: what it has so far, with what a writer says of its columns and the feed states."""
+"""Combines a table's contract so far with a writer's schema and with what the feed states."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from changeledger.model.stated_key import keyed
 
 
 def stated_computed(feed: Feed, table: str) -> frozenset[str]:
-    """The columns, in lower case, that the feed says to be computed."""
+    """Returns the columns, in lower case, that the feed states as computed."""
     config = feed.table(table)
     return frozenset(c.name.lower() for c in config.columns if c.computed) if config else frozenset()
 
 
 def agreed(table: str, known: Contract | None, writer_schema: Contract | None) -> Contract:
-    """The table's contract with what a writer says of its columns."""
+    """Returns the table's contract evolved to the writer's schema. Raises ContractError if both are None."""
     if writer_schema is None and known is None:
         raise ContractError(
             f"the messages of {table} do not name its columns: they have no schema block that can be read",
@@ -35,10 +35,10 @@ def agreed(table: str, known: Contract | None, writer_schema: Contract | None) -
 def of_silent_records(
     feed: Feed, table: str, known: Contract | None, borrowed: Callable[[str], Contract | None]
 ) -> Contract | None:
-    """The contract of records that do not name their columns: the table's, or else another feed's with the
-    key that this feed states.
+    """Returns the contract for records that do not name their columns.
 
-    Raises ContractError where the key that it states is not the one of its table's contract.
+    It is the table's contract, or else another feed's with the key that this feed states. Raises
+    ContractError if the stated key differs from the key of the table's contract.
     """
     config, contract = feed.table(table), borrowed(table) if known is None else known
     key = () if config is None else config.key

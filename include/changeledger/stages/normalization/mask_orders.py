@@ -1,4 +1,4 @@
-"""The byte order of a table's change masks, proved by its own records before they are read."""
+"""Determines the byte order of a table's change masks from its own records before they are read."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from changeledger.stages.normalization.reading import Records
 
 @dataclass(frozen=True)
 class MaskOrders:
-    """Of one run: what the records of a table's other writer schemas have said in it counts, too."""
+    """Mask orders of one run. Evidence from records of a table's other writer schemas counts, too."""
 
     ctx: StageContext
     _of_run: dict[str, Evidence] = field(default_factory=dict)
 
     def resolved(self, records: Records, writer_schema: Contract) -> ResolvedSchema:
-        """How the records are written, with the order of their masks, or why these must not be read.
+        """Returns the writer schema with the order of its masks, or why masks must not be read.
 
-        Once records have proved an order it is used; a mask that then disagrees with its images is a finding
-        of the audit.
+        Once records have proved an order, it is used. The audit reports masks that then disagree with their
+        images.
         """
         feed, table, window = self.ctx.feed, records.table, self.ctx.window
         if is_plain(records, writer_schema):

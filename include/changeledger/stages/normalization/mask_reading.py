@@ -1,6 +1,6 @@
-"""The byte order of a table's change masks, by what its own records say of it; without a control store.
+"""Determines the byte order of change masks from a table's records, without a control store.
 
-What earlier windows have proved is `mask_orders`' part.
+`mask_orders` adds what earlier windows have proved.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from changeledger.mask_order import decision
 from changeledger.model.contract import ByteOrder, Contract
 from changeledger.stages.normalization.reading import Records
 
-# Of one byte there is one order.
+# Columns in a mask of one byte, which has no byte order.
 _ONE_BYTE = 8
 
 
 def resolved_alone(records: Records, writer_schema: Contract) -> ResolvedSchema:
-    """How the records are written, with the order of their masks, or why these must not be read."""
+    """Returns the writer schema with the order of its masks, or why masks must not be read."""
     if is_plain(records, writer_schema):
         return as_stated(records, writer_schema)
     _, reading = judged(records, writer_schema, decision.Evidence())
@@ -23,13 +23,16 @@ def resolved_alone(records: Records, writer_schema: Contract) -> ResolvedSchema:
 
 
 def is_plain(records: Records, writer_schema: Contract) -> bool:
-    """Is there nothing to find out: no masks, or masks of one byte?"""
+    """Returns whether no order has to be determined: there are no masks, or masks of one byte."""
     highest = max((c.ordinal for c in writer_schema.columns), default=0)
     return records.mask_rules is None or highest <= _ONE_BYTE
 
 
 def as_stated(records: Records, writer_schema: Contract) -> ResolvedSchema:
-    """An order counts at any width: the zero bytes of the other end may be in the mask as well."""
+    """Returns the writer schema with the order stated by the feed, or the unproved one for `auto`.
+
+    The order matters at any width: a mask may also contain the zero bytes of the other end.
+    """
     stated = records.feed.mask_order
     return in_order(writer_schema, _unproved(records, writer_schema) if stated == "auto" else stated)
 
@@ -51,10 +54,10 @@ def read_as(writer_schema: Contract, reading: decision.MaskDecision) -> Resolved
 def judged(
     records: Records, writer_schema: Contract, earlier: decision.Evidence
 ) -> tuple[decision.Evidence, decision.MaskDecision]:
-    """What the records say, and how their masks are read after `earlier` windows said that.
+    """Returns the evidence of the records, and the decision from it and the `earlier` evidence.
 
-    They are decoded without an order: in the wrong one a mask may set bits beyond the table, and its record
-    would be refused before it says so.
+    Decodes the records without an order: in a wrong one, a mask may set bits beyond the table, and its record
+    would be refused before it counts as evidence.
     """
     evidence = records.evidence(in_order(writer_schema, None).writer_schema)
     unproved = _unproved(records, writer_schema)

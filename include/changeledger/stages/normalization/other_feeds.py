@@ -1,4 +1,4 @@
-"""What the other feeds of a database know of its tables."""
+"""What other feeds of the same database know of its tables."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from changeledger.stages.common.context import StageContext, log
 
 @dataclass(frozen=True)
 class OtherFeeds:
-    """Of one run. Their files are read once, by the first table that asks."""
+    """The other feeds of one run's database. Their files are read once, when a table first asks."""
 
     ctx: StageContext
 
     def borrowed(self, table: str) -> Contract | None:
-        """The contract that another feed has, the primary one first."""
+        """Returns the contract of another feed, preferably the primary one. None if no feed has one."""
         for other in sorted(self._feeds, key=lambda other: not other.primary):
             contract = self.ctx.control.contracts.of_table(other.feed, table)
             if contract is not None:
@@ -29,10 +29,10 @@ class OtherFeeds:
         return None
 
     def computed(self, table: str) -> frozenset[str]:
-        """The columns, in lower case, that another feed's source or file says to be computed.
+        """Returns the columns, in lower case, that another feed's source or file declares as computed.
 
-        A feed whose own source says it asks no other. What a feed finds out here it does not pass on. Where a
-        file cannot be read nobody knows what it says: columns that were computed so far stay so.
+        A feed whose own source declares them asks no other feed, and a feed does not pass on what it learns
+        here. If a file cannot be read, columns that were computed so far stay computed.
         """
         if self.ctx.dialect.knows_computed:
             return frozenset()

@@ -1,4 +1,4 @@
-"""Records of a window that became no row of the ledger: what is said of them, and bad ones as they came."""
+"""Records of a window that became no row of the ledger: their dispositions, and the quarantine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class OtherRecords(NamedTuple):
 
 
 def of_no_table(rows: Rows) -> OtherRecords:
-    """Dealt out with the changes of tables: else all messages would be read for these records alone."""
+    """Buckets the records along with the changes of tables, so that messages are not read for them alone."""
     parts = {ledger_kernels.OTHERS: Part(rows, by("source_position"))}
     return counted(kept(parts)[ledger_kernels.OTHERS])[0]
 
 
 def not_chosen(ctx: StageContext, others: Rows) -> Rows:
-    """Decoded records of no table of the run; those of the feed's other tables say that nobody asked."""
+    """Marks records of the feed's tables that the run did not choose as such."""
     if not ctx.window.request.partial:
         return others
     tables = [config.table.lower() for config in ctx.whole.tables if config not in ctx.feed.tables]
@@ -39,13 +39,13 @@ def not_chosen(ctx: StageContext, others: Rows) -> Rows:
 
 
 def counted(rows: Rows, others: Sequence[Rows] = ()) -> tuple[OtherRecords, list[pa.Table]]:
-    """By one job with the other rows that are collected."""
+    """Counts the records by disposition, and collects the other rows in the same job."""
     by_batch, *collected = values_counted(rows, "disposition").collected_with(others)
     return OtherRecords(rows, summed(by_batch)), collected
 
 
 def to_be_written(ctx: StageContext, of_inputs: Iterable[OtherRecords]) -> list[writes.TableChange]:
-    """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
+    """Returns the rows of `dispositions`, and of `quarantine` for the quarantined records."""
     some = [records for records in of_inputs if records.counts]
     if not some:
         return []

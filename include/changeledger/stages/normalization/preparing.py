@@ -1,4 +1,4 @@
-"""The tables that a run will write: their newest columns, a branch of what normalize writes, comments."""
+"""Prepares the tables that a run writes: their columns, the branches of normalize, their comments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from changeledger.stages.common.context import StageContext
 
 
 class _Wanted(NamedTuple):
-    """A table as the run is to have it: `schema` and `partitions` where it is new."""
+    """A table as the run needs it. `schema` and `partitions` are used if it is created."""
 
     contract: Contract
     columns: iceberg.Columns
@@ -27,9 +27,9 @@ class _Wanted(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    # The tables whose columns stay as they are.
+    # Tables whose columns do not change.
     unchanged: refs.Tables
-    # Ledgers that the run leaves alone: where main is.
+    # Main snapshots of ledgers that the run does not change.
     untouched: Mapping[str, int]
 
 
@@ -39,9 +39,9 @@ def prepare(
     with_records: Collection[str],
     released: Mapping[str, Contract],
 ) -> Prepared:
-    """Tables with the columns of these contracts; what normalize writes gets a branch as main is now.
+    """Creates or alters tables to the columns of these contracts. Begins the branches of normalize at main.
 
-    `with_records`: the source tables of which the run has some; `released`: contracts of the newest release.
+    `with_records`: source tables for which the run has records. `released`: contracts of the newest release.
     """
     tables = {name: wanted for of in contracts.values() for name, wanted in _wanted(ctx, of)}
     of_feed = {
@@ -84,7 +84,7 @@ def _prepare_of_feed(ctx: StageContext, table: str, columns: iceberg.Columns, kn
 
 
 def _wanted(ctx: StageContext, contract: Contract) -> Iterator[tuple[str, _Wanted]]:
-    """By name, the three tables of a contract."""
+    """Yields the three tables of a contract with their names."""
     names, history = ctx.names[contract.table], change.history_columns(contract)
     current = change.current_columns(contract)
     yield names.changes, _Wanted(contract, change.ledger_columns(contract), ledger_schema(contract))
@@ -93,17 +93,19 @@ def _wanted(ctx: StageContext, contract: Contract) -> Iterator[tuple[str, _Wante
 
 
 def _narrowed(ctx: StageContext, tables: Mapping[str, _Wanted], known: Sequence[str]) -> set[str]:
-    """The tables without columns that no release has. Returns those that are still there."""
+    """Removes columns that no release has from the `known` tables. Returns those that still exist."""
     if not any(parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table].columns), known)):
         return set(known)
-    # Their snapshots hold columns that are gone now.
+    # Snapshots built by other windows have columns that are gone now.
     ctx.control.windows.forget_stages_of_others(ctx.feed.feed, ctx.window)
     return set(catalog.existing(known))
 
 
 def describe(ctx: StageContext, contracts: Iterable[Contract], loaded: refs.Tables) -> None:
-    """Write comments into the catalog: where the tables of these contracts, which are as in the source, come
-    from. `loaded`: those that are known."""
+    """Writes comments into the catalog that say where tables and columns come from.
+
+    `contracts`: with the source's columns. `loaded`: tables that are loaded already.
+    """
     feed = ctx.feed
     tables = [
         (table, comments_of(kind, contract, feed.database, feed.feed, feed.dialect))

@@ -1,4 +1,4 @@
-"""The quarantine of earlier runs: a record is there once, by the run that has looked at it last."""
+"""Keeps each record in quarantine once: under the run that has read it last."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from changeledger.stages.common.context import StageContext
 
 
 def forget_read_again(ctx: StageContext) -> None:
-    """Takes what the run has read again, asked for or not, out of the quarantine of the runs before.
+    """Removes records that the run has read again, by a replay or otherwise, from earlier runs' quarantine.
 
-    Not what it passes over as of a table that is not chosen. The list of what is asked for belongs to no
-    release: publish takes off it what the run has read.
+    Keeps records of tables that the run did not choose. Does not change the replay list, which belongs to no
+    release: publish removes from it what the run has read.
     """
     if not ctx.raws or not scans.has_rows(ctx.lake.quarantine) or not _reads_again(ctx):
         return
@@ -31,7 +31,7 @@ def forget_read_again(ctx: StageContext) -> None:
 
 
 def _reads_again(ctx: StageContext) -> bool:
-    """Can the run have read what an earlier one has?"""
+    """Returns whether the run may have read records that an earlier run has read."""
     begin = ctx.opened("normalize").from_position or {}
     return (
         ctx.starts_over

@@ -1,6 +1,6 @@
-"""How the records of a window are read: as their writer has written them, into their table's contract.
+"""Decodes the records of a window by their writer schema into their table's contract.
 
-It touches no lake, no control store and no Spark: normalize and the `decode` command read alike.
+Uses no lake, no control store and no Spark, so that normalize and the `decode` command decode alike.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ from changeledger.model.errors import ContractError
 from changeledger.stages.normalization.agreeing import agreed, of_silent_records, stated_computed
 
 MaskRules = Callable[[Contract], mask_evidence.MaskRules]
-# Records of a window that are sampled: a proof needs ten, a source that turned shows within hundreds.
+# Sampled records of a window. A proof needs ten; a source that changed its order shows it within hundreds.
 _LOOKED_AT = 20_000
 _LONGEST = 500
-# Which of the discovery's tables a message is of; NULL for those of none.
+# Number of the message's table in the discovery; NULL if it is of none.
 _NUMBER = pa.field("table_number", pa.int32())
 
 
 class TableKnowledge(NamedTuple):
-    """What is known of tables beside their records."""
+    """What is known of tables apart from their records."""
 
-    # What each table has so far.
+    # Each table's contract so far.
     contracts: Mapping[str, Contract]
-    # How records are written, with the byte order of their masks, by what a few of them say of it.
+    # Resolves a writer schema with the byte order of its masks, by a sample of the records.
     resolve: Callable[[Records, Contract], ResolvedSchema]
-    # What others know of a table of which nothing is written, and nothing known.
+    # Returns another feed's contract of a table whose records name no columns and that has no contract.
     borrowed: Callable[[str], Contract | None] = lambda _: None
-    # Columns of a table, in lower case, that others know to be computed.
+    # Returns a table's columns, in lower case, that other feeds know to be computed.
     computed: Callable[[str], frozenset[str]] = lambda _: frozenset()
 
 
 @dataclass(frozen=True)
 class Records:
-    """The records of one table that share one writer schema; None: it is that of the contract."""
+    """The records of one table that share a writer schema. None: the schema is that of the contract."""
 
     feed: Feed
     table: str
     writer_schema: Contract | None
     raw: Sequence[Rows]
-    # One row per record: a change, or what else became of it.
+    # Returns one row per record: a change, or another disposition.
     decode: Callable[[Rows, ResolvedSchema, Contract], Rows]
-    # The same of records that the contract rules out, with the reason (`UNCHANGED`).
+    # Returns `UNCHANGED` of records that the contract rules out, with the reason.
     refuse: Callable[[Rows, str], Rows]
     mask_rules: MaskRules | None = None
-    # The table's and the database's name as the source writes it; None: the records do not say.
+    # Names of table and database as the source writes them; None if the records do not have them.
     source_table: str | None = None
     source_database: str | None = None
 
@@ -78,7 +78,7 @@ class Records:
         return together([self.refuse(raw, why) for raw in self.raw])
 
     def evidence(self, writer_schema: Contract) -> Evidence:
-        """What the masks of some of the records say of their byte order; read by `writer_schema`."""
+        """Returns the evidence for the byte order of masks in a sample of the records."""
         assert self.mask_rules is not None, "asked only of records with masks"
         rules = self.mask_rules(writer_schema)
         few = InMemory(self.raw[0].collected(_LOOKED_AT))
@@ -91,7 +91,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Input:
-    """The decoded records of one table; without a contract, records that became no change."""
+    """The decoded records of one table. Without a contract, they became no changes."""
 
     table: str | None
     contract: Contract | None
@@ -100,21 +100,21 @@ class Input:
 
 @dataclass(frozen=True)
 class Discovered:
-    """The messages of a window. Every one is of one of `records`, or in `others` (`UNCHANGED`)."""
+    """The messages of a window. Each one is in one of `records`, or in `others` (`UNCHANGED`)."""
 
     records: Sequence[Records]
     others: Sequence[Rows]
-    # What the window has found for later ones: writer schemas, and Avro schemas, by name.
+    # New writer schemas and Avro schemas, by name, to be kept for later windows.
     writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
     avro_schemas: Mapping[str, str] = field(default_factory=dict)
-    # What people should know of the messages, though all can be read.
+    # What people should know of the messages, although all can be read.
     warnings: Sequence[str] = ()
 
 
 def discovered(
     kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.EarlierWindows, window_id: str
 ) -> Discovered:
-    """What the messages of a window are about. `raw`: `arrow.MESSAGE`."""
+    """Sorts the messages of a window by table and writer schema. `raw`: `arrow.MESSAGE`."""
     facts, schemas = _facts(kernel, raw, known.avro_schemas)
     sources, others = [raw], []
     segments = kernel.segments
@@ -137,7 +137,7 @@ def discovered(
 def _facts(
     kernel: MessageKernel, raw: Rows, schemas: Mapping[str, str]
 ) -> tuple[pa.RecordBatch, Mapping[str, str]]:
-    """The facts of all messages, and the Avro schemas that are known then: messages may bring some."""
+    """Returns the facts of all messages, and the Avro schemas, including those that messages contain."""
     while True:
         looked = raw.through(partial(_facts_of, kernel, schemas), kernel.facts_schema).collected()
         facts = kernel.merged(looked.to_batches() or [as_batch(looked)])
@@ -152,7 +152,7 @@ def _facts_of(kernel: MessageKernel, schemas: Mapping[str, str], raw: pa.RecordB
 
 
 def _as_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """Messages as the kernels have them; joined events are so already."""
+    """Converts raw messages to the form of the kernels, which joined events already have."""
     return message_rows.as_messages(raw) if raw.num_columns == len(MESSAGE) else raw
 
 
@@ -163,7 +163,7 @@ def _joined(segments: kernels.Segments, tables: Mapping[str, pa.Table]) -> Mappi
 
 @dataclass(frozen=True)
 class _OfMessages:
-    """The functions of a dialect, bound to a window's discovery."""
+    """A dialect's functions, bound to a window's discovery."""
 
     kernel: MessageKernel
     discovery: Any
@@ -185,7 +185,7 @@ class _OfMessages:
         return Records(self.feed, table.table, table.writer_schema, raws, decode, refuse, rules, *names)
 
     def routed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
-        """The messages with their number among the discovery's tables, see `MessageKernel.routes`."""
+        """Adds to each message its table's number in the discovery, see `MessageKernel.routes`."""
         raw = _as_messages(raw)
         numbers = self.kernel.routes(raw, self.discovery)
         return pa.RecordBatch.from_arrays([*raw.columns, numbers], schema=raw.schema.append(_NUMBER))
@@ -217,7 +217,7 @@ def _refused_batch(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
 def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
     kernel: TableKernel, table: str, writer_schema: Contract, raw: Rows, feed: Feed, window_id: str
 ) -> Records:
-    """The rows of a change table. `raw`: with their `source_position`, and its columns as they were read."""
+    """Returns the records of a change table. `raw`: its rows as they were read, with `source_position`."""
 
     def decode(rows: Rows, resolved: ResolvedSchema, contract: Contract) -> Rows:
         written = resolved.writer_schema.as_large_as(contract)
@@ -235,15 +235,15 @@ def _decoded_rows(kernel: TableKernel, plan: TablePlan, raw: pa.RecordBatch) -> 
     return kernel.decode(raw, plan)
 
 
-# `map` for tables, which may be worked on together.
+# Like `map`; may work on several tables at once.
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def inputs(records: Sequence[Records], known: TableKnowledge, each: Each = map) -> list[Input]:
-    """One input for each table, its records of all writer schemas decoded into its contract.
+    """Returns one input per table: its records of all writer schemas, decoded into its contract.
 
-    Records of a writer schema that the contract rules out are an input of their own, as are those of a table
-    whose columns are not known: they became no change, and the audit fails for them.
+    Records of a writer schema that the contract rules out, or of a table whose columns are unknown, are an
+    input of their own. They became no changes, and the audit fails because of them.
     """
     by_table: dict[str, list[Records]] = {}
     for schema_records in records:
@@ -260,7 +260,7 @@ def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> I
     computed = known.computed(table) | stated_computed(parts[0].feed, table)
     fitting: list[tuple[Records, Contract | None]] = []
     refused_rows: list[Rows] = []
-    # Columns that some messages do not say are those that others say.
+    # Records without a writer schema come last: their columns are those that the others name.
     for part in sorted(parts, key=lambda part: part.writer_schema is None):
         try:
             if part.writer_schema is None:

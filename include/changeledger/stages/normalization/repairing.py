@@ -1,6 +1,6 @@
-"""Repairs: what a proof has planned to make right, taken into a run of its own on request.
+"""Repairs: applies changes that a proof has planned, in a run of its own, on request.
 
-A plan goes the way of a source's records: it is stored as it was planned, decoded by the table's contract
+Planned repairs are treated like a source's records: stored as planned, decoded by the table's contract
 (`verify.repairs`), accounted for, reconciled and audited.
 """
 
@@ -26,10 +26,10 @@ from changeledger.verify import repairs
 
 
 def take(ctx: StageContext) -> None:
-    """What the last proofs against the source have planned, for the request's tables.
+    """Stores the repairs that the last proofs against the source have planned for the request's tables.
 
-    Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
-    Raises ConfigError if none of them has found drift.
+    They are taken once: a retry applies the same repairs, whatever later proofs have found. Raises
+    ConfigError if no last proof has found drift.
     """
     new_tables.create(ctx.lake.applied_repairs, repairs.RAW, change.BY_WINDOW)
     since, taken = ctx.main_before(ctx.lake.applied_repairs), input_records.planned(ctx)
@@ -56,7 +56,7 @@ def take(ctx: StageContext) -> None:
 
 
 def inputs(ctx: StageContext) -> list[Input]:
-    """One for each table that the run repairs."""
+    """Returns an input for each table that the run repairs."""
     planned = input_records.planned(ctx)
     if planned is None:
         return []
