@@ -1,6 +1,6 @@
-"""What a kernel of buckets gives, written into tables by the task that runs it.
+"""Writes the outputs of a bucket kernel to data files in the task that runs the kernel.
 
-Else the rows would go to Spark, be kept there, and come back to be written.
+Otherwise the rows would go to Spark, be kept there, and come back to be written.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from changeledger.lake.file_writes import FILES, Writing, files_as_rows
 
 @dataclass(frozen=True)
 class Written:
-    """A kernel of buckets: that one, whose outputs of these names are written and come out as `FILES`.
+    """Wraps a bucket kernel: its outputs named in `into` are written and come out as `FILES`.
 
-    A task that runs twice writes twice: commit the files that one answer of the workers has.
+    A task that runs twice writes twice: commit only the files of a single answer of the workers.
     """
 
     kernel: BucketKernel
@@ -30,5 +30,5 @@ class Written:
         return {**rows, **files}
 
     def outputs(self, of_kernel: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:
-        """`of_kernel`: those that it gives, of which these are written."""
+        """Returns the output schemas. `of_kernel`: the output schemas of the wrapped kernel."""
         return {**of_kernel, **dict.fromkeys(self.into, FILES)}

@@ -1,7 +1,7 @@
-"""The lake's catalog as a Python process reads it: the same tables that Spark writes, without Spark.
+"""The lake's catalog for Python processes: the same tables that Spark writes, without Spark.
 
-Spark and pyiceberg share the catalog's database. A commit of either changes a table's entry only where it is
-what the commit was built on, so neither writes over the other.
+Spark and pyiceberg share the catalog's database. A commit of either changes a table's entry only if the entry
+is the one that the commit was built on, so neither overwrites the other.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from changeledger.model import table_names
 from changeledger.model.errors import ConfigError
 from changeledger.spark.lake_catalog import sql_url
 
-# As Spark's configuration calls it; the catalog's database keeps it with every table.
+# The catalog's name in Spark's configuration; the catalog's database stores it with every table.
 NAME = table_names.CATALOG
-# It writes in place of rows that may not be there, and writes their small files again.
+# pyiceberg warns if an overwrite matches no rows, and if it rewrites files. Both are expected here.
 for _said in ("Delete operation did not match any records", "Merge on read is not yet supported"):
     warnings.filterwarnings("ignore", _said, UserWarning)
-# Seconds that a table with a snapshot is kept for the next reader.
+# Seconds for which `with_snapshot` caches a table.
 _KEPT: Final = 60
-# A commit that others come before is tried so often.
+# Attempts at a commit that conflicts with others.
 _TRIES: Final = 5
-# For another process that writes an SQLite file, and for a server's answer.
+# Seconds to wait for another process that writes the SQLite file, and for a server to answer.
 _PATIENCE = {"sqlite": ("timeout", "30"), "postgresql": ("connect_timeout", "5")}
 
 
 def load(table: str) -> Table:
-    """The table as it is now; its name as Spark has it, `lake.<namespace>.<name>`.
+    """Loads the present state of a table. `table`: its name in Spark, `lake.<namespace>.<name>`.
 
     Raises pyiceberg's NoSuchTableError.
     """
@@ -54,10 +54,10 @@ def load(table: str) -> Table:
 
 
 def with_snapshot(table: str, snapshot: int) -> Table:
-    """The table as it was at some moment since the snapshot was written, to read that snapshot.
+    """Loads a table in which `snapshot` can be read. Raises ValueError if it has no such snapshot.
 
-    A snapshot is always the same: where a stage reads one for several purposes, its table is loaded once. It
-    is kept for moments, since a catalog may have lent the credentials for its files.
+    The table may be up to a minute old: a snapshot never changes, so a stage that reads one several times
+    loads its table once. It is not cached for longer, since credentials lent by a catalog expire.
     """
     return _with_snapshot(_members(), table, snapshot, int(time.monotonic() // _KEPT))
 
@@ -71,7 +71,7 @@ def _with_snapshot(members: tuple[tuple[str, str], ...], table: str, snapshot: i
 
 
 def find(table: str) -> Table | None:
-    """The table, None if it is not there."""
+    """Loads a table, or returns None if it does not exist."""
     try:
         return load(table)
     except NoSuchTableError:
@@ -79,7 +79,7 @@ def find(table: str) -> Table | None:
 
 
 def look(tables: Iterable[str]) -> dict[str, Table]:
-    """Those of the tables that are there, as they are now; some are asked for at once."""
+    """Loads those of the tables that exist, several at once."""
     names = list(tables)
     looked = zip(names, parallel_map(find, names), strict=True)
     return {name: table for name, table in looked if table is not None}
@@ -88,9 +88,10 @@ def look(tables: Iterable[str]) -> dict[str, Table]:
 def commit(
     table: str, change: Callable[[Table], Callable[[], object] | None], loaded: Table | None = None
 ) -> None:
-    """What `change` gives commits something to the table as it is; None: there is nothing to do.
+    """Commits a change to a table, and retries if another commit comes first.
 
-    Where another commit comes first, the change is made again. `loaded`: the table, if it is known.
+    `change` gets the present table and returns a function that commits, or None if there is nothing to do.
+    `loaded`: the table, if it is loaded already.
     """
     known = loaded or load(table)
     for attempt in range(_TRIES):
@@ -112,7 +113,7 @@ def exists(table: str) -> bool:
 
 
 def existing(names: Iterable[str]) -> list[str]:
-    """Those of the tables that are there: each namespace is asked once, however many tables it has."""
+    """Returns those of the tables that exist. Asks once per namespace, however many tables it has."""
     wanted = list(names)
     of_names = {".".join(_own(name)[:-1]) for name in wanted}
     known = {name for namespace in of_names for name in tables(namespace)}
@@ -120,13 +121,13 @@ def existing(names: Iterable[str]) -> list[str]:
 
 
 def create_namespace(namespace: str) -> None:
-    """Where it is not there yet; another process may create it at the same moment."""
+    """Creates a namespace if it does not exist. Another process may create it at the same moment."""
     with suppress(IntegrityError):
         _catalog().create_namespace_if_not_exists(namespace)
 
 
 def create(table: str, schema: Schema, partitions: PartitionSpec, properties: dict[str, str]) -> None:
-    """Where it is not there yet; nor need its namespace be. Its fields get numbers of their own."""
+    """Creates a table, and its namespace, if they do not exist. The catalog assigns its field ids anew."""
     create_namespace(table.split(".")[1])
     _catalog().create_table_if_not_exists(
         _own(table), schema, partition_spec=partitions, properties=properties
@@ -138,7 +139,7 @@ def namespaces() -> list[str]:
 
 
 def tables(namespace: str) -> list[str]:
-    """Of a namespace that may not be there, by name."""
+    """Returns the sorted names of a namespace's tables; an empty list if the namespace does not exist."""
     try:
         return sorted(".".join((NAME, *identifier)) for identifier in _catalog().list_tables(namespace))
     except NoSuchNamespaceError:
@@ -160,7 +161,8 @@ def _catalog() -> Catalog:
 
 
 def _members() -> tuple[tuple[str, str], ...]:
-    """`Settings.catalog`, read again where the environment has changed: a stage asks thousands of times."""
+    """Returns `Settings.catalog`. A stage asks thousands of times, so it is read only if the environment has
+    changed."""
     return _members_in(tuple(os.environ.items()), Path.cwd())
 
 
@@ -170,11 +172,14 @@ def _members_in(_environment: tuple[tuple[str, str], ...], _folder: Path) -> tup
 
 
 def _of_server(properties: dict[str, str]) -> Catalog:
-    """Raises ConfigError where a member is missing or no address, or what answers is no catalog."""
+    """Opens a catalog that is a server.
+
+    Raises ConfigError if a member is missing, an address is invalid, or what answers is not a catalog.
+    """
     try:
         return load_catalog(NAME, **properties)
-    # Also what requests makes of an address without a scheme, or of an answer that is no JSON. Not the
-    # error's own text: it may quote a member.
+    # These include errors of requests for an address without a scheme or an answer that is not JSON. The
+    # error's text is not shown: it may quote a member.
     except (KeyError, ValueError) as error:
         raise ConfigError(
             f"CHANGELEDGER_CATALOG names no catalog of the type {properties['type']}: {type(error).__name__}",
@@ -188,7 +193,7 @@ def _opened(members: tuple[tuple[str, str], ...]) -> Catalog:
     if properties["type"] != "sql":
         return _of_server(properties)
     url = sql_url(properties["uri"])
-    # With how long its database is waited for.
+    # Adds the time to wait for its database.
     name, seconds = _PATIENCE[url.get_backend_name()]
     uri = url.set(query={name: seconds, **url.query}).render_as_string(hide_password=False)
     properties |= {"uri": uri, "pool_pre_ping": "true", "schema_version": "v1"}
@@ -197,7 +202,7 @@ def _opened(members: tuple[tuple[str, str], ...]) -> Catalog:
     try:
         opened = load_catalog(NAME, **properties)
     except (OperationalError, ProgrammingError):
-        # Its first use makes its tables; two at once disturb each other.
+        # The first use creates its tables, and two processes may collide in that.
         opened = load_catalog(NAME, **properties)
     if isinstance(opened, SqlCatalog) and opened.engine.dialect.name == "sqlite":
         with opened.engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""Comments of a table and of its columns in the catalog, written where they differ."""
+"""Writes comments of tables and columns into the catalog, if they differ."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from changeledger.lake import catalog
 from changeledger.model.comments import ColumnComments, Comments
 
 _COMMENT = "comment"
-# The schema that the commit adds.
+# Refers to the schema that the same commit adds.
 _LAST = -1
 
 
 def write(table: str, comments: Comments, loaded: Table | None = None) -> None:
-    """By field ids: a column's name may have dots. Columns without a comment here keep theirs.
+    """Writes comments by field id, since a column's name may contain dots.
 
-    `loaded`: the table, if it is known as its columns are now.
+    Columns without a comment here keep theirs. `loaded`: the table, if it is loaded with its present columns.
     """
 
     def change(known: Table) -> Callable[[], object] | None:
         updates = _updates(known, comments)
-        # Two processes at once give their schemas one number, and Spark reads no table that has one twice.
+        # Two processes could give their schemas the same number, and Spark cannot read such a table.
         same = AssertCurrentSchemaId.model_validate({"current-schema-id": known.schema().schema_id})
         return partial(known.catalog.commit_table, known, (same,), updates) if updates else None
 

@@ -1,6 +1,6 @@
-"""Conditions on rows, by which Iceberg passes over files, too: pyiceberg's predicates.
+"""Conditions on rows: pyiceberg's predicates, by which Iceberg also skips files.
 
-mypy takes these for models, whose fields alone it sees.
+They are cast because mypy takes them for models and only sees their fields.
 """
 
 from __future__ import annotations

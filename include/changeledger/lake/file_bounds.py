@@ -1,6 +1,6 @@
-"""Data files whose bounds in manifests are true: readers pass over a file by them.
+"""Writes data files with correct bounds in manifests, by which readers skip files.
 
-pyiceberg says wrong ones, or fails, where texts are long; such a column, or file, has none then.
+pyiceberg writes wrong bounds, or fails, if texts are long. Such a column or file gets no bounds.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pyiceberg.table import TableProperties, WriteTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import BinaryType, StringType
 
-# In bytes: Arrow's writer says no bounds of a longer value (apache/parquet-cpp#465).
+# In bytes: Arrow's writer gives no bounds of a longer value (apache/parquet-cpp#465).
 _LONGEST: Final = 4096
 
 
 def written(io: FileIO, metadata: TableMetadata, task: WriteTask) -> list[DataFile]:
-    """The rows of the task in files."""
+    """Writes the rows of the task to files."""
     try:
         files = list(write_file(io, metadata, iter([task])))
     except UnicodeEncodeError:
-        # pyiceberg cuts a text for its bound and takes the next character for the last one: behind U+D7FF
-        # that is half a surrogate pair, which no file can have (apache/iceberg-python#3880).
+        # pyiceberg truncates a text for its upper bound and increments the last character: after U+D7FF comes
+        # half a surrogate pair, which cannot be written (apache/iceberg-python#3880).
         unbounded = {**metadata.properties, TableProperties.DEFAULT_WRITE_METRICS_MODE: "counts"}
         return list(write_file(io, metadata.model_copy(update={"properties": unbounded}), iter([task])))
     for number in _with_long_values(metadata, task):
@@ -38,10 +38,11 @@ def written(io: FileIO, metadata: TableMetadata, task: WriteTask) -> list[DataFi
 
 
 def _with_long_values(metadata: TableMetadata, task: WriteTask) -> Iterator[int]:
-    """The columns with a value that is too long for a bound.
+    """Yields the ids of columns with a value that is too long for a bound.
 
-    A row group whose first or last value it is has none, and pyiceberg takes those of the other row groups
-    for the file's: whoever asks for the value would pass over it. So it was in Trino (trinodb/trino#19052).
+    A row group whose least or greatest value is that long has no bounds. pyiceberg then takes the bounds of
+    the other row groups for the whole file, and readers who look for the value would skip the file. Trino had
+    the same bug (trinodb/trino#19052).
     """
     for field in metadata.schema().fields:
         if isinstance(field.field_type, StringType | BinaryType):
@@ -51,5 +52,5 @@ def _with_long_values(metadata: TableMetadata, task: WriteTask) -> Iterator[int]
 
 
 def _longest(cells: pa.Array) -> int:
-    """Bytes of the longest value; 0 if there is none."""
+    """Returns the bytes of the longest value; 0 if there is none."""
     return pc.max(pc.binary_length(cells)).as_py() or 0

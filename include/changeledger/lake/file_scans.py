@@ -1,7 +1,7 @@
-"""Data files of the lake, read where their rows are needed: in Spark's Python workers, column by column.
+"""Reads data files of the lake in Spark's Python workers, where their rows are needed, column by column.
 
-Spark would take each row apart to hand it to Python. The driver plans which files may hold rows; a worker
-reads them as Arrow, file by file.
+Spark itself would take each row apart to hand it to Python. Instead, the driver plans which files may have
+rows, and workers read them as Arrow, file by file.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from pyiceberg.types import StructType
 from changeledger.config.object_path import store_members
 from changeledger.lake.shared_metadata import schema_in
 
-# No usual row has more bytes in a file, which is packed. Of rows of 50 KB fewer fit into a worker, or one
-# array of Arrow's.
+# Bytes that an ordinary row has at most in a compressed file. Larger rows count as several: of rows of 50 KB,
+# fewer fit into a worker or an Arrow array.
 _USUAL_BYTES = 1 << 10
 _DECIMAL = re.compile(r'"type":"decimal\(\d+, (\d+)\)"')
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The files of a snapshot that may hold rows of a condition.
+    """The files of a snapshot that may have rows that meet a condition.
 
-    `schema`: the columns that are read, in their types; a struct may have some of its fields only.
+    `schema`: the columns to read, with their types; a struct may have only some of its fields.
     """
 
     metadata: TableMetadata
@@ -59,7 +59,7 @@ class Scan:
 
     @property
     def weights(self) -> list[int]:
-        """How many rows each file has; where they are large, how many usual ones have as many bytes."""
+        """Rows of each file; if they are large, the number of ordinary rows with as many bytes."""
         files = (task.file for task in self.parts)
         return [max(file.record_count, file.file_size_in_bytes // _USUAL_BYTES) for file in files]
 
@@ -67,20 +67,20 @@ class Scan:
         return replace(self, parts=())
 
     def rows(self, part: FileScanTask) -> Iterator[pa.RecordBatch]:
-        """Of one file."""
+        """Reads the rows of one file."""
         for batch in self._reader.batches(part):
-            # In one batch, or in several where Arrow cannot hold a column in one.
+            # Gives one batch, or several if a column is too large for one Arrow array.
             table = pa.Table.from_batches([batch]).select(self.schema.names).cast(self.schema)
             yield from table.combine_chunks().to_batches()
 
     @cached_property
     def _reader(self) -> FileReader:
-        # For all files: of small ones it takes as long to make as to read one.
+        # Shared by all files: creating it takes as long as reading a small file.
         return FileReader(self.metadata, self.io, self.projection, self.where)
 
 
 class FileReader:
-    """Rows of data files that fulfil a condition, in the columns of `projection`."""
+    """Reads the rows of data files that meet a condition, in the columns of `projection`."""
 
     def __init__(
         self, metadata: TableMetadata, io: FileIO, projection: Schema, where: BooleanExpression
@@ -93,16 +93,16 @@ class FileReader:
         return cls(scan.table_metadata, scan.io, columns, scan.row_filter)
 
     def batches(self, part: FileScanTask) -> list[pa.RecordBatch]:
-        """Of one file."""
+        """Reads one file."""
         try:
             return list(self._arrow.to_record_batches([part]))
         except pa.ArrowInvalid:
-            # pyiceberg takes what is asked for as the file's own types have it: a decimal that has become
-            # wider since the file was written, or is about to, does not have all numbers.
+            # pyiceberg casts the condition's values to the file's types, and a decimal of fewer digits than
+            # the table's does not have all of them.
             return self._of_all_rows(part)
 
     def _of_all_rows(self, part: FileScanTask) -> list[pa.RecordBatch]:
-        """The condition is asked of types that have all numbers, when all rows of the file are read."""
+        """Reads all rows of the file, and applies the condition to the widest decimals."""
         schema = self._metadata.schema()
         asked = _widest(prune_columns(schema, extract_field_ids(bind(schema, self._where, True)), False))
         cells, rows = (
@@ -117,7 +117,7 @@ class FileReader:
 
 
 def _widest(schema: Schema) -> Schema:
-    """The columns with decimals of as many digits as there can be."""
+    """Returns the schema with decimals of 38 digits."""
     return schema_in(_DECIMAL.sub(r'"type":"decimal(38, \1)"', schema.model_dump_json()))
 
 
@@ -126,7 +126,7 @@ def _scan(metadata: TableMetadata, io: FileIO, projection: str, *rest: Any) -> S
 
 
 def _selected(schema: pa.Schema, table_schema: Schema) -> Iterator[str]:
-    """As Iceberg names the columns; of a struct with some of its fields only, each of these."""
+    """Yields Iceberg's names of the columns; for a struct with only some of its fields, a name for each."""
     for field in schema:
         whole = table_schema.find_type(field.name)
         if isinstance(whole, StructType) and field.type.num_fields < len(whole.fields):
@@ -136,9 +136,9 @@ def _selected(schema: pa.Schema, table_schema: Schema) -> Iterator[str]:
 
 
 def alone(table: Table) -> TableMetadata:
-    """What workers need to know of the table: neither its history, nor how the catalog is reached.
+    """Returns what workers need to know of the table, without its history and the access to the catalog.
 
-    It stays the same from commit to commit, so a worker that stays parses it once.
+    It stays the same from commit to commit, so a reused worker parses it once.
     """
     return table.metadata.model_copy(
         update={
@@ -154,6 +154,9 @@ def alone(table: Table) -> TableMetadata:
 
 
 def store_of(table: Table) -> FileIO:
-    """How workers reach the table's files: with credentials of the store, also those that a REST catalog has
-    handed out, and without address and secrets of the catalog."""
+    """Returns the file access for workers.
+
+    It has credentials of the store, including those lent by a REST catalog, but neither address nor secrets
+    of the catalog.
+    """
     return load_file_io(store_members(table.io.properties), table.location())

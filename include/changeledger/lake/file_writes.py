@@ -1,8 +1,8 @@
-"""New data files of the lake, written where their rows are: in Spark's Python workers, column by column.
+"""Writes new data files of the lake in Spark's Python workers, where their rows are, column by column.
 
-Spark would take each row apart to write it. A worker writes Arrow as a file, and the driver commits the files
-of all workers at once. What a task has written that failed, or that nobody commits, no snapshot has:
-`maintain` removes it.
+Spark itself would take each row apart to write it. Instead, workers write Arrow to files, and the driver
+commits the files of all workers at once. Files of failed tasks, or files that are never committed, are in no
+snapshot: `maintain` removes them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from changeledger.model.errors import ConfigError, ContractError
 from changeledger.spark.sinks import Gathered, Intake, packed
 from changeledger.spark.tasks import BUCKET
 
-# What manifests say of files that were written. Nothing that a worker answers is unpickled: a pickle
-# runs what it names, and the job has the source's secret.
+# What manifests say of written files. Answers of workers are never unpickled: a pickle can run any code, and
+# the job knows the source's secret.
 _COUNTS: Final = pa.map_(pa.int32(), pa.int64())
 _BOUNDS: Final = pa.map_(pa.int32(), pa.binary())
 FILES: Final = pa.schema(
     [
         ("file_path", pa.string()),
-        # Its values as JSON: texts and numbers.
+        # Partition values as a JSON array of strings and numbers.
         ("partition", pa.string()),
         ("record_count", pa.int64()),
         ("file_size_in_bytes", pa.int64()),
@@ -56,18 +56,18 @@ FILES: Final = pa.schema(
         ("split_offsets", pa.list_(pa.int64())),
     ]
 )
-# Partitions by whether a column is NULL: a value's bucket is the only one, NULL is in none.
+# Partitions by whether a column is NULL: all values share the single bucket, and NULL is in none.
 OPEN_OR_CLOSED: Final[Transform[Any, int]] = BucketTransform(1)
-# A commit that others come before is tried so often.
+# Attempts at a commit that conflicts with others.
 _TRIES = 5
 _NUMBER_IS_TAKEN = "Cannot add snapshot with sequence number"
-# A file has so many rows, about, or fewer where they are large: they are in memory to be written.
+# Approximate rows per file; fewer if they are large, since they are in memory while they are written.
 _ROWS_OF_FILE = 250_000
 
 
 @dataclass(frozen=True)
 class Writing:
-    """Rows into new files of a table; as a sink of workers it answers `FILES`, for whoever commits them."""
+    """Writes rows to new files of a table. As a sink of workers, it answers `FILES` to be committed."""
 
     metadata: TableMetadata
     io: FileIO
@@ -81,14 +81,14 @@ class Writing:
         return _BeingWritten(self, asker)
 
     def in_files(self, rows: pa.Table) -> list[DataFile]:
-        """`files` of rows that may be many, or large."""
+        """Writes rows that may be many or large, to several files if needed."""
         gathered = Gathered(_ROWS_OF_FILE)
         pieces = [piece for batch in rows.to_batches(BUCKET) for piece in gathered.add(batch)]
         return [file for piece in (*pieces, *gathered.rest()) for file in self.files(piece)]
 
     def files(self, rows: pa.Table) -> list[DataFile]:
-        """The rows in files that have those of one partition each."""
-        # NULL in those that the contract has no longer.
+        """Writes the rows to files, one for each partition."""
+        # Columns that the contract no longer has are NULL.
         columns = schema_to_pyarrow(self.metadata.schema(), include_field_ids=False)
         return [
             file
@@ -139,7 +139,7 @@ class _BeingWritten:
         self._names = {field.name for field in writing.metadata.schema().fields}
 
     def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        # Columns that the table does not have would wait in memory for a file to be full.
+        # Columns that the table does not have would take up memory until a file is full.
         self._write(self._gathered.add(rows.select([n for n in rows.schema.names if n in self._names])))
         return ()
 
@@ -153,7 +153,10 @@ class _BeingWritten:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """The rows of a file that stay into new ones, answered as `FILES`; nothing is written where all stay."""
+    """Writes the remaining rows of a file to new files, answered as `FILES`. Writes nothing if all remain.
+
+    `rows`: how many rows the file has.
+    """
 
     writing: Writing
     rows: int
@@ -183,9 +186,9 @@ def _answered(asker: int, files: Sequence[DataFile]) -> list[pa.RecordBatch]:
 
 
 def require_distinct_names(schema: Schema) -> None:
-    """Raises ContractError where two columns have one name in data files: `_x5C` is a backslash there.
+    """Raises ContractError if two columns have the same name in data files.
 
-    Columns have names there that Avro allows, in files that Spark writes, too.
+    Data files, also those of Spark, have names that Avro allows: a backslash becomes `_x5C`.
     """
     try:
         sanitize_column_names(schema)
@@ -197,7 +200,7 @@ def require_distinct_names(schema: Schema) -> None:
 
 
 def files_as_rows(files: Sequence[DataFile]) -> pa.Table:
-    """`FILES` of new files."""
+    """Returns `FILES` of new files."""
     rows = [{name: getattr(file, name) for name in FILES.names} for file in files]
     for row in rows:
         partition = row["partition"]
@@ -206,7 +209,7 @@ def files_as_rows(files: Sequence[DataFile]) -> pa.Table:
 
 
 def files_in(rows: pa.Table) -> list[DataFile]:
-    """The files of `FILES`."""
+    """Returns the data files that `FILES` describes."""
     same: dict[str, Any] = {
         "content": DataFileContent.DATA, "file_format": FileFormat.PARQUET, "sort_order_id": None,
         "equality_ids": None, "key_metadata": None,
@@ -220,11 +223,11 @@ def files_in(rows: pa.Table) -> list[DataFile]:
 def commit(
     table: Table, branch: str, new: Sequence[DataFile], old: Collection[DataFile] = (), *, alone: bool = False
 ) -> None:
-    """Append the files to the branch, in place of `old` ones.
+    """Appends the new files to the branch and removes the `old` ones.
 
-    Where another process commits at the same moment, this one commits again. With `alone`, or `old` files, it
-    does not if the other one has added rows to this branch, or taken these files: it raises pyiceberg's
-    CommitFailedException or ValidationException. A fast append is not validated.
+    Retries if another process commits at the same moment. With `alone` or `old` files, it instead raises
+    pyiceberg's CommitFailedException or ValidationException if the other process has added rows to this
+    branch or removed these files. Otherwise the commit is a fast append, which is not validated.
     """
     head = table.metadata.refs.get(branch)
     for attempt in range(_TRIES):
@@ -232,8 +235,8 @@ def commit(
             _commit(table, branch, new, old, is_validated=alone or bool(old))
             return
         except ValueError as error:
-            # pyiceberg asks whether the branch is what it was, and numbers snapshots by all branches: the
-            # number is taken, and it does not commit again (https://github.com/apache/iceberg/issues/15001).
+            # pyiceberg checks only whether this branch has moved, but numbers snapshots across branches. If
+            # the number is taken, it does not retry (https://github.com/apache/iceberg/issues/15001).
             if _NUMBER_IS_TAKEN not in str(error) or attempt == _TRIES - 1:
                 raise
             table.refresh()
@@ -254,9 +257,9 @@ def _commit(
 
 
 def by_key(rows: pa.Table) -> pa.Table:
-    """Rows of a ledger in the order of their keys; others as they are.
+    """Sorts ledger rows by key; returns other rows unchanged.
 
-    Who asks for one key passes over the row groups of others by their ends (ADR 0039).
+    A reader of one key skips the row groups of other keys by their bounds (ADR 0039).
     """
     if "key" not in rows.schema.names or not pa.types.is_struct(rows.schema.field("key").type):
         return rows

@@ -1,4 +1,4 @@
-"""Iceberg's tables and their branches, as Spark reads and writes them."""
+"""Reads and writes Iceberg tables and their branches by Spark."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Columns = Sequence[tuple[str, str]]
 
 
 def widen(spark: SparkSession, table: str, columns: Columns) -> None:
-    """Add the columns, and the fields of structs, that the table lacks, as nullable ones; widen types.
+    """Adds columns and struct fields that the table lacks, as nullable ones, and widens types.
 
-    A branch has no schema of its own in Iceberg: they show on main at once, empty. No type becomes narrower
-    again: one that a run has widened which was not released, or was taken back, stays.
+    A branch has no schema of its own in Iceberg, so new columns show on main at once, empty. Types never
+    become narrower again, even if the run that widened them is not released or is taken back.
     """
     wanted = schema_of(tuple(columns))
     for path, kind, stored in _different(_schema(catalog.load(table)), wanted):
@@ -37,9 +37,9 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
 
 
 def has_columns(table: Table, columns: Columns) -> bool:
-    """Has the table these columns and no others, so that neither `narrow` nor `widen` would change it?
+    """Returns whether the table has exactly these columns, so that `narrow` and `widen` change nothing.
 
-    Spark, which reads their types, has to be started before.
+    Needs a running Spark, which parses the types.
     """
     stored, wanted = _schema(table), schema_of(tuple(columns))
     has_more = any(other.stored is None for other in _different(wanted, stored))
@@ -47,9 +47,11 @@ def has_columns(table: Table, columns: Columns) -> bool:
 
 
 def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
-    """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
-    another type: a run has added them that was never released. True if there were some. A table of which
-    nothing is released goes itself, with all that was built of it."""
+    """Drops columns and struct fields that no release has, if `columns` lacks them or has another type.
+
+    A run that was never released has added them. A table of which nothing is released is dropped itself, with
+    all that was built of it. Returns whether anything was dropped.
+    """
     loaded = catalog.load(table)
     current, wanted = _schema(loaded), schema_of(tuple(columns))
     other = [field.path for field in _different(wanted, current) if field.stored is None]
@@ -68,21 +70,21 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
 
 
 def _schema(table: Table) -> StructType:
-    """The table's columns as Spark has them."""
+    """Returns the table's columns with Spark's types."""
     arrow_schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
     return from_arrow_schema(arrow_schema, prefer_timestamp_ntz=True)
 
 
 @lru_cache(maxsize=MOST_TABLES)
 def schema_of(columns: tuple[tuple[str, str], ...]) -> StructType:
-    """The columns as Spark has them."""
+    """Parses the columns' types by Spark's DDL."""
     struct = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))
     assert isinstance(struct, StructType), "the DDL of columns is that of a struct"
     return struct
 
 
 class _Difference(NamedTuple):
-    """A field that a schema lacks, or has in another type (`stored`)."""
+    """A field that a schema lacks, or has with another type (`stored`)."""
 
     path: tuple[str, ...]
     kind: str
@@ -90,7 +92,7 @@ class _Difference(NamedTuple):
 
 
 def _different(schema: StructType, wanted: StructType) -> Iterator[_Difference]:
-    """The fields of `wanted` that `schema` lacks or has in another type."""
+    """Yields the fields of `wanted` that `schema` lacks or has with another type."""
     known = {field.name.lower(): field for field in schema}
     for field in wanted:
         old = known.get(field.name.lower())
@@ -100,7 +102,7 @@ def _different(schema: StructType, wanted: StructType) -> Iterator[_Difference]:
         elif isinstance(field.dataType, StructType) and isinstance(old.dataType, StructType):
             for inner in _different(old.dataType, field.dataType):
                 yield inner._replace(path=(old.name, *inner.path))
-        # Iceberg has no type narrower than int; other types are the contract's to compare.
+        # Iceberg has no integer narrower than int. Whether types may change is up to the contract.
         elif kind != old.dataType.simpleString() and kind != "smallint":
             yield _Difference((old.name,), kind, old.dataType.simpleString())
 
@@ -117,7 +119,7 @@ def read(
     at: str | None = None,
     snapshot: int | None = None,
 ) -> DataFrame:
-    """Main, a branch, or the table `at` a tag or as of a snapshot."""
+    """Reads main, a branch, the table `at` a tag, or a snapshot of it."""
     if at is not None:
         return spark.table(f"{table}.tag_{at}")
     if snapshot is not None:
@@ -126,17 +128,17 @@ def read(
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all."""
+    """Returns the rows of all frames."""
     return reduce(DataFrame.unionByName, frames)
 
 
 def fresh_branch(spark: SparkSession, table: str, branch: str) -> Table:
-    """The branch as main is now, whatever an earlier attempt left on it. Returns the table before."""
+    """Sets the branch to main as it is now, whatever an earlier try left. Returns the table before that."""
     loaded = catalog.load(table)
     published = refs.head(loaded)
     if published is None:
         refs.drop(table, [branch])
-        # Of a table that has no snapshot, only Iceberg's own code makes a branch.
+        # Only Iceberg's own code can create a branch of a table without snapshots.
         spark.sql(f"ALTER TABLE {table} CREATE BRANCH {quoted(branch)}")
     else:
         refs.set_branch(table, branch, published)
@@ -144,7 +146,7 @@ def fresh_branch(spark: SparkSession, table: str, branch: str) -> Table:
 
 
 def empty(spark: SparkSession, table: str, branch: str) -> None:
-    """Take all rows off the branch, in a commit that stands on what it was."""
+    """Deletes all rows of the branch, in a commit on top of it."""
     if refs.snapshot_of(table, branch) is not None:
         spark.sql(f"DELETE FROM {on_branch(table, branch)}")  # noqa: S608 - our own names
 
@@ -154,26 +156,28 @@ def append(rows: DataFrame, table: str, branch: str | None = None) -> None:
 
 
 def put(rows: DataFrame, table: str) -> int | None:
-    """The rows in place of the table, whatever its columns were; returns its snapshot, from which they can be
-    read until it is expired."""
+    """Replaces the table by these rows, whatever its columns were.
+
+    Returns the new snapshot, from which the rows can be read until it expires.
+    """
     rows.writeTo(table).using("iceberg").createOrReplace()
     return refs.snapshot_of(table)
 
 
 def replace_partition(rows: DataFrame, table: str, column: str, *values: str | int) -> None:
-    """Write the rows of these partitions in place of those that are there: twice is as good as once."""
+    """Overwrites these partitions with the rows. May be repeated."""
     rows.writeTo(table).overwrite(F.col(column).isin(*values))
 
 
 def replace(rows: DataFrame, table: str, branch: str) -> None:
-    """Write the rows in place of all that the branch has."""
+    """Overwrites all rows of the branch."""
     rows.writeTo(on_branch(table, branch)).overwrite(F.lit(True))
 
 
 def delete_changes(changes: DataFrame, table: str, branch: str, windows: Iterable[str]) -> None:
-    """Take ledger rows off the branch, by `change_id`, `source_position`, `operation` and `window_id`.
+    """Deletes ledger rows from the branch by `change_id`, `source_position`, `operation` and `window_id`.
 
-    `windows`: all that the rows have. As literals they let Spark pass over the files of others.
+    `windows`: the window ids of all these rows. As literals, they let Spark skip files of other windows.
     """
     same = "t.change_id = s.change_id AND t.source_position = s.source_position AND t.operation = s.operation"
     near = ", ".join(map(literal, sorted(windows)))
@@ -181,14 +185,14 @@ def delete_changes(changes: DataFrame, table: str, branch: str, windows: Iterabl
 
 
 def delete_records(records: DataFrame, table: str, branch: str) -> None:
-    """Take the rows of these `window_id` and `source_position` off the branch."""
+    """Deletes rows from the branch by `window_id` and `source_position`."""
     same = "t.window_id = s.window_id AND t.source_position = s.source_position"
     delete(records, table, branch, same)
 
 
 def delete(rows: DataFrame, table: str, branch: str, on: str) -> None:
-    """Take rows off the branch (`t`) that match one of `rows` (`s`)."""
-    # A view of its own for each table: tables are written at the same time.
+    """Deletes rows of the branch (`t`) that match one of `rows` (`s`) by the condition `on`."""
+    # Each table has a view of its own, since tables are written at the same time.
     view = "merge_into_" + table.replace(".", "_")
     rows.createOrReplaceTempView(view)
     target = f"{on_branch(table, branch)} t"
@@ -196,6 +200,6 @@ def delete(rows: DataFrame, table: str, branch: str, on: str) -> None:
 
 
 def update(spark: SparkSession, table: str, branch: str, cells: Mapping[str, str]) -> None:
-    """Set columns of all rows of the branch to what the expressions give."""
+    """Sets columns of all rows of the branch to SQL expressions."""
     values = ", ".join(f"{quoted(name)} = {value}" for name, value in cells.items())
     spark.sql(f"UPDATE {on_branch(table, branch)} SET {values}")  # noqa: S608 - names quoted above

@@ -1,6 +1,7 @@
-"""Manifests, which never change, read once in a process, however many scans plan by them.
+"""Caches manifests, which never change, so that a process reads each one once.
 
-A scan reads all manifests of its snapshot, some milliseconds each, and a stage scans a table ten times.
+A scan reads all manifests of its snapshot, which takes some milliseconds each, and a stage scans a table
+about ten times.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-# Of so many tables a process keeps what it has read. A stage goes through those of its feed in turn, so with
-# one place less than tables each look reads again; a feed of 400 tables has 1,200, and those of its records.
+# Number of tables whose metadata a process caches. A stage visits all tables of its feed in turn, so a cache
+# that is one table too small never hits. A feed of 400 tables has 1,200 in the lake, and some of its own.
 MOST_TABLES: Final = 4096
-# Entries of manifests that are kept, some kilobytes each.
+# Number of cached manifest entries, some kilobytes each.
 _MOST_ENTRIES: Final = 20_000
 
 
@@ -48,14 +49,14 @@ def _manifests_of(snapshot: Snapshot, io: FileIO) -> tuple[ManifestFile, ...]:
 
 
 class KnownManifest(ManifestFile):
-    """Its entries are read once."""
+    """A manifest whose entries are read once."""
 
     def fetch_manifest_entry(self, io: FileIO, discard_deleted: bool = True) -> list[ManifestEntry]:
         return list(_entries_of(self, io, discard_deleted))
 
 
 class KnownSnapshot(Snapshot):
-    """Its manifests are read once."""
+    """A snapshot whose manifests are read once."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> KnownSnapshot:

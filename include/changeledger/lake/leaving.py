@@ -1,4 +1,4 @@
-"""Which rows of data files go, and the kernel of those that stay."""
+"""Selects the rows of data files to remove, and the kernel that keeps the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from changeledger.model.change import quoted
 
 
 class Ends(NamedTuple):
-    """Rows without an end, where the column is NULL; with `since` also those that end there or later."""
+    """Selects rows without an end (NULL in the column); with `since`, also those that end there or later."""
 
     column: str
     since: bytes | None = None
@@ -31,13 +31,13 @@ class Ends(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """Of the rows `t` of a MERGE."""
+        """The condition in SQL, for the rows `t` of a MERGE."""
         name = f"t.{quoted(self.column)}"
         ends_later = "" if self.since is None else f" OR {name} >= X'{self.since.hex()}'"
         return f"({name} IS NULL{ends_later})"
 
     def among(self, rows: pa.RecordBatch) -> Bools:
-        """Which rows are of these?"""
+        """Returns which rows are selected."""
         ends = rows.column(self.column)
         is_open = ~valid(ends)
         if self.since is None:
@@ -47,14 +47,14 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Stays:
-    """The kernel of the rows that have none of these keys, or end too early to go."""
+    """A kernel that keeps rows with none of these keys, and rows that `ends` does not select."""
 
     keys: pa.Table
     hashes: Known
     ends: Ends | None
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        # As the keys have them: Iceberg reads texts of any size.
+        # Cast to the types of the keys: Iceberg reads strings as large strings.
         cells = [rows.column(field.name).cast(field.type) for field in self.keys.schema]
         may_go = order.is_among(hash_of(cells), self.hashes)
         if self.ends is not None:
@@ -62,7 +62,7 @@ class Stays:
         candidates = np.flatnonzero(may_go)
         if not len(candidates):
             return rows
-        # A hash may be that of another key, too.
+        # Keys may share a hash, so the cells are compared.
         keys = [column(self.keys, name) for name in self.keys.schema.names]
         stays = np.ones(len(rows), np.bool_)
         stays[candidates[order.are_among([cell.take(pa.array(candidates)) for cell in cells], keys)]] = False

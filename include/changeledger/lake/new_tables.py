@@ -1,4 +1,4 @@
-"""Tables that are new in the lake: by pyiceberg, since Spark takes five times as long to plan one."""
+"""Creates new lake tables by pyiceberg: Spark takes five times as long to plan one."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from changeledger.lake import catalog
 
 PROPERTIES: Final = {
     "format-version": "2",
-    # As tables have it that Spark makes.
+    # As in tables that Spark creates.
     "write.parquet.compression-codec": "zstd",
-    # Files of a ledger have the rows of a key together (`file_writes`): who asks for one reads a small part.
+    # Ledger files are sorted by key (`file_writes`): with small row groups, a reader of one key reads little.
     "write.parquet.row-group-limit": "20000",
-    # Most columns of 20,000 rows have as many values. A dictionary of these makes files a fifth larger, and
-    # takes a quarter of the time to write them. A writer looks at its size after so many rows.
+    # Most columns have as many distinct values as a row group has rows. Their dictionaries would make files a
+    # fifth larger and take a quarter of the writing time. Writers check the size at each `page-row-limit`.
     "write.parquet.dict-size-bytes": "8192",
     "write.parquet.page-row-limit": "2000",
-    # A window touches few rows of many files: write what changed beside them, do not rewrite them.
+    # A window touches few rows of many files: write changes beside the files instead of rewriting them.
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.delete.mode": "merge-on-read",
-    # Appends are written where they are computed; an unpartitioned table gains nothing from a shuffle.
+    # Appends are written where they are computed: an unpartitioned table gains nothing from a shuffle.
     "write.distribution-mode": "none",
     "write.spark.fanout.enabled": "true",
     "write.metadata.delete-after-commit.enabled": "true",
@@ -38,14 +38,14 @@ UNPARTITIONED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def create(table: str, columns: pa.Schema, partitions: Mapping[str, str] = UNPARTITIONED) -> None:
-    """Create the table where it is not there yet. `partitions`: by column a transform of Iceberg's."""
+    """Creates the table if it does not exist. `partitions`: Iceberg transforms by column."""
     ids = count(1)
     schema = pyarrow_to_schema(pa.schema([_numbered(field, ids) for field in columns]))
     catalog.create(table, schema, PartitionSpec(*_fields(schema, partitions)), PROPERTIES)
 
 
 def _numbered(field: pa.Field, ids: Iterator[int]) -> pa.Field:
-    """The field with a number, as Iceberg's fields have, and those that it consists of."""
+    """Returns the field, and its nested fields, with ids as Iceberg needs them."""
     number, kind = next(ids), field.type
     if pa.types.is_struct(kind):
         kind = pa.struct([_numbered(inner, ids) for inner in kind])
@@ -57,7 +57,7 @@ def _numbered(field: pa.Field, ids: Iterator[int]) -> pa.Field:
 
 
 def _fields(schema: Schema, partitions: Mapping[str, str]) -> Iterator[PartitionField]:
-    """Named as Spark names them."""
+    """Yields the partition fields, with the names that Spark gives them."""
     for number, (column, transform) in enumerate(partitions.items(), start=PARTITION_FIELD_ID_START):
         name = column if transform == "identity" else f"{column}_{transform.partition('[')[0]}"
         source = schema.find_field(column).field_id

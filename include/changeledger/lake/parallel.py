@@ -1,4 +1,4 @@
-"""Several tables worked on at the same time: their commits wait for the catalog, not for the processor."""
+"""Works on several tables at once: their commits wait for the catalog, not for the processor."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ _AT_ONCE = 4
 
 
 def parallel_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """`work` on each item, such as a table, some at once; the first error ends it."""
+    """Applies `work` to each item, such as a table, several at once. Raises the first error."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, items))

@@ -1,8 +1,8 @@
-"""What follows a release's commit point: tagging every table, the pointer to the release, moving main.
+"""The steps after a release's commit point: tag every table, update the table of releases, move main.
 
-All tags stand before the pointer names the release, and the pointer names it before the first main moves.
-So a reader who takes the pointer's newest release and reads by its tag has all tables of one release at any
-moment; a reader of several mains may find some moved and others not yet.
+All tags are set before the table of releases (the pointer) names the release, and it names the release before
+the first main moves. A reader who takes the newest release from there and reads by its tag therefore always
+has all tables of one release. A reader of several mains may find some moved and others not yet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from changeledger.model.errors import ReleaseStuck
 from changeledger.model.table_names import FeedTables
 from changeledger.model.window import branch_of
 
-# The pointer of a feed: one row for each release, the newest last.
+# A feed's table of releases: one row per release, the newest last.
 _POINTER = table_schema(
     [
         ("release", "bigint"),
@@ -38,11 +38,11 @@ _POINTER = table_schema(
 def complete(
     session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow, *, force: bool = False
 ) -> None:
-    """Tag and move every table of a committed release. Each step may have been done already.
+    """Tags and moves every table of a committed release. Each step may have been done already.
 
-    Raises LeaseLost if another run works on the feed; ReleaseStuck where somebody else has written a
-    table's main meanwhile. With `force` that table's main becomes what was audited all the same, and what it
-    was stays under the tag `displaced_<id>`.
+    Raises LeaseLost if another run works on the feed. Raises ReleaseStuck if somebody else has written a
+    table's main meanwhile; with `force`, that main moves to the audited snapshot all the same, and its former
+    snapshot keeps the tag `displaced_<id>`.
     """
     tag, tables = release_tag(release.id), release.tables
     parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
@@ -51,7 +51,7 @@ def complete(
     mains = refs.heads_in(tagged, refs.MAIN)
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
     stuck = _foreign_of(control, release, behind, tagged)
-    # Past a pause it may be another run that has moved them: this one ends here, and nothing is stuck.
+    # After a pause, another run may have moved them. Then this process ends here, and nothing is stuck.
     control.leases.renew(release.feed, LEASE_SECONDS)
     if stuck and not force:
         raise _stuck(release, stuck)
@@ -73,7 +73,7 @@ def complete(
 def _foreign_of(
     control: ControlStore, release: ReleaseRow, behind: Mapping[str, int], tables: refs.Tables
 ) -> list[str]:
-    """Those of the tables behind the release whose main somebody else has written since it was built."""
+    """Returns those tables of `behind` whose main somebody else has written since the release was built."""
     if not release.is_rollback:
         return _moved(behind, tables)
     earlier = [row for row in control.releases.of_feed(release.feed) if row.id < release.id]
@@ -81,9 +81,9 @@ def _foreign_of(
 
 
 def _move(release: ReleaseRow, mains: Mapping[str, int], tables: Iterable[str]) -> None:
-    """Main of these tables to the release. Raises MainMoved if one is written meanwhile.
+    """Moves main of these tables to the release. Raises MainMoved if one is written meanwhile.
 
-    The branches that the release was built on go in the same commit as main moves forward.
+    The commit that moves main forward also drops the branches that the release was built on.
     """
 
     def move(table: str) -> None:
@@ -96,14 +96,14 @@ def _move(release: ReleaseRow, mains: Mapping[str, int], tables: Iterable[str]) 
 
 
 def _drop_branches(release: ReleaseRow, tables: refs.Tables) -> None:
-    """Those that the release was built on, of tables whose main has not moved."""
+    """Drops the branches that the release was built on, of tables whose main did not move."""
     prefix = branch_of(release.window_id)
     built = {name: refs.names_in(table, refs.BRANCH, prefix) for name, table in tables.items()}
     parallel_map(lambda name: refs.drop(name, built[name]), [name for name in built if built[name]])
 
 
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
-    """Finish what a crash between the commit point and the last table has left."""
+    """Completes the feed's releases that a crash after their commit point left incomplete."""
     for release in control.releases.incomplete(feed):
         same_releases.require_snapshots(release)
         complete(session, control, release)
@@ -121,15 +121,16 @@ def require_mains(feed: str, tables: dict[str, int]) -> None:
 
 
 def _moved(snapshots: Mapping[str, int], tables: refs.Tables) -> list[str]:
-    """The tables whose main is not what their snapshot was built on."""
+    """Returns the tables whose main is not what their snapshot was built on."""
     lineages, mains = refs.lineages(tables, snapshots), refs.heads_in(tables, refs.MAIN)
     return [name for name in snapshots if name in mains and mains[name] not in lineages[name]]
 
 
 def foreign(earlier: Iterable[ReleaseRow], tables: Iterable[str], mains: Mapping[str, int]) -> list[str]:
-    """The tables whose main somebody has written since the last of these releases that has them.
+    """Returns the tables whose main somebody else has written since the last of these releases that has them.
 
-    Not those whose main is a release or what one was built on: a store was restored, or main was moved back.
+    Leaves out tables whose main is a release or what one was built on: there, a store was restored, or main
+    was moved back.
     """
     known: dict[str, int] = {}
     for release in earlier:
@@ -153,7 +154,7 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
 
 
 def pointer_of(feed: str) -> Table:
-    """The feed's table of releases. The first call makes it: a run asks for it before it commits."""
+    """Returns the feed's table of releases. Creates it if needed: a run calls this before it commits."""
     name = FeedTables.of(feed).releases
     pointer = catalog.find(name)
     if pointer is None:
@@ -163,7 +164,7 @@ def pointer_of(feed: str) -> Table:
 
 
 def _point_to(control: ControlStore, release: ReleaseRow) -> None:
-    """Name the release in the feed's table of releases, once."""
+    """Adds the release to the feed's table of releases, once."""
     is_own = is_equal("release", release.id)
     if pointer_of(release.feed).scan(is_own, ("release",)).count():
         return
@@ -171,14 +172,14 @@ def _point_to(control: ControlStore, release: ReleaseRow) -> None:
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     cells = [[cell] for cell in row]
-    # Two tries at once write it twice, and the second one's row takes the place of the first one's.
+    # If two tries write it at once, the second row replaces the first.
     pointer_of(release.feed).overwrite(pa.table(cells, schema=_POINTER), is_own)
 
 
 def _take_off_replay_list(
     session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow
 ) -> None:
-    """The records that the run has read again; what was asked for since stays on the list."""
+    """Removes the records that the run has replayed from the list; later requests stay."""
     window = control.windows.row(release.feed, release.window_id)
     if window is None or window.replay_snapshot is None:
         return

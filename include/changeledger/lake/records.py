@@ -1,4 +1,4 @@
-"""Where a raw record stands in its source, as a column of the lake."""
+"""The position of a raw record in its source, as a column of the lake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 
 def message_record() -> Column:
-    """Where a raw Kafka message stands, of the columns of a raw table."""
+    """Builds the position of a raw Kafka message from the columns of the raw table."""
     return F.struct(
         F.col("topic").alias("source"),
         "partition",
@@ -17,7 +17,7 @@ def message_record() -> Column:
 
 
 def row_record(source: Column, row: Column) -> Column:
-    """Where a raw row of a table stands; the bytes of `row` are different for each row of `source`."""
+    """Builds the position of a raw row of a table. `row`: bytes that differ for each row of `source`."""
     return F.struct(
         source.alias("source"),
         F.lit(None).cast("int").alias("partition"),

@@ -1,4 +1,4 @@
-"""Branches and tags of the lake's tables. A commit moves all refs of a table at once."""
+"""Branches and tags of the lake's tables. One commit can change several refs of a table."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ MAIN = "main"
 _RELEASE = "release_"
 Tables = Mapping[str, Table]
 BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
-# Operations after which a table has each row that it had.
+# Operations that remove no row from a table.
 _KEEPS_ROWS = (Operation.APPEND, Operation.REPLACE)
 
 
 def written_at(table: str, snapshot: int) -> datetime | None:
-    """When the snapshot of the table was written; None if it is there no more."""
+    """Returns when the snapshot of the table was written, or None if it no longer exists."""
     written = catalog.load(table).metadata.snapshot_by_id(snapshot)
     return None if written is None else datetime.fromtimestamp(written.timestamp_ms / 1000, UTC)
 
 
 def heads(tables: Iterable[str], ref: str) -> dict[str, int]:
-    """The snapshot that a branch or tag names, by table, of the tables that have it."""
+    """Returns the snapshot of a branch or tag for each table that has it."""
     return heads_in(catalog.look(tables), ref)
 
 
 def heads_in(tables: Tables, ref: str) -> dict[str, int]:
-    """`heads` of tables that are loaded."""
+    """Like `heads`, for loaded tables."""
     snapshots = {name: head(table, ref) for name, table in tables.items()}
     return {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
 
 
 def snapshot_of(table: str, ref: str = MAIN) -> int | None:
-    """The snapshot that a branch or tag of the table names; None if there is no such ref, or table."""
+    """Returns the snapshot of a branch or tag; None if the table or the ref does not exist."""
     iceberg_table = catalog.find(table)
     return None if iceberg_table is None else head(iceberg_table, ref)
 
 
 def head(table: Table, ref: str = MAIN) -> int | None:
-    """`snapshot_of` a table that is loaded."""
+    """Like `snapshot_of`, for a loaded table."""
     named = table.metadata.refs.get(ref)
     return None if named is None else named.snapshot_id
 
 
 def names(tables: Iterable[str], kind: SnapshotRefType, prefix: str = "") -> dict[str, list[str]]:
-    """The branches (but main) or the tags that begin so, of each table that has some."""
+    """Returns the branches (except main) or tags with this prefix, for each table that has some."""
     loaded = {table: catalog.load(table) for table in tables}
     by_table = {table: names_in(iceberg_table, kind, prefix) for table, iceberg_table in loaded.items()}
     return {table: ref_names for table, ref_names in by_table.items() if ref_names}
 
 
 def names_in(table: Table, kind: SnapshotRefType, prefix: str) -> list[str]:
-    """`names` of a table that is loaded."""
+    """Like `names`, for a loaded table."""
     return [
         name
         for name, ref in table.metadata.refs.items()
@@ -67,18 +67,18 @@ def names_in(table: Table, kind: SnapshotRefType, prefix: str) -> list[str]:
 
 
 def release_tag(release_id: int) -> str:
-    """Readers who need several tables as of one release read them by this tag."""
+    """Returns the tag of a release, by which readers get several tables of the same release."""
     return f"{_RELEASE}{release_id}"
 
 
 def releases_of(named: Iterable[str]) -> list[int]:
-    """The numbers of the releases that some of these tags are of."""
+    """Returns the release ids in these tags; other tags are ignored."""
     numbers = (name.removeprefix(_RELEASE) for name in named if name.startswith(_RELEASE))
     return [int(number) for number in numbers if number.isdecimal()]
 
 
 def is_released(table: str, snapshot: int) -> bool:
-    """Is the snapshot a release of the table, or what a release was built on?"""
+    """Returns whether the snapshot is a release of the table, or one that a release was built on."""
     known = catalog.load(table)
     named = {name: ref.snapshot_id for name, ref in known.metadata.refs.items()}
     tagged = [named[release_tag(number)] for number in releases_of(named)]
@@ -86,12 +86,12 @@ def is_released(table: str, snapshot: int) -> bool:
 
 
 def lineages(tables: Tables, snapshots: Mapping[str, int]) -> dict[str, set[int]]:
-    """By table the snapshot and those that it was built on, as far as they are kept."""
+    """Returns for each table its snapshot and those that it was built on, as far as they are kept."""
     return {name: _lineage(tables[name], snapshot) for name, snapshot in snapshots.items() if name in tables}
 
 
 def is_built_on(table: Table, snapshot: int, earlier: int) -> bool:
-    """Was the snapshot built on the earlier one, as far as that is kept?"""
+    """Returns whether the snapshot was built on the earlier one, as far as its ancestors are kept."""
     return snapshot != earlier and earlier in _lineage(table, snapshot)
 
 
@@ -101,8 +101,10 @@ def _lineage(table: Table, snapshot: int) -> set[int]:
 
 
 def with_all_rows(table: str) -> list[int]:
-    """Snapshots that together have each row which a branch or tag has: without those that only got more rows
-    since, or had their files written again."""
+    """Returns snapshots that together have every row of all branches and tags.
+
+    Leaves out a snapshot if a later one only added rows to it or rewrote its files.
+    """
     metadata = catalog.load(table).metadata
     snapshots = {ref.snapshot_id for ref in metadata.refs.values()}
     contained: set[int | None] = set()
@@ -116,7 +118,7 @@ def with_all_rows(table: str) -> list[int]:
 
 
 def added_since(table: Table, snapshot: int) -> list[tuple[str, ...]]:
-    """Paths of columns, and of fields of structs, that the table got after the snapshot was written."""
+    """Returns the paths of columns and struct fields that the table got after the snapshot was written."""
     metadata = table.metadata
     then = metadata.snapshot_by_id(snapshot)
     schema = None if then is None or then.schema_id is None else metadata.schema_by_id(then.schema_id)
@@ -132,12 +134,12 @@ def _new(fields: StructType, known: Set[int]) -> Iterator[tuple[str, ...]]:
 
 
 def set_branch(table: str, branch: str, snapshot: int) -> None:
-    """The branch, at that snapshot, whatever it was."""
+    """Sets the branch to the snapshot; creates it if needed."""
     _commit(table, lambda iceberg_table: _set(iceberg_table, branch, snapshot, ManageSnapshots.create_branch))
 
 
 def set_tag(table: str, tag: str, snapshot: int) -> None:
-    """The tag, at that snapshot, whatever it was."""
+    """Sets the tag to the snapshot; creates it if needed."""
     _commit(table, lambda iceberg_table: _set(iceberg_table, tag, snapshot, ManageSnapshots.create_tag))
 
 
@@ -150,9 +152,9 @@ class MainMoved(Exception):
 
 
 def forward(table: str, snapshot: int, without: str | None = None) -> None:
-    """Main, at a snapshot that was built on it; branches that begin with `without` go in the same commit.
+    """Moves main forward to a snapshot that was built on it. Raises MainMoved if it was not.
 
-    Raises MainMoved if it was built on another one.
+    The same commit drops the branches whose name begins with `without`.
     """
 
     def moved(iceberg_table: Table) -> ManageSnapshots | None:
@@ -167,7 +169,7 @@ def forward(table: str, snapshot: int, without: str | None = None) -> None:
 
 
 def move_back(table: str, snapshot: int, since: int | None) -> None:
-    """Main, at a snapshot that is not built on it. Raises MainMoved if it is no longer at `since`."""
+    """Moves main to a snapshot that is not built on it. Raises MainMoved if main is no longer at `since`."""
 
     def moved(iceberg_table: Table) -> ManageSnapshots | None:
         main = iceberg_table.metadata.refs.get(MAIN)
@@ -179,7 +181,7 @@ def move_back(table: str, snapshot: int, since: int | None) -> None:
 
 
 def is_rewritten(table: str, snapshot: int, main: int) -> bool:
-    """Is main the snapshot, or nothing but its files written again, as compaction does?"""
+    """Returns whether main is the snapshot, or differs from it only by rewritten files, as of compaction."""
     metadata = catalog.load(table).metadata
     for ancestor in ancestors_of(metadata.snapshot_by_id(main), metadata):
         if ancestor.snapshot_id == snapshot:
@@ -190,7 +192,7 @@ def is_rewritten(table: str, snapshot: int, main: int) -> bool:
 
 
 def drop(table: str, refs: Iterable[str]) -> None:
-    """The branches and tags, as far as they are there."""
+    """Drops those of the branches and tags that exist."""
 
     _commit(table, lambda iceberg_table: _without(iceberg_table, refs))
 
@@ -216,7 +218,7 @@ def _set(
 
 
 def _commit(table: str, change: Callable[[Table], ManageSnapshots | None]) -> None:
-    """`change` gives what is to be done to the table as it is; None: nothing."""
+    """Commits what `change` returns for the present table; None: nothing to do."""
 
     def change_refs(iceberg_table: Table) -> Callable[[], None] | None:
         manage = change(iceberg_table)

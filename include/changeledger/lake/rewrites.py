@@ -1,4 +1,4 @@
-"""Data files written again without some of their rows, where these have one of some keys."""
+"""Rewrites data files without the rows of certain keys."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from changeledger.lake.file_writes import FILES, Rewriting, Writing, files_in
 from changeledger.lake.leaving import Ends, Stays
 from changeledger.spark.rows import Asked, SparkRows, Workers
 
-# Files that are written again have together at most so many bytes, packed, and so many rows.
+# Limits of the files that are rewritten together: compressed bytes and rows.
 _MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000
-# Files with fewer rows are put together.
+# Files with fewer rows are merged.
 _SMALL_ROWS = 50_000
 
 
 class Rewrite(NamedTuple):
-    """Of a table: the files that may have rows that go, and the kernels of those that stay."""
+    """The files of a table that may have rows to remove, and the kernels that keep the others."""
 
     table: Table
     files: Sequence[FileScanTask]
@@ -35,8 +35,11 @@ class Rewrite(NamedTuple):
 
     @classmethod
     def of(cls, table: Table, branch: str, gone: Sequence[tuple[pa.Table, Ends | None]]) -> Rewrite | None:
-        """None where the files are large, or where positions are deleted in one: Iceberg's totals would count
-        them for ever. `gone`: keys of rows that go, and which of theirs."""
+        """Plans the rewrite. `gone`: keys of rows to remove, and which of their rows by their ends.
+
+        Returns None if the files are too large, or if one has position deletes: Iceberg's totals would count
+        these for ever.
+        """
         known = [(keys, Touched.of_keys(as_batch(keys)), ends) for keys, ends in gone]
         near = [(scans.are_near(touched), ends) for _, touched, ends in known]
         where = reduce(Or, (keys if ends is None else And(keys, ends.where) for keys, ends in near))
@@ -48,7 +51,10 @@ class Rewrite(NamedTuple):
         return cls(table, files, [Stays(keys, touched.hashes, ends) for keys, touched, ends in known])
 
     def asked(self, workers: Workers) -> list[Asked]:
-        """The new files of the small ones together; of each other one how many rows stay, and where."""
+        """Returns what workers are asked: to merge the small files, and to rewrite each other file.
+
+        For each other file they also count the rows that stay.
+        """
         schema = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
         writing = Writing.into(self.table)
         small, large = self._parted()
@@ -60,8 +66,10 @@ class Rewrite(NamedTuple):
         return asked
 
     def _parted(self) -> tuple[list[FileScanTask], list[FileScanTask]]:
-        """Small files become one, else each window would leave more of them; one alone stays as it is,
-        if its rows do.
+        """Parts the files into small ones, which are merged, and others.
+
+        Without merging, each window would leave more small files. A single small file counts as one of the
+        others, so that it is left as it is if all its rows stay.
         """
         small = [task for task in self.files if task.file.record_count < _SMALL_ROWS]
         if len(small) < 2:
@@ -74,7 +82,7 @@ class Rewrite(NamedTuple):
         return reduce(lambda rows, kernel: rows.through(kernel, schema), self.stays, workers.read(scan))
 
     def changed(self, answers: Sequence[pa.Table]) -> tuple[list[DataFile], list[DataFile]]:
-        """The new files, and the old ones in whose place they come. `answers`: those of `asked`."""
+        """Returns the new files, and the old ones that they replace. `answers`: of `asked`."""
         small, large = self._parted()
         come = iter(answers)
         new = files_in(next(come)) if small else []

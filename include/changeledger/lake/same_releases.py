@@ -1,6 +1,7 @@
-"""Do the control store and the lake know the same releases? One of them may have been lost or restored.
+"""Checks that the control store and the lake know the same releases.
 
-A run that built on one of two times would leave out what lies between them, or build it twice.
+One of them may have been lost, or restored to an earlier time. A run would then leave out what lies between
+the two times, or build it twice.
 """
 
 from __future__ import annotations
@@ -19,45 +20,48 @@ _BACKUP: Final = "docs/backup.md"
 
 
 class TableReleases(NamedTuple):
-    """What a table of the lake knows of a release. `tagged`: the numbers of all that it has a tag of."""
+    """What a lake table knows of a release. `tagged`: the ids of all releases that it has a tag of."""
 
     is_there: bool
     tagged: frozenset[int]
-    # What the tag of the release that was asked for names.
+    # The snapshot of the release's tag.
     snapshot: int | None
-    # Is main an older snapshot than that one?
+    # Whether main is an ancestor of the release's snapshot.
     is_behind: bool
 
     @property
     def newest(self) -> int:
-        """0 if it has none."""
+        """The newest of `tagged`; 0 if there is none."""
         return max(self.tagged, default=0)
 
 
 def require_newest(control: ControlStore, feed: str) -> None:
-    """Asked before a run does anything, of one table: raises StoresDisagree if its newest release is not the
-    control store's. Costs one look at the catalog."""
+    """Raises StoresDisagree if a table's newest release is not that of the control store.
+
+    Checks a single table, with one look at the catalog, before a run does anything.
+    """
     newest, completed = control.releases.latest(feed), control.releases.latest_completed(feed)
     if newest is None:
-        # It is created before the commit point of a first release, which a crash may keep from coming.
+        # The table is created, without a snapshot, before the commit point of the first release. A crash in
+        # between leaves it empty.
         if refs.snapshot_of(FeedTables.of(feed).releases) is not None:
             raise StoresDisagree(*_unknown(feed))
     elif completed is not None:
-        # One that every run writes, or any.
+        # Prefer a table that every run writes.
         written = FeedTables.of(feed).dispositions
         table = written if written in completed.tables else min(completed.tables, default=None)
         _require(control, completed, newest.id, [] if table is None else [table])
 
 
 def require_release(control: ControlStore, feed: str, tables: Iterable[str]) -> None:
-    """Asked before a run builds, of all tables: raises StoresDisagree unless each has the last release."""
+    """Raises StoresDisagree unless all these tables have the last release. Checked before a run builds."""
     newest, completed = control.releases.latest(feed), control.releases.latest_completed(feed)
     if newest is not None and completed is not None:
         _require(control, completed, newest.id, sorted(set(tables) & completed.tables.keys()))
 
 
 def require_snapshots(release: ReleaseRow) -> None:
-    """Raises StoresDisagree if the lake has not what a release has committed and not completed."""
+    """Raises StoresDisagree if the lake lacks snapshots of a release that is committed but not completed."""
     known = catalog.look(release.tables)
     lost = [
         table
@@ -73,7 +77,7 @@ def require_snapshots(release: ReleaseRow) -> None:
 
 
 def newest_tagged(tables: Iterable[str]) -> int:
-    """The number of the newest release that one of the tables has a tag of; 0 if none has."""
+    """Returns the newest release id that one of the tables has a tag of; 0 if there is none."""
     names = refs.names(tables, refs.TAG).values()
     return max((number for of_table in names for number in refs.releases_of(of_table)), default=0)
 
@@ -94,10 +98,10 @@ def disagreement(
     tables: Mapping[str, TableReleases],
     stored: Callable[[], Collection[int]],
 ) -> tuple[str, str] | None:
-    """Message and remedy; None if all is as it should be.
+    """Returns the message and remedy of a disagreement, or None if there is none.
 
-    `completed`: the last release that is; `newest`: the last number that the control store has given;
-    `stored` gives those that it knows: a restore may have lost some.
+    `completed`: the last completed release. `newest`: the last release id of the control store.
+    `stored`: returns all release ids of the control store, which may have lost some in a restore.
     """
     feed = completed.feed
     gone = [table for table, known in tables.items() if not known.is_there]

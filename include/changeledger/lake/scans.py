@@ -1,4 +1,4 @@
-"""Rows of the lake's tables: read by Spark's workers, and a few of them by this process."""
+"""Reads rows of lake tables: by Spark's workers, or, if they are few, in this process."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from changeledger.lake.conditions import is_among, is_equal, is_from, is_null, i
 from changeledger.lake.file_scans import Scan
 from changeledger.spark.rows import SparkRows, Workers
 
-# Rows, and bytes in files, which are packed.
+# Number of rows, and bytes of compressed files.
 Weight = tuple[int, int]
 
 _RUN = "window_id"
 
 
 def weight(table: str, run: str | None = None) -> Weight:
-    """How many rows the files of main have, and bytes; or those of a run's partition."""
+    """Returns rows and bytes of main's files, or of those in a run's partition."""
     where = AlwaysTrue() if run is None else of_window(run)
     files = [task.file for task in catalog.load(table).scan(where).plan_files()]
     return sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
 
 
 def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
-    """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
+    """Reads rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
     return pa.Table.from_batches([*batches(table, where, schema, snapshot)], schema)
 
 
@@ -42,7 +42,7 @@ def scanned(  # noqa: PLR0913, PLR0917 - what is read, and of what
     snapshot: int | None = None,
     among: BatchKernel | None = None,
 ) -> SparkRows:
-    """`read`, by Spark's workers. `among`: the kernel of those that are wanted."""
+    """Like `read`, by Spark's workers. `among`: a kernel that keeps the wanted rows."""
     rows = workers.read(_scan(table, where, schema, snapshot))
     return rows if among is None else rows.through(among, schema)
 
@@ -55,16 +55,17 @@ def _scan(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int
 def batches(
     table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """`read`, file by file: not all rows are here at once."""
+    """Like `read`, file by file, so that not all rows are in memory at once."""
     scan = _scan(table, where, schema, snapshot)
     for part in scan.parts:
         yield from scan.rows(part)
 
 
 def are_near(touched: Touched, prefix: str = "") -> BooleanExpression:
-    """Can a row have one of the keys, by the value of each column? Files of other rows are passed over.
+    """Returns a condition that all rows with one of these keys meet, by which other files are skipped.
 
-    `prefix`: `key.` where the columns are members of the struct `key`. A dot in a name leads into a struct.
+    It compares each key column on its own, so other rows may meet it, too. `prefix`: `key.` if the columns
+    are fields of the struct `key`. Columns with a dot in their name are ignored: the dot would mean a struct.
     """
     if not len(touched.hashes):
         return AlwaysFalse()
@@ -76,7 +77,7 @@ def are_near(touched: Touched, prefix: str = "") -> BooleanExpression:
 
 def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
     kind = values.type
-    # NaN is among nothing, and stands between nothing.
+    # NaN matches neither a list of values nor a range.
     if pa.types.is_floating(kind) or pa.types.is_nested(kind) or (pa.types.is_boolean(kind) and not few):
         return AlwaysTrue()
     distinct = pc.unique(values).drop_null()
@@ -91,7 +92,7 @@ def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
 
 
 def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
-    """By table, how many rows the run has in that snapshot."""
+    """Returns how many rows the run has in these snapshots, by table."""
     return {
         table: catalog.with_snapshot(table, snapshot)
         .scan(of_window(run), (_RUN,), snapshot_id=snapshot)
@@ -101,7 +102,10 @@ def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
 
 
 def has_rows(table: str, run: str | None = None, snapshot: int | None = None, column: str = _RUN) -> bool:
-    """Has the table rows, or those that name a run in the column; on main or in a snapshot."""
+    """Returns whether the table has rows, or rows of a run, on main or in a snapshot.
+
+    `column`: the column with the run's window id.
+    """
     iceberg_table = catalog.load(table) if snapshot is None else catalog.with_snapshot(table, snapshot)
     read = next(iter(iceberg_table.schema().fields)).name if run is None else column
     asked = AlwaysTrue() if run is None else of_window(run, column)
@@ -109,7 +113,7 @@ def has_rows(table: str, run: str | None = None, snapshot: int | None = None, co
 
 
 def counts(snapshots: Mapping[str, int]) -> dict[str, int]:
-    """How many rows the snapshots have, by table; from what they say of themselves, where they say it."""
+    """Returns how many rows the snapshots have, by table; from their summaries if these say it."""
     said = {table: built.now for table, built in summaries.built(snapshots).items()}
     return {
         table: catalog.load(table).scan(snapshot_id=snapshots[table]).count() if rows is None else rows
@@ -118,5 +122,5 @@ def counts(snapshots: Mapping[str, int]) -> dict[str, int]:
 
 
 def of_window(window_id: str, column: str = _RUN) -> BooleanExpression:
-    """Is a row the window's own?"""
+    """Returns the condition for rows of the window."""
     return is_equal(column, window_id)

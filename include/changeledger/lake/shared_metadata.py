@@ -1,7 +1,8 @@
-"""Table metadata that pyiceberg's transactions share instead of copying, and that travels as Iceberg's JSON.
+"""Table metadata that pyiceberg's transactions share instead of copying, and that is pickled as JSON.
 
-A transaction of pyiceberg makes a deep copy of the metadata at each look: some twenty for one append, each of
-all schemas, snapshots and refs. Models of pyiceberg are frozen: an update makes a new one of shared parts.
+A pyiceberg transaction deep-copies the metadata at each access, some twenty times for one append, with all
+schemas, snapshots and refs. Parts can be shared because pyiceberg's models are frozen: an update makes a new
+model.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from changeledger.lake.known_manifests import MOST_TABLES, KnownSnapshot
 
 
 class SharedMetadata(TableMetadataV2):
-    """Metadata whose deep copy has the same parts.
+    """Metadata whose deep copy shares its parts.
 
-    Pickled field by field it takes ten times as long as its JSON, which a worker parses once.
+    Pickling it field by field would take ten times as long as its JSON, which a worker parses once.
     """
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> SharedMetadata:
@@ -36,18 +37,18 @@ class SharedMetadata(TableMetadataV2):
 
 @lru_cache(maxsize=MOST_TABLES)
 def metadata_in(text: str) -> TableMetadata:
-    """The metadata of its JSON."""
+    """Parses metadata from JSON."""
     return SharedMetadata.model_validate_json(text)
 
 
 @lru_cache(maxsize=MOST_TABLES)
 def schema_in(text: str) -> Schema:
-    """The schema of its JSON."""
+    """Parses a schema from JSON."""
     return Schema.model_validate_json(text)
 
 
 def shared(metadata: TableMetadata) -> TableMetadata:
-    """The metadata, to be shared if it is of the format that the lake's tables have."""
+    """Returns the metadata as `SharedMetadata` if it is of format version 2, which the lake's tables have."""
     if type(metadata) is not TableMetadataV2:
         return metadata
     fields = {name: getattr(metadata, name) for name in TableMetadataV2.model_fields}

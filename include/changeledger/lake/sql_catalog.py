@@ -1,7 +1,7 @@
-"""Iceberg's SQL catalog, for a process that asks for the same tables over and over.
+"""Iceberg's SQL catalog, for a process that loads the same tables over and over.
 
-A catalog's row names the file of the table's metadata. Such a file never changes: each commit writes another
-one. So only files that are not known yet are read and parsed.
+A row of the catalog names the table's metadata file. Such a file never changes, since each commit writes a
+new one, so each file is read and parsed only once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Known(NamedTuple):
 
 
 class KnownFilesCatalog(SqlCatalog):
-    """Reads each file of metadata once."""
+    """A SQL catalog that reads each metadata file once."""
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
@@ -57,7 +57,7 @@ class KnownFilesCatalog(SqlCatalog):
         return response
 
     def _location(self, identifier: Identifier) -> str | None:
-        """Where the catalog's row says that the table's metadata is; None if it has no such table."""
+        """Returns the location of the table's metadata file; None if the catalog has no such table."""
         namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
         query = select(IcebergTables.metadata_location).where(
             IcebergTables.catalog_name == self.name,

@@ -1,7 +1,7 @@
-"""What Iceberg's snapshots say of themselves: how many rows a table has, without reading one.
+"""Row counts from the summaries of Iceberg's snapshots, without reading rows.
 
-Where a file has gone as a whole, positions deleted in it may still count. Compare only snapshots of which one
-was built on the other: what stands before both counts in both.
+If a whole file was removed, position deletes in it may still count. Compare counts only between snapshots of
+which one was built on the other: such an error is then in both.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from changeledger.lake.parallel import parallel_map
 
 
 class BuiltTable(NamedTuple):
-    """A snapshot that a run has built, beside main: how many rows it has; None if a snapshot does not say.
+    """A snapshot that a run has built, compared with main.
 
-    `is_published`: has main a snapshot?
+    `is_new`: whether it differs from main. `is_published`: whether main has a snapshot.
+    `before`, `now`: rows of main and of the snapshot; None if a summary does not say.
     """
 
     is_new: bool
@@ -28,7 +29,7 @@ class BuiltTable(NamedTuple):
 
 
 def built(snapshots: Mapping[str, int]) -> dict[str, BuiltTable]:
-    """By table."""
+    """Returns the summaries of these snapshots, by table."""
     loaded = dict(zip(snapshots, parallel_map(catalog.load, snapshots), strict=True))
     built_tables = {}
     for table, snapshot in snapshots.items():
@@ -40,7 +41,7 @@ def built(snapshots: Mapping[str, int]) -> dict[str, BuiltTable]:
 
 
 def has_deleted_rows(table: str) -> bool:
-    """Has main files that say of other files' rows that they are deleted? True where no snapshot says it."""
+    """Returns whether main has delete files. True if the snapshot's summary does not say."""
     snapshot = catalog.load(table).current_snapshot()
     return snapshot is not None and _said(snapshot).get("total-delete-files") != "0"
 
@@ -50,7 +51,10 @@ def _said(snapshot: Snapshot | None) -> Mapping[str, str]:
 
 
 def _rows(snapshot: Snapshot | None) -> int | None:
-    """A position is deleted once; how many rows an equality deletes, no snapshot says."""
+    """Returns the rows of a snapshot, or None if its summary does not tell.
+
+    Each position delete removes one row; how many rows an equality delete removes is unknown.
+    """
     said = _said(snapshot)
     written, deleted = said.get("total-records"), said.get("total-position-deletes")
     if written is None or deleted is None or said.get("total-equality-deletes") != "0":

@@ -1,4 +1,4 @@
-"""What maintenance asks of the lake's tables: rows and files that need not be kept, and few large files."""
+"""Maintenance of lake tables: deletes rows and files that are no longer needed, and compacts files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from changeledger.model.change import literal
 from changeledger.spark.rows import Workers
 
 _MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
-# After any snapshot, also of a machine whose clock is ahead.
+# Later than any snapshot, even one of a machine whose clock is ahead.
 END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def delete_where(spark: SparkSession, table: str, condition: str) -> int:
-    """Delete the rows of main; returns how many there were. Without any, nothing is written."""
+    """Deletes rows of main that meet the condition. Returns how many; writes nothing if there are none."""
     count = count_where(spark, table, condition)
     if count:
         spark.sql(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608 - of our own names and literals
@@ -28,25 +28,25 @@ def delete_where(spark: SparkSession, table: str, condition: str) -> int:
 
 
 def unset_where(spark: SparkSession, table: str, column: str, condition: str) -> None:
-    """Set the column to NULL in the rows of main that meet the condition. Without any, nothing is written."""
+    """Sets the column to NULL in rows of main that meet the condition; writes nothing if there are none."""
     if count_where(spark, table, condition):
         spark.sql(f"UPDATE {table} SET {column} = NULL WHERE {condition}")  # noqa: S608 - as above
 
 
 def count_where(spark: SparkSession, table: str, condition: str) -> int:
-    """The condition may ask other tables, which only SQL can."""
+    """Counts rows of main by Spark SQL, since the condition may have subqueries of other tables."""
     (row,) = spark.sql(f"SELECT count(*) FROM {table} WHERE {condition}").collect()  # noqa: S608 - as above
     return int(row[0])
 
 
 def runs_of(spark: SparkSession, raw: str) -> set[str]:
-    """The runs that have rows in a raw table, from its metadata."""
+    """Returns the runs that have rows in a raw table, from its metadata."""
     rows = spark.table(f"{raw}.partitions").select("partition.window_id").distinct().collect()
     return {row["window_id"] for row in rows}
 
 
 def retain_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mapping[str, DataFrame]) -> int:
-    """Remove the rows of these runs from a raw table; of a run in `kept` those rows stay.
+    """Removes the rows of these runs from a raw table, except the rows in `kept`.
 
     Returns how many runs have lost rows.
     """
@@ -65,21 +65,23 @@ def retain_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mappin
 
 
 def compact(spark: SparkSession, table: str) -> None:
-    """Few large files on main for many small ones; deleted rows are taken out of them."""
+    """Rewrites many small files of main into few large ones, without their deleted rows."""
     specs = spark.sql(f"SELECT DISTINCT spec_id FROM {table}.delete_files").collect()  # noqa: S608 - our own names
     files = "map('delete-file-threshold', '1')"
     if len(specs) > 1:
-        # Iceberg takes delete files from before and after the partitions changed for those of one partition.
+        # Iceberg mixes up delete files of different partition specs as if they were of one partition.
         files = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
     spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {files})")
-    # A delete file stays while a data file is older than it, though it has rows of files that are gone alone.
+    # Iceberg keeps a delete file while any data file is older than it, even if it only names removed files.
     deletes = "map('rewrite-all', 'true')"
     spark.sql(f"CALL lake.system.rewrite_position_delete_files(table => '{table}', options => {deletes})")
 
 
 def forget_removed_files(spark: SparkSession, table: str) -> None:
-    """Write manifests of main again that name removed data files: they have the ends of these files' columns,
-    which are values of rows."""
+    """Rewrites manifests of main that name removed data files.
+
+    Such manifests have the bounds of these files' columns, which are values of rows.
+    """
     _forget_size(spark, table)
     rows = spark.sql(
         f"SELECT partition_spec_id AS spec, sum(length) AS size, count(*) AS manifests "  # noqa: S608 - our own names
@@ -87,7 +89,7 @@ def forget_removed_files(spark: SparkSession, table: str) -> None:
         "HAVING sum(deleted_data_files_count) > 0"
     ).collect()
     for row in rows:
-        # Iceberg leaves one manifest alone that is no larger than one is to be.
+        # Iceberg does not rewrite a single manifest that is not larger than the target size.
         smaller = f"'{_MANIFEST_SIZE}' = '{row['size'] - 1}'"
         if row["manifests"] == 1:
             spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({smaller})")
@@ -96,15 +98,15 @@ def forget_removed_files(spark: SparkSession, table: str) -> None:
 
 
 def _forget_size(spark: SparkSession, table: str) -> None:
-    """Also of a process that was killed: small manifests would never become few again."""
+    """Removes the target size of manifests, also one left by a killed process: it would keep them small."""
     if _MANIFEST_SIZE in catalog.load(table).properties:
         spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{_MANIFEST_SIZE}')")
 
 
 def expire(spark: SparkSession, table: str, before: datetime) -> None:
-    """Snapshots that are older and that no branch or tag needs, with the files that only they have."""
+    """Expires older snapshots that no branch or tag needs, and deletes the files that only they have."""
     if not _has_unneeded(catalog.load(table), before):
-        # Iceberg would list all files all the same.
+        # Iceberg would still list all files.
         return
     at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     spark.sql(f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP '{at}')")
@@ -119,9 +121,9 @@ def _has_unneeded(table: Table, before: datetime) -> bool:
 
 
 def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:
-    """Files that were written earlier and that no snapshot has: of writes that were broken off."""
+    """Removes earlier files that are in no snapshot, which are left by interrupted writes."""
     at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    # Files are listed by Hadoop, which has no S3 here, or by Iceberg's own FileIO.
+    # Hadoop lists files but has no S3 here; there, Iceberg's own FileIO lists them.
     by_prefix = str(catalog.load(table).location().startswith("s3")).lower()
     spark.sql(
         f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}', "

@@ -1,4 +1,4 @@
-"""Rows of kernels into the lake: workers write files, and this process commits those of a table at once."""
+"""Writes rows of kernels to the lake: workers write files, and this process commits them table by table."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark.rows import Asked, Workers, as_spark
 from changeledger.spark.session import for_small_data
 
-# This many keys travel to the workers that write files again; more are joined by Spark.
+# Up to this many keys are sent to the workers that rewrite files; for more, Spark joins them.
 MOST_KEYS: Final = 200_000
-# NaN stands between no two values.
+# Types without usable bounds: NaN is in no range.
 FLOATS: Final = frozenset({"float", "double"})
 
 
 class Keys(NamedTuple):
-    """Rows that go: those with one of these keys, and with these ends where only some are meant.
+    """Rows to remove: those with one of these keys and, if `ends` is given, with these ends.
 
-    `known`: the keys alone, in this process; of more than `MOST_KEYS` one more than that is enough.
+    `known`: the keys in this process. If there are more than `MOST_KEYS`, one more than that is enough.
     """
 
     rows: Rows
@@ -44,7 +44,7 @@ class Keys(NamedTuple):
 
 
 class TableChange(NamedTuple):
-    """What becomes of a table on a branch: new rows come, and rows of keys go.
+    """A change of a table on a branch: adds new rows, and removes rows by their keys.
 
     `new`: rows, of which the table's columns are written, or `FILES` that workers have written.
     """
@@ -56,14 +56,15 @@ class TableChange(NamedTuple):
 
 
 def append(rows: Rows, table: str, branch: str) -> None:
-    """The rows after what the branch has; no rows, no commit."""
+    """Appends the rows to the branch. Commits nothing if there are none."""
     apply(as_spark(rows).workers, [TableChange(table, branch, rows)])
 
 
 def apply(workers: Workers, changes: Sequence[TableChange]) -> None:
-    """One commit for each table, and one job for all: rows that stay of files are written with the new ones.
+    """Applies the changes by one Spark job for all and one commit for each table.
 
-    Keys that are in large files are taken off by MERGE, in a commit of its own.
+    The job writes new rows, and rewrites files without the removed ones. Keys in large files are removed by
+    MERGE instead, in a commit of its own.
     """
     rewrites = [_rewrite(change) for change in changes]
     tables = [
@@ -91,7 +92,7 @@ def _to_be_written(rows: Rows, table: Table) -> Asked:
 
 
 def _rewrite(change: TableChange) -> Rewrite | None:
-    """The files to be written again; None if there is nothing to do, or MERGE has done it."""
+    """Returns the files to rewrite, or None if nothing is to be removed or MERGE has removed it."""
     all_gone = [gone for gone in change.gone if len(gone.known)]
     if not all_gone:
         return None
@@ -106,9 +107,10 @@ def _rewrite(change: TableChange) -> Rewrite | None:
 
 
 def _delete(change: TableChange, gone: Keys) -> None:
-    """MERGE. Of a join Spark passes over no file; of literal ends it does, where all keys are known.
+    """Removes rows by MERGE.
 
-    Then each task also gets all keys, so that Spark need not shuffle the rows of the files.
+    A join alone lets Spark skip no files. If all keys are known here, their bounds are added as literals, by
+    which it does, and the keys are broadcast, so that the files' rows need no shuffle.
     """
     names = [name for name, _ in gone.columns]
     same = [f"t.{quoted(name)} = s.{quoted(name)}" for name in names]
@@ -127,10 +129,10 @@ def _delete(change: TableChange, gone: Keys) -> None:
 
 
 def replace_window(rows: Rows, table: str, window_id: str, since: int | None) -> None:
-    """The rows in place of those that main has of the window: twice is as good as once.
+    """Replaces the window's rows on main. May be repeated.
 
     `since`: main before the rows were read; None if it had no snapshot. Raises SourceUnavailable if another
-    process has written main since: its rows may be the same ones.
+    process has written main since: it may have written the same rows.
     """
     written = as_spark(rows).workers.answers([_to_be_written(rows, catalog.load(table))])
     new_files, iceberg_table = files_in(written[0]), catalog.load(table)
@@ -158,11 +160,10 @@ def _written_meanwhile(table: str) -> SourceUnavailable:
 
 
 def between(keys: pa.Table, columns: Sequence[tuple[str, str]]) -> list[str]:
-    """For each of the `columns` (name, Spark type) of the keys: does a row stand between their ends?
+    """Returns a condition in Spark SQL for each key column: that a row is within the bounds of the keys.
 
-    In Spark SQL, for Iceberg to pass over files by: a list of values or a join passes over none, since of a
-    list of more than 200 values Iceberg looks at none.
-    Nothing is said of a column without a value, of bytes, and of floating-point numbers.
+    Iceberg skips files by these conditions, but not by a join, or by a list of more than 200 values. Columns
+    without a value, of bytes or of floating-point numbers get none. `columns`: names and Spark types.
     """
     conditions = []
     for name, kind in columns:
@@ -176,7 +177,7 @@ def between(keys: pa.Table, columns: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def sql_literal(value: object, kind: str) -> str:
-    """The value in Spark SQL, of that Spark type."""
+    """Returns the value as a Spark SQL literal of that type."""
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     return f"CAST({literal(str(value))} AS {kind})"

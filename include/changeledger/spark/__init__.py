@@ -1,4 +1,4 @@
-"""Spark: its sessions, and what its workers do."""
+"""Spark sessions, and the code that runs in Spark's workers."""
 
 from changeledger.spark.worker_start import begin_worker, is_worker
 

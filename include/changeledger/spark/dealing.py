@@ -1,4 +1,4 @@
-"""Which task gets which rows of tables that are dealt into buckets."""
+"""Assigns the buckets of tables to tasks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from changeledger.spark.readings import OPENING, evenly, for_few_rows
 from changeledger.spark.tasks import BUCKET
 
-# About how many rows of each origin go into a table's buckets, by what they are counted with.
+# Approximate rows that go into a table's buckets, by `Origin.counted`.
 Sizes = Mapping[Hashable, int]
 
 
 class Dealing(NamedTuple):
-    """`rows`: of all tables, about; `number`: of tasks; `tasks`: for each table those of its buckets."""
+    """`rows`: approximate rows of all tables. `number`: of tasks. `tasks`: by table, those of its buckets."""
 
     rows: int
     number: int
@@ -25,10 +25,10 @@ class Dealing(NamedTuple):
 
     @classmethod
     def of(cls, tables: Sequence[Sizes]) -> Dealing:
-        """A small table has one bucket: its kernel runs once, and its rows become one file.
+        """Deals tables of these sizes. A small table has one bucket: its kernel runs once, into one file.
 
-        Rows that several tables share count once for all of them; since nobody knows whose they are, each of
-        these tables has buckets for all.
+        Rows of an origin that several tables share count once in the total. How they divide is unknown, so
+        each of these tables gets buckets for all of them.
         """
         buckets = [max(1, -(-sum(sizes.values()) // BUCKET)) if sizes else 0 for sizes in tables]
         shared = Counter(chain.from_iterable(tables))

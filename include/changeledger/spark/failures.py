@@ -1,8 +1,7 @@
-"""What other systems' errors mean: a broker, a database, the catalog, storage or Spark itself that fails.
+"""Recognizes errors of other systems: a broker, a database, the catalog, storage or Spark itself.
 
-Spark reads when something is written, so these errors come from any line of a stage, as Java's text; so do
-errors of ours in its workers. Only this module reads that text. An unknown error keeps its traceback: it may
-be a fault of ours.
+Spark is lazy, so these errors come from any line of a stage, as text of Java; so do our own errors in its
+workers. Only this module reads that text. An unknown error may be a bug of ours and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from changeledger.model.errors import (
 from changeledger.pages.redaction import redacted_message
 
 _MOST = 300
-# All up to the last of Java's classes before a message.
+# Everything up to the last Java class name before a message.
 _CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b[:)]? ?")
 
-# Errors of ours that workers raise, at the end of Python's traceback.
+# Our own errors, raised in workers, at the end of a Python traceback.
 _OF_WORKERS = {
     name: kind
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, ChangeledgerError)
 }
 _OF_WORKER = re.compile(rf"changeledger\.model\.errors\.({'|'.join(_OF_WORKERS)}): (.*)\n  Remedy: (.*)")
-# Data exceptions of SQL: a division by zero, a text that is no number, several rows for one value.
+# Data exceptions of SQL: division by zero, text that is not a number, several rows for one value.
 _OF_DATA = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 2[12]\w{3}")
-# What the catalog does not have, beside tables, which are looked for before.
+# Missing refs, snapshots and namespaces. Tables are looked up before.
 _OF_REFERENCE = re.compile(
     r"Cannot find (?:matching snapshot|a snapshot|snapshot with) .*"
     r"|Cannot use branch \(does not exist\).*|Namespace does not exist.*"
@@ -49,7 +48,7 @@ class _Cause(NamedTuple):
     kind: type[ChangeledgerError]
     what: str
     remedy: str
-    # May its words have values of rows? Iceberg's have the keys that a MERGE looks for.
+    # Whether the message may quote values of rows, as Iceberg quotes the keys of a MERGE.
     quotes_rows: bool = False
 
 
@@ -58,7 +57,7 @@ def _cause(pattern: str, kind: type[ChangeledgerError], what: str, remedy: str) 
 
 
 # A remedy may name the connection of the feed's source, as `{connection}`.
-# Of Spark's catalog, and of this process' own: the control store gives its errors a name itself.
+# Marks of errors of Spark's catalog and of this process's own. The control store names its errors itself.
 _OF_CATALOG = ("org.apache.iceberg.jdbc", "https://sqlalche.me/")
 _CATALOG = _cause(
     r"UncheckedSQLException|PSQLException|SQLiteException|SQLException|\((?:sqlite3|psycopg)\.\w*Error\)",
@@ -74,7 +73,7 @@ _GONE = _cause(
     "try again: `maintain` and `erase` remove files of which somebody may still read; if it stays gone, "
     "restore the warehouse and its catalog as of one time, under the path that they had (docs/backup.md)",
 )
-# The first that fits. What is more special comes first: a disk that is full fails in many ways.
+# The first match counts, so more specific causes come first: a full disk fails in many ways.
 _OF_STORAGE = (
     _cause(
         r"No space left on device|Disk quota exceeded|SQLITE_FULL|disk is full",
@@ -148,7 +147,7 @@ _OF_OTHERS = (
     ),
     _cause(
         r"MemoryError|GC overhead limit exceeded|ExecutorLostFailure|Container killed|"
-        # A worker that the kernel has ended.
+        # A worker killed by the operating system.
         r"Python worker exited unexpectedly",
         SparkUnavailable,
         "Spark has run out of memory, or has lost an executor",
@@ -186,7 +185,7 @@ _OF_OTHERS = (
         r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|SESSION_(?:NOT_FOUND|CLOSED|CHANGED)|"
         r"Answer from Java side is empty|Py4JNetworkError|SparkContext was shut ?down|stopped SparkContext|"
         r"JAVA_GATEWAY_EXITED|All masters are unresponsive|"
-        # A pool that all sessions of a process share, which Connect's client ends with any of them.
+        # All sessions of a process share a thread pool, which Connect's client shuts down with any of them.
         r"cannot schedule new futures after shutdown",
         SparkUnavailable,
         "Spark does not answer",
@@ -196,7 +195,7 @@ _OF_OTHERS = (
 
 
 def known(error: BaseException, connection: str = "") -> ChangeledgerError | None:
-    """What an error is, ours or of another system; None if nobody knows. `connection`: the source's."""
+    """Returns the error as one of ours, or None if it is unknown. `connection`: that of the source."""
     if isinstance(error, ChangeledgerError):
         return error
     text = _text(error)
@@ -209,31 +208,31 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
         *([_CATALOG] if any(mark in text for mark in _OF_CATALOG) else []),
         *_OF_OTHERS,
     ]
-    # Not where a stack says which line of code it was.
+    # Ignore stack frames.
     lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("at ")]
     for cause in causes:
         fitting = [line for line in lines if cause.pattern.search(line)]
         if fitting:
-            # The last: Java names the cause of an error after it.
+            # Take the last line: Java prints the cause of an error after it.
             return _explained(cause, fitting[-1], connection)
     return None
 
 
 def of_data(error: BaseException) -> str | None:
-    """What rows did not allow a statement to compute, as Spark says it; None if the error is another one."""
+    """Returns Spark's message if the rows made a statement fail (a data exception), else None."""
     said = _OF_DATA.search(_text(error))
     return None if said is None else said[0]
 
 
 def of_reference(error: BaseException) -> str | None:
-    """Which branch, tag, snapshot or namespace does not exist; None if the error is another one."""
+    """Returns Spark's message if a branch, tag, snapshot or namespace does not exist, else None."""
     said = _OF_REFERENCE.search(_text(error))
     return None if said is None else said[0]
 
 
 @contextmanager
 def named(connection: str = "") -> Iterator[None]:
-    """Raises the errors of other systems as ours, each with its remedy, where they are known."""
+    """Raises known errors of other systems as ours, each with its remedy."""
     try:
         yield
     except Exception as error:
@@ -253,7 +252,7 @@ def _explained(cause: _Cause, line: str, connection: str) -> ChangeledgerError:
 
 
 def _text(error: BaseException) -> str:
-    """All that it says, with the stacks of Java's causes, which pyspark keeps beside the message."""
+    """Returns all text of the error, with the stacks of Java causes that pyspark keeps beside the message."""
     parts, seen = [], set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:

@@ -1,4 +1,4 @@
-"""The lake's catalog as Spark is told of it: its settings follow from those that pyiceberg takes."""
+"""Spark's settings of the lake's catalog, derived from those of pyiceberg."""
 
 from __future__ import annotations
 
@@ -11,41 +11,44 @@ from changeledger.config.object_path import S3
 from changeledger.model.errors import ConfigError
 
 PREFIX = "spark.sql.catalog.lake"
-# Of a URL of PostgreSQL, what its JDBC driver takes by the same name and in the same meaning.
+# Parameters of PostgreSQL's URLs that its JDBC driver takes with the same names and meanings.
 _TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
-# How long a process waits for another one that writes the catalog's file.
+# How long a process waits for another one that writes the catalog's SQLite file.
 _BUSY_SECONDS = 30.0
 
 
 def spark_catalog(catalog: Mapping[str, str]) -> dict[str, str]:
-    """`spark.sql.catalog.lake*` of `Settings.catalog`.
+    """Returns the settings `spark.sql.catalog.lake*` for `Settings.catalog`.
 
-    A `sql` catalog is Spark's `jdbc` one; members of other types mean the same to both. Members of the store
-    (`s3.*`) keep their names, and those that Iceberg's Java calls otherwise are there by both.
-    Raises ConfigError if a `sql` catalog is in no database that the lake can have.
+    A `sql` catalog is Spark's `jdbc` catalog; members of other types mean the same in both. Members of the
+    store (`s3.*`) keep their names; those that Iceberg's Java names differently are set under both names.
+    Raises ConfigError if a `sql` catalog is in a database that the lake does not support.
     """
     of_type = _jdbc(catalog) if catalog["type"] == "sql" else catalog
     if is_on_s3(catalog):
         of_type = {**_s3(catalog), **of_type}
     return {
         PREFIX: "org.apache.iceberg.spark.SparkCatalog",
-        # A task sees what another process has committed: catalog entries are not kept from query to query.
+        # No caching of catalog entries between queries, so that a task sees commits of other processes.
         f"{PREFIX}.cache-enabled": "false",
         **{f"{PREFIX}.{name}": value for name, value in of_type.items()},
     }
 
 
 def is_on_s3(catalog: Mapping[str, str]) -> bool:
-    """Are data files on S3? Of a warehouse that only the REST catalog's server knows, its members tell."""
+    """Returns whether data files are on S3.
+
+    If only the REST catalog's server knows the warehouse, `s3.*` members tell.
+    """
     return catalog.get("warehouse", "").startswith(S3) or any(name.startswith("s3.") for name in catalog)
 
 
 def _s3(catalog: Mapping[str, str]) -> dict[str, str]:
-    """What Iceberg's S3FileIO calls otherwise than pyiceberg."""
+    """Returns the members that Iceberg's S3FileIO names differently from pyiceberg."""
     members = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
     if "s3.region" in catalog:
         members["client.region"] = catalog["s3.region"]
-    # Servers of one's own have a bucket in the path; Amazon's has it in the host.
+    # Self-hosted servers have the bucket in the path; Amazon has it in the host name.
     if "s3.endpoint" in catalog:
         is_in_host = catalog.get("s3.force-virtual-addressing", "false").lower() == "true"
         members["s3.path-style-access"] = str(not is_in_host).lower()
@@ -53,15 +56,16 @@ def _s3(catalog: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_member(name: str) -> bool:
-    """Is this setting of Spark's a member of the catalog?
+    """Returns whether this Spark setting is a member of the catalog.
 
-    Any may be a secret (`credential`, `header.Authorization`, `s3.sse.key`): others on the machine see none.
+    Any member may be a secret (`credential`, `header.Authorization`, `s3.sse.key`), so none is shown to other
+    users of the machine.
     """
     return name.startswith(f"{PREFIX}.")
 
 
 def sql_url(uri: str) -> URL:
-    """The URL of a `sql` catalog. Raises ConfigError if the lake can have no such database."""
+    """Returns the URL of a `sql` catalog. Raises ConfigError if the lake does not support the database."""
     url = database_url(uri)
     if url is None or url.get_backend_name() not in {"sqlite", "postgresql"}:
         raise ConfigError(
@@ -77,7 +81,7 @@ def _jdbc(catalog: Mapping[str, str]) -> dict[str, str]:
     url = sql_url(catalog["uri"])
     members = {**catalog, "type": "jdbc", "jdbc.schema-version": "V1"}
     if url.get_backend_name() == "sqlite":
-        # WAL and the wait let several processes share the file.
+        # WAL and the busy timeout let several processes share the file.
         wait = int(1000 * float(str(url.query.get("timeout", _BUSY_SECONDS))))
         return {**members, "uri": f"jdbc:sqlite:{url.database}?journal_mode=WAL&busy_timeout={wait}"}
     query = {name: value for name, value in url.query.items() if name in _TLS}

@@ -1,6 +1,6 @@
-"""Values on their way to Spark's Python workers: each is pickled by itself, since a task needs few of them.
+"""Values that are sent to Spark's Python workers. Each is pickled by itself, since a task needs few of them.
 
-It imports no Spark: each worker pays for its imports.
+This module imports no Spark: each worker pays for its imports.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 
 class Pickles(NamedTuple):
-    """`shared`: tables and arrays that values may have together, such as the keys of a window: they are sent
-    once, and a value has their numbers."""
+    """Pickled values. `shared`: tables and arrays that several values use, such as the keys of a window; they
+    are sent once, and values refer to them by number."""
 
     each: tuple[bytes, ...]
     shared: tuple[bytes, ...] = ()
@@ -21,7 +21,7 @@ class Pickles(NamedTuple):
         return _Unpickler(self.each[number], self.shared).load()
 
 
-# Spark's own way from the driver to its workers, one step later.
+# Spark itself unpickles what the driver sends to its workers; this does the same one step later.
 class _Unpickler(pickle.Unpickler):  # noqa: S301
     def __init__(self, pickled: bytes, shared: tuple[bytes, ...]) -> None:
         super().__init__(BytesIO(pickled))

@@ -1,4 +1,4 @@
-"""Where rows that Spark's workers carry come from, and which task reads which parts of them."""
+"""Origins of rows that Spark's workers process, and the assignment of their parts to tasks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pyspark.sql import DataFrame
 
 from changeledger.spark.tasks import BUCKET, InParts, Reading
 
-# To open a part, or to begin on a table, costs as much as so many rows.
+# Cost of opening a part, or of beginning a table, in rows.
 OPENING: Final = 2_000
-# A task has at most so many rows, which it reads one batch at a time: each task has a price of its own. Fewer
-# rows are read by several cores all the same, as long as a task has so many.
+# Most rows of a task, which reads them batch by batch; each task has a cost of its own. Fewer rows are still
+# spread over several cores, up to `_FEW_TASKS` tasks with about `_LEAST` rows each.
 _MOST, _LEAST, _FEW_TASKS = 125_000, 25_000, 8
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Where rows come from. `rows`: how many there are, about."""
+    """Where rows come from. `rows`: their approximate number."""
 
     rows: int
 
     @property
     def counted(self) -> Hashable:
-        """What these rows are counted with, once for all origins that have it."""
+        """Origins with the same value share their rows, which count once."""
         return self
 
 
@@ -48,10 +48,10 @@ class OfSpark(Origin):
 
 @dataclass(frozen=True, eq=False)
 class KernelOutput(Origin):
-    """What kernels of buckets have made: the rows of one part of packed ones, the table's and the output's.
+    """One output of a bucket kernel for one table, as a part of packed rows.
 
-    How many rows each table has is not known. `rows` are those of all tables, so they count once for an
-    output: counted once a table, the next step would have as many more buckets, and each table as many files.
+    How many rows each table has is unknown: `rows` is the number for all tables, so it counts once per
+    output. If it counted once per table, the next step would have that many times more buckets and files.
     """
 
     packed: DataFrame
@@ -69,7 +69,7 @@ class KernelOutput(Origin):
 
 @dataclass(frozen=True)
 class Given:
-    """The rows of a table of this process."""
+    """Rows of an Arrow table in this process."""
 
     table: pa.Table
 
@@ -97,12 +97,12 @@ class Given:
 
 
 def _by_itself(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Its rows in memory of their own: what is cut from a table is pickled with all of that table."""
+    """Copies the batch to memory of its own: pickling a slice would pickle the whole table."""
     return pa.ipc.read_record_batch(batch.serialize(), batch.schema)
 
 
 def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:
-    """Parts put together: few tasks for small ones, and each about as long as the others."""
+    """Assigns parts to tasks of similar cost, and small parts to few tasks."""
     readings = [Reading(number, part) for number, source in enumerate(sources) for part in source.parts]
     weights = [weight + OPENING for source in sources for weight in source.weights]
     number = min(len(weights), max(-(-sum(weights) // _MOST), for_few_rows(sum(weights))))
@@ -113,13 +113,15 @@ def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:
 
 
 def for_few_rows(rows: int) -> int:
-    """So many tasks have work enough, where there are not many rows."""
+    """Returns how many tasks are worthwhile for few rows."""
     return min(-(-rows // _LEAST), _FEW_TASKS)
 
 
 def evenly(weights: Sequence[int], number: int) -> Iterator[tuple[int, int]]:
-    """Each weight's place in the list, the heaviest first, and which of so many tasks gets it: the one that
-    has least to do."""
+    """Yields the index of each weight, the heaviest first, and the task that gets it.
+
+    That is the one of `number` tasks with the least work so far.
+    """
     loads = [(0, place) for place in range(number)]
     for at in sorted(range(len(weights)), key=lambda at: -weights[at]):
         load, place = loads[0]

@@ -1,7 +1,7 @@
-"""What Spark does not show: members of the catalog, secrets of users, and values of rows in its log.
+"""Hides catalog members, users' secrets, and values of rows from Spark's pages and logs.
 
-`spark.redaction.regex` names the settings that are `***` on its pages and in its event log: secrets for which
-a user has set it stay hidden.
+Settings that match `spark.redaction.regex` show as `***` on Spark's pages and in its event log. Settings that
+the user's own expression hides stay hidden.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from changeledger.spark.lake_catalog import PREFIX
 
 SETTING: Final = "spark.redaction.regex"
-# As Spark does by itself.
+# Spark's default.
 _USUAL: Final = "secret|password|token|access[.]?key"
 _CATALOG: Final = PREFIX.replace(".", "[.]") + "[.]"
 # A line of a Java properties file.
@@ -23,14 +23,14 @@ _LINE: Final = re.compile(rf"\s*{re.escape(SETTING)}(?:\s*[=:]\s*|\s+)(.*\S)\s*"
 
 
 def regex() -> str:
-    """Java's regular expression of the names of settings whose values are hidden."""
+    """Returns the regular expression, in Java's syntax, for names of settings whose values are hidden."""
     ours = f"(?i:{_USUAL}|{_CATALOG})"
     theirs = _stated()
     return f"{ours}|(?:{theirs})" if theirs else ours
 
 
 def silence_clients() -> None:
-    """PySpark logs errors of queries by itself, before whoever has asked gets them."""
+    """Stops PySpark from logging errors of queries, which it does before it raises them."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 - seconds to import
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -38,7 +38,7 @@ def silence_clients() -> None:
 
 
 def _stated() -> str | None:
-    """The expression of `spark-defaults.conf`, which a setting of ours takes the place of."""
+    """Returns the expression of `spark-defaults.conf`, which our setting would replace."""
     try:
         lines = Path(_folder(), "spark-defaults.conf").read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -49,7 +49,7 @@ def _stated() -> str | None:
 
 
 def _folder() -> Path:
-    """Where Spark's launcher looks for its defaults."""
+    """Returns the folder in which Spark's launcher looks for its defaults."""
     stated = os.environ.get("SPARK_CONF_DIR")
     if stated:
         return Path(stated)

@@ -1,4 +1,4 @@
-"""Whether a Spark Connect server answers: its client asks again for ten minutes, in silence."""
+"""Checks that a Spark Connect server answers: its own client would silently retry for ten minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeledger.model.errors import ConfigError, SparkUnavailable
 
 _LOOK_SECONDS = 0.05
 _REMEDY = "start it, or correct its address, which is SPARK_REMOTE or the feed's Spark connection"
-# gRPC tells nobody why an agreement on TLS has failed.
+# gRPC does not say why a TLS handshake has failed.
 _OVER_TLS = (
     "; if its certificate is signed by a private authority, name that in GRPC_DEFAULT_SSL_ROOTS_FILE_PATH, "
     "a file in PEM; if it speaks no TLS, take use_ssl and the password off the connection"
@@ -21,15 +21,15 @@ _OVER_TLS = (
 
 
 def require_answer(remote: str, seconds: float) -> None:
-    """Raises SparkUnavailable unless a server is ready at the address `sc://...` within the time, and
-    ConfigError for what is no address.
+    """Raises SparkUnavailable unless a server is ready at the address `sc://...` within `seconds`.
 
-    Where the connection is refused, a quarter of the time is waited for a server that starts.
+    If the connection is refused, waits only a quarter of that, for a server that is starting. Raises
+    ConfigError if the address is invalid.
     """
     builder, ready, refused = _builder(remote), Event(), Event()
 
     def note(state: Any) -> None:
-        # Of grpc.ChannelConnectivity. READY: HTTP/2 has been agreed on. That a port is open says little.
+        # A grpc.ChannelConnectivity. READY means that HTTP/2 works; an open port alone would say little.
         if state.name == "READY":
             ready.set()
         elif state.name == "TRANSIENT_FAILURE":
@@ -41,7 +41,7 @@ def require_answer(remote: str, seconds: float) -> None:
         while not ready.wait(_LOOK_SECONDS):
             waited = time.monotonic() - began
             if waited > (seconds / 4 if refused.is_set() else seconds):
-                # Without the parameters of the address, which may hold a token.
+                # Leave out the parameters of the address, which may have a token.
                 raise SparkUnavailable(
                     f"no Spark Connect server has answered at {builder.endpoint} for {waited:.0f} s",
                     _REMEDY + (_OVER_TLS if builder.secure else ""),
@@ -51,11 +51,11 @@ def require_answer(remote: str, seconds: float) -> None:
 
 
 def _builder(remote: str) -> DefaultChannelBuilder:
-    """Raises ConfigError for what is no address."""
+    """Parses the address. Raises ConfigError if it is invalid."""
     try:
         return DefaultChannelBuilder(remote)
     except PySparkValueError:
-        # Not its own words: they quote the parameters, of which one may be a token.
+        # The original message is dropped: it quotes the parameters, which may have a token.
         raise ConfigError(
             "the address of Spark's Connect server cannot be read",
             "correct SPARK_REMOTE, or the feed's Spark connection: `sc://host:port/;token=...`; in a token "

@@ -1,8 +1,8 @@
-"""Several threads whose questions are answered together, so that Spark runs one job for all of them.
+"""Answers the questions of several threads together, so that Spark runs one job for all of them.
 
-Each table of a feed is worked on as if it were alone, in a thread of its own. A thread that asks for rows
-waits; when all wait, or have ended, one job answers every question. So a stage runs as many jobs as one table
-needs, however many tables there are.
+Each table of a feed has a thread of its own, whose code need not know of other tables. A thread that asks for
+rows waits. Once all threads wait or have ended, one job answers every question. So a stage runs as many jobs
+as a single table needs, however many tables there are.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")
 
-# Threads that work at the same time, while the others wait: for commits and the catalog.
+# Threads that work at the same time: they mostly wait for commits and the catalog.
 _AT_ONCE = 4
 
 
 class _Round(Generic[Asked]):
-    """The threads of one `Rounds.each`. They work in their items' order, some at the same time."""
+    """The threads of one `Rounds.each`. They work in the order of their items, some at the same time."""
 
     def __init__(self, answer: Callable[[list[Asked]], list[Any]], members: int) -> None:
         self._answer, self._members, self._at_work = answer, members, 0
@@ -77,19 +77,22 @@ class _Round(Generic[Asked]):
 
 
 class Rounds(Generic[Asked]):
-    """`answer` gives the answers to several questions, in their order."""
+    """Collects questions of threads. `answer`: returns the answers to several questions, in their order."""
 
     def __init__(self, answer: Callable[[list[Asked]], list[Any]]) -> None:
         self._answer = answer
         self._of_thread = local()
 
     def ask(self, asked: Asked) -> Any:
-        """The answer, together with those of the other threads of `each`; alone where this is none."""
+        """Returns the answer to a question.
+
+        In a thread of `each` it is answered together with those of the other threads, otherwise at once.
+        """
         current: tuple[_Round[Asked], int] | None = getattr(self._of_thread, "round", None)
         return self._answer([asked])[0] if current is None else current[0].ask(current[1], asked)
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """`work` on each item, such as a table. The first error is raised when all have ended."""
+        """Applies `work` to each item, such as a table. Raises the first error once all have ended."""
         todo = list(items)
         if len(todo) < 2 or getattr(self._of_thread, "round", None) is not None:
             return [work(element) for element in todo]

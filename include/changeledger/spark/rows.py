@@ -1,7 +1,7 @@
-"""Rows that Spark's workers carry through kernels (`kernels.rows`).
+"""Rows that Spark's workers pass through kernels (`kernels.rows`).
 
-Rows are a plan until somebody asks for them: where they come from, and the kernels on the way. All that is
-asked at one moment becomes one DataFrame of packed batches (`tasks.PACKED`), so one job, of all tables.
+Rows are only a plan until somebody asks for them: their origins and the kernels to apply. All that is asked
+at one moment becomes one DataFrame of packed batches (`sinks.PACKED`), so one Spark job for all tables.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
 from changeledger.spark.tasks import InParts
 
-# In bytes: smaller tables and arrays travel with each value that has them.
+# In bytes: smaller tables and arrays are pickled with each value that has them.
 _LARGE: Final = 64 << 10
-# So many rows of mere numbers weigh as much as one of the usual width.
+# Number of rows with only primitive columns that weigh as much as one ordinary row.
 _NARROW: Final = 10
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,13 +43,13 @@ class _Flow(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows come out, about: those that a kernel picks by the run's own keys are not counted."""
+        """Approximate number of rows that come out; 0 if a kernel picks them by the run's own keys."""
         return 0 if any(getattr(step, "is_selective", False) for step in self.steps) else self.origin.rows
 
 
 @dataclass(frozen=True, eq=False)
 class SparkRows:
-    """Rows of several origins, with the kernels that each goes through."""
+    """Rows of several origins, each with the kernels that it goes through."""
 
     workers: Workers
     schema: pa.Schema
@@ -76,7 +76,7 @@ class SparkRows:
 
     @property
     def frame(self) -> DataFrame:
-        """The rows as Spark's own, for what Spark does with them."""
+        """The rows as a DataFrame with columns, for Spark's own operations."""
         dataframes = self.workers.frames([(flow, sinks.Hand) for flow in self.flows], self.schema)
         return reduce(DataFrame.union, dataframes) if dataframes else self.workers.no_rows(self.schema)
 
@@ -87,9 +87,10 @@ def as_spark(rows: Rows) -> SparkRows:
 
 
 class Asked(NamedTuple):
-    """Rows that are wanted here, or what the workers answer of them, which has a `schema` of its own then.
+    """A question to the workers: rows to collect in this process, or to hand to a `sink` for its answer.
 
-    `sink` begins the intake that answers, by the asker's number.
+    `sink`: begins the intake that answers, given the asker's number; the answer then has its own `schema`.
+    `most`: how many rows are wanted at most.
     """
 
     rows: SparkRows
@@ -109,7 +110,7 @@ class _InBuckets(NamedTuple):
 
     @property
     def sizes(self) -> Sizes:
-        """Mere numbers weigh as much as fewer rows."""
+        """The weight of each origin, in rows. Rows with only primitive columns weigh less."""
         sizes: dict[Hashable, int] = {}
         for rows in (as_spark(part.rows) for part in self.parts.values()):
             is_narrow = all(pa.types.is_primitive(field.type) for field in rows.schema)
@@ -124,9 +125,9 @@ _Question = list[Asked] | _InBuckets
 
 
 class Workers:
-    """Spark's workers, for the rows of one stage. The session is asked for when there are rows to carry.
+    """Spark's workers, for the rows of one stage. Starts the session only if there are rows to process.
 
-    Rows that kernels of buckets have made are kept until the stage ends, since several ask for them.
+    Outputs of bucket kernels are persisted until the stage ends, since they are read several times.
     """
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
@@ -138,34 +139,34 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # A server that stays warm would keep them after an error, and a second try would read them in place
-        # of what the lake has by then.
+        # A Connect server would keep them after an error, and a second try would read them instead of what
+        # the lake has by then.
         while self._kept:
             self._kept.pop().unpersist()
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """`work` on each item, such as a table; what they ask of the workers is answered together."""
+        """Applies `work` to each item, such as a table; their questions are answered by shared Spark jobs."""
         return self._rounds.each(work, items)
 
     def nothing(self, schema: pa.Schema) -> SparkRows:
         return SparkRows(self, schema, ())
 
     def read(self, source: InParts) -> SparkRows:
-        """The rows that workers read."""
+        """Returns rows that the workers read."""
         origin = Read(sum(source.weights), source)
         return SparkRows(self, source.schema, (_Flow(origin),) if source.parts else ())
 
     def given(self, table: pa.Table) -> SparkRows:
-        """A few rows of this process."""
+        """Returns a few rows of this process."""
         return self.read(Given(table.combine_chunks()))
 
     def of_spark(self, frame: DataFrame, rows: int = 0, schema: pa.Schema | None = None) -> SparkRows:
-        """A DataFrame's rows, in the types of `schema`. `rows`: how many there are, about."""
+        """Returns a DataFrame's rows in the types of `schema`. `rows`: their approximate number."""
         kinds = to_arrow_schema(frame.schema) if schema is None else schema
         return SparkRows(self, kinds, (_Flow(OfSpark(rows, frame, kinds)),))
 
     def answers(self, asked: Sequence[Asked]) -> list[pa.Table]:
-        """What is asked, by one job with whatever others ask at the moment."""
+        """Answers the questions, in one Spark job with those of other threads at that moment."""
         tables: list[pa.Table] = self._rounds.ask(list(asked))
         return tables
 
@@ -174,7 +175,7 @@ class Workers:
         return outputs
 
     def kept(self, frame: DataFrame) -> DataFrame:
-        """The frame, whose rows stay with Spark until the stage ends."""
+        """Persists the DataFrame until the stage ends, and returns it."""
         self._kept.append(frame.persist())
         return frame
 
@@ -231,8 +232,11 @@ class Workers:
         ]
 
     def frames(self, leaves: Sequence[tuple[_Flow, Sink]], schema: pa.Schema) -> list[DataFrame]:
-        """What the sinks make of the flows' rows: one DataFrame for all that workers read, one for each that
-        kernels of buckets have made, one for each of Spark's own."""
+        """Returns DataFrames of what the sinks make of the flows' rows.
+
+        There is one for all rows that workers read, one for each job of bucket kernels, and one for each
+        DataFrame of Spark's own rows.
+        """
         by_origin: dict[Origin, list[tuple[Sequence[BatchKernel], Sink]]] = {}
         for flow, sink in leaves:
             by_origin.setdefault(flow.origin, []).append((flow.steps, sink))
@@ -273,7 +277,7 @@ def _pickled(value: object, shared: dict[int, tuple[int, Any]]) -> bytes:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Of all of a value but its large tables and arrays: these become `shared` ones, by their identities."""
+    """Pickles a value without its large tables and arrays, which go to `shared`, by identity."""
 
     def __init__(self, file: BytesIO, shared: dict[int, tuple[int, Any]]) -> None:
         super().__init__(file)  # type: ignore[no-untyped-call]

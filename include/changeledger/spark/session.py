@@ -1,4 +1,4 @@
-"""The Spark session, built in this one place: `spark-submit`, plain Python, or Spark Connect."""
+"""Builds the Spark session, under `spark-submit`, in plain Python, or over Spark Connect."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
-    """Everything that the jobs expect of a Spark application or of a Connect server's start.
+    """Returns all settings that the jobs expect of a Spark application or a Connect server.
 
-    Holds the catalog's members (`is_member`), which may be secrets: never on a command line.
+    They include the catalog's members (`is_member`), which may be secrets: never put them on a command line.
     """
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     of_lake = {redaction.SETTING: redaction.regex(), **spark_catalog(settings.catalog)}
@@ -33,57 +33,57 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     return {"spark.sql.extensions": extensions, **of_lake, **_SQL, **silent}
 
 
-# Spark logs the error of each task, which may quote a value of a row. The driver gets it as an exception.
+# Spark logs the error of each task, which may quote values of rows. The driver still gets it as an exception.
 _SILENT = {"spark.log.level": "FATAL"}
 
 
-# What the jobs expect of a session, whatever its catalog.
+# Settings that the jobs expect of a session, whatever its catalog.
 _SQL = {
     "spark.sql.session.timeZone": "UTC",
-    # Bad casts must surface; where a value may be bad, the code says try_cast and quarantines.
+    # Bad casts must fail. If a value may be bad, the code uses try_cast and quarantines the record.
     "spark.sql.ansi.enabled": "true",
-    # JSON members can occur twice; the last one counts.
+    # If a JSON member occurs twice, the last one counts.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # A column may be called `${x}`: names are in SQL text, and mean themselves.
+    # A column may be called `${x}`: names in SQL text must not be substituted.
     "spark.sql.variable.substitute": "false",
     # A JSON member of another type makes the whole message malformed, not the member NULL.
     "spark.sql.json.enablePartialResults": "false",
     # A JDBC column of varchar(n) is text: Spark cannot overwrite a partition from its own char types.
     "spark.sql.legacy.charVarcharAsString": "true",
-    # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
-    # minutes of planning, for filters that none of these queries gains from.
+    # The optimizer's constraints grow exponentially with the aliases of a wide table: minutes of planning,
+    # for filters from which none of these queries gains.
     "spark.sql.constraintPropagation.enabled": "false",
-    # Constants in what a source is asked were computed before. One that cannot be (`id = 'none'` of a bigint,
-    # inside an aggregate) would be computed again without end, by an optimizer that nothing interrupts.
+    # Constants in pushed-down filters are folded already. One that cannot be (`id = 'none'` of a bigint, in
+    # an aggregate) would be retried without end, in an optimizer that cannot be interrupted.
     "spark.sql.optimizer.datasourceV2ExprFolding": "false",
-    # The JVM compiles no method of more than 8000 bytes: what Spark fuses beyond that runs interpreted.
+    # The JVM does not compile methods of more than 8000 bytes: larger generated code would run interpreted.
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # Spark asks for a batch's size before each row that it hands to Python, and to know it, all columns. Of
-    # wide rows that took two thirds of the JVM's time. Rows are counted instead: `for_rows_of`.
+    # With a byte limit, Spark sums the sizes of all columns before each row that it hands to Python. For wide
+    # rows that took two thirds of the JVM's time. Batches are limited by rows instead: `for_rows_of`.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.ui.showConsoleProgress": "false",
-    # Notes the caller's line at every call on a Column: two thirds of the time to build a wide plan.
+    # Records the caller's line at every call on a Column: two thirds of the time to build a wide plan.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-# For small data, where preparing a query takes longer than running it.
+# Settings for small data, for which preparing a query takes longer than running it.
 SMALL_DATA = {
     # Compiling a plan takes longer than running it uncompiled.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Planned once: there is nothing to gain from looking at each shuffle's size.
+    # Replanning by the size of each shuffle gains nothing.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
-    # Drawing plans for Spark's UI in full took a fifth of all processor time.
+    # Formatting full plans for Spark's UI took a fifth of all processor time.
     "spark.sql.ui.explainMode": "simple",
-    # Of each node one name: the columns of wide plans still took a tenth of the driver's.
+    # One name per plan node: the columns of wide plans still took a tenth of the driver's time.
     "spark.sql.debug.maxToStringFields": "1",
 }
 
 
 def for_small_data(spark: SparkSession, *, small: bool = True) -> None:
-    """Prepare the session's queries for small data; or as the application is configured, for much."""
+    """Configures the session for small data, or back to the application's own settings for large data."""
     for name, value in SMALL_DATA.items():
         if small:
             spark.conf.set(name, value)
@@ -91,45 +91,45 @@ def for_small_data(spark: SparkSession, *, small: bool = True) -> None:
             spark.conf.unset(name)
 
 
-# Of Spark's rows at once to Python, so many, or so many bytes of what is packed in files.
+# Largest batch that Spark hands to Python: rows, and bytes in compressed files.
 _MOST_AT_ONCE, _MOST_BYTES = 10_000, 16 << 20
 
 
 def for_rows_of(spark: SparkSession, rows: int, packed: int) -> None:
-    """Hand rows to Python in batches that are not too large. `packed`: how many bytes so many rows have."""
+    """Limits the batches that Spark hands to Python. `packed`: bytes of these `rows` in compressed files."""
     at_once = max(1, min(_MOST_AT_ONCE, _MOST_BYTES * max(rows, 1) // max(packed, 1)))
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(at_once))
 
 
-# Room for compiled code: each plan brings its own, and a JVM whose room is full compiles nothing any more.
-# With the first compiler alone the usual room is a fifth, which five windows of 100,000 rows fill.
+# Size of the code cache. Each plan brings its own code, and a JVM with a full cache stops compiling. With the
+# first compiler only, the default is a fifth of the usual size, which five windows of 100,000 rows fill.
 _CODE = "-XX:ReservedCodeCacheSize=512m"
-# And for the JVM of small data. Half of the memory is for what is young, as all is that plans leave. The pool
-# in which Iceberg reads manifests is polled every 10 ms, which is longer than reading those of small tables.
+# Options of a JVM for small data. Half of the memory is for young objects, since plans leave nothing else.
+# Iceberg polls its pool for manifests every 10 ms, which is longer than reading those of small tables.
 SMALL_DATA_JVM = f"{_CODE} -XX:+UseSerialGC -XX:NewRatio=1 -Diceberg.scan.plan-in-worker-pool=false"
-# A JVM only hands on what kernels do. One that ends soon does without the second compiler, which took a fifth
-# of all processor time.
+# Options of a JVM that lives for minutes. It only passes on what kernels do, so it does without the second
+# compiler, which took a fifth of all processor time.
 FOR_MINUTES_JVM = f"{_CODE} -XX:TieredStopAtLevel=1"
-# A driver of this machine alone, for one job. To read an event of 10 MB takes more than Spark's 1 GB; with
-# what is not heap, the process stays below 4 GB.
+# Settings of a driver on this machine alone, for one job. An event of 10 MB needs more than Spark's default
+# of 1 GB. With its memory off the heap, the process stays below 4 GB.
 _LOCAL = {
     "spark.driver.memory": "3400m",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # Rows travel packed: to compress them again took a JVM second of a million.
+    # Rows are already compressed: compressing them again took the JVM a second for a million rows.
     "spark.shuffle.compress": "false",
 }
 
 
-# In place of a member of the catalog that a session gets when it is there.
+# Placeholder for a catalog member, which is set once the session exists.
 _LATER = "***"
 
 
 def as_properties(conf: Mapping[str, str]) -> str:
-    """The settings as text of a Java properties file: where a command line would show them.
+    """Returns the settings as a Java properties file, for use where a command line would show them.
 
-    There a backslash escapes, and a leading blank would be skipped.
+    In such a file a backslash escapes, and a leading blank would be skipped.
     """
     lines = []
     for name, value in conf.items():
@@ -138,21 +138,21 @@ def as_properties(conf: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-# What a process that brings its own Spark (local[*]) needs beside; a cluster's own defaults stand elsewhere.
+# Additional settings of a process that brings its own Spark (local[*]); a cluster has defaults of its own.
 def local_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": os.pathsep.join(class_path(settings)),
         **_LOCAL,
         "spark.driver.extraJavaOptions": " ".join([FOR_MINUTES_JVM, *_collector(), *class_archive(settings)]),
-        # Two waves for two cores; the default of 200 costs more than it brings on one machine.
+        # The default of 200 costs more than it gains on one machine.
         "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
     }
 
 
 def jars(settings: Settings) -> list[str]:
-    """The jars beside Spark's own; those for S3 where the lake is there.
+    """Returns the jars besides Spark's own, with those for S3 if the lake is there.
 
-    Raises ConfigError when they have not been resolved.
+    Raises ConfigError if they have not been fetched.
     """
     folders = _jar_folders(settings) if is_on_s3(settings.catalog) else [settings.jars]
     by_folder = {folder: sorted(map(str, folder.glob("*.jar"))) for folder in folders}
@@ -166,10 +166,10 @@ def jars(settings: Settings) -> list[str]:
 
 
 def class_path(settings: Settings) -> list[str]:
-    """`jars` for a JVM of this machine, and those for S3 wherever they are.
+    """Returns the jars for a JVM of this machine, always with those for S3 if they are there.
 
-    An archive of classes belongs to one class path. In `spark.jars`, whose classes are in none, each would be
-    looked for in all of Spark's own jars first, at each task.
+    The class archive belongs to one class path. Classes in `spark.jars` are in no archive, and each task
+    would look for them in all of Spark's own jars first.
     """
     jars(settings)
     return [str(jar) for folder in _jar_folders(settings) for jar in sorted(folder.glob("*.jar"))]
@@ -180,29 +180,29 @@ def _jar_folders(settings: Settings) -> list[Path]:
 
 
 def _collector() -> list[str]:
-    """Of garbage: none where the environment has chosen one, since a JVM refuses two.
+    """Returns the option of the garbage collector, or none if the environment chooses one: a JVM refuses two.
 
-    What the JVM hands on are large arrays that live for a moment. The usual collector marks the heap beside
-    it again and again, which took a tenth of the JVM's time.
+    The JVM passes on large arrays that live for a moment. The default collector would mark the heap
+    concurrently again and again, which took a tenth of the JVM's time.
     """
     chosen = " ".join(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))
     return [] if re.search(r"-XX:\+Use\w+GC\b", chosen) else ["-XX:+UseParallelGC"]
 
 
 def class_archive(settings: Settings) -> list[str]:
-    """The option of a JVM that maps the classes which the set-up has archived; none where it has not.
+    """Returns the JVM option that maps the archived classes of the set-up; none without an archive.
 
-    It saves half of Spark's start. A JVM of other jars says nothing and goes without.
+    It saves half of Spark's start. A JVM with other jars silently ignores the archive.
     """
     archives = settings.jars.glob("classes-*.jsa")
     return [f'"-XX:SharedArchiveFile={archive}" -Xlog:cds=off' for archive in archives][:1]
 
 
 def spark_session(app_name: str, patience: float = 30.0) -> SparkSession:
-    """The session of this process.
+    """Returns the session of this process.
 
-    `SPARK_REMOTE` (`sc://host:port`) attaches to a Connect server, whose start has set what is static;
-    otherwise the application's own, under whatever master `spark-submit` or the environment names.
+    With `SPARK_REMOTE` (`sc://host:port`) it attaches to a Connect server, which has the static settings from
+    its start. Otherwise it starts an application under the master of `spark-submit`, or else `local[*]`.
 
     Raises SparkUnavailable if no server answers for `patience` seconds.
     """
@@ -220,11 +220,11 @@ def spark_session(app_name: str, patience: float = 30.0) -> SparkSession:
     # Under spark-submit the launcher has set the master and the jars before this process began.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master("local[*]")
-        # Else Spark's Python workers are whatever `python3` is on the PATH.
+        # Otherwise Spark's Python workers would be whatever `python3` is on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {**local_conf(settings), **conf}
-    # The builder's settings end on the command line of the JVM that it starts; a catalog reads its own at
-    # its first use. Spark's event log hides those whose names the application had at its start.
+    # The builder's settings end up on the command line of the JVM. A catalog reads its settings only at its
+    # first use, so they get placeholders, as the event log hides only settings that exist at the start.
     members = {name: value for name, value in conf.items() if is_member(name)}
     for name, value in conf.items():
         builder = builder.config(name, _LATER if name in members else value)
@@ -244,15 +244,15 @@ def _attached(remote: str, patience: float) -> SparkSession:
     require_answer(remote, patience)
     _allow_deep_plans()
     spark = SparkSession.builder.remote(remote).getOrCreate()
-    # At exit pyspark 4.1 sends the server a command, and tries for ten minutes if that is gone. Over a closed
-    # channel it fails at once. What is registered last is called first.
+    # At exit, pyspark 4.1 sends the server a command and retries for ten minutes if the server is gone. Over
+    # a closed channel it fails at once. The function registered last is called first.
     atexit.register(spark.client.close)  # type: ignore[operator]
     send_package(spark)
     return spark
 
 
 def _allow_deep_plans() -> None:
-    """Plans go to the server as protobuf, whose Python side refuses more than 100 levels; a call takes two.
+    """Lifts the limit of protobuf in Python of 100 levels: each call in a plan takes two of them.
 
     The server's own limit is higher: spark.connect.grpc.marshallerRecursionLimit.
     """
@@ -263,7 +263,7 @@ def _allow_deep_plans() -> None:
 
 
 def _check_versions() -> None:
-    """Both packages install the folder `pyspark/`: with two versions it is a mixture of both."""
+    """Raises ConfigError if pyspark and pyspark-client differ: both install into the folder `pyspark/`."""
     full, client = version("pyspark"), version("pyspark-client")
     if full != client:
         raise ConfigError(

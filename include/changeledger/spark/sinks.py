@@ -1,7 +1,7 @@
-"""Where the rows of a task go: to Spark, to whoever has asked for them, or into buckets.
+"""Sinks for the rows of a task: Spark, whoever has asked for them, or buckets.
 
-Rows travel packed: several batches in Arrow's own bytes are one value. Spark would take each row apart, to
-keep it and again to hand it on.
+Rows are sent packed, several batches as one value of Arrow's own bytes. Otherwise Spark would take each row
+apart, once to keep it and again to hand it on.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from changeledger.kernels.rows import as_batch
 
 Batches = Iterator[pa.RecordBatch]
 
-# This many rows are dealt out to buckets at once, or so many bytes: what a bucket gets of them is one piece.
+# Rows, or bytes, that are dealt to buckets at once; each bucket gets its share of them as one piece.
 _DEALT, _MOST_BYTES = 100_000, 128 << 20
-# Which bucket or asker rows go to, whose they are, and the rows.
+# Columns: the bucket or asker that the rows go to, the part that they belong to, and the packed rows.
 TO, PART, ROWS = "to", "part", "rows"
 PACKED: Final = pa.schema([(TO, pa.int32()), (PART, pa.string()), (ROWS, pa.binary())])
 
 
 class Intake(Protocol):
-    """Where the rows of one task go. `is_full`: it wants no more."""
+    """Takes the rows of one task. `is_full`: whether it wants no more."""
 
     @property
     def is_full(self) -> bool: ...
@@ -36,12 +36,12 @@ class Intake(Protocol):
     def rest(self) -> Iterable[pa.RecordBatch]: ...
 
 
-# What a task begins an intake with.
+# Begins an intake in a task.
 Sink = Callable[[], Intake]
 
 
 class Hand:
-    """Rows as they are, for Spark."""
+    """Passes rows to Spark unchanged."""
 
     is_full = False
 
@@ -54,7 +54,7 @@ class Hand:
 
 @dataclass
 class Answer:
-    """Rows for the asker of this number; of each task not more than there is `room` for."""
+    """Packs rows for the asker with this number. `room`: how many rows each task gives at most."""
 
     asker: int
     room: int | None
@@ -77,7 +77,7 @@ class Answer:
 
 
 class Deal:
-    """Rows into buckets, by their key: into as many as there are `tasks` of buckets."""
+    """Deals rows into buckets by their key. `tasks`: one for each bucket."""
 
     is_full = False
 
@@ -107,7 +107,7 @@ class Deal:
 
 
 def packed(to: int, part: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One row of `PACKED`."""
+    """Packs the batches into one row of `PACKED`."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_stream(sink, batches[0].schema, options=options) as out:
@@ -122,14 +122,14 @@ def packed(to: int, part: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBa
 
 
 def unpacked(rows: Iterable[pa.Buffer], schema: pa.Schema) -> pa.Table:
-    """The rows of several packed ones, in these types."""
+    """Unpacks rows into a table with the types of `schema`."""
     batches = [batch for buffer in rows for batch in pa.ipc.open_stream(buffer)]
     return pa.Table.from_batches(batches, batches[0].schema if batches else schema).cast(schema)
 
 
 @dataclass
 class Gathered:
-    """Batches in tables of about this many rows, or of fewer where these are large."""
+    """Gathers batches into tables of about this many rows, or fewer if they are large."""
 
     rows: int
     _waiting: list[pa.RecordBatch] = field(default_factory=list)

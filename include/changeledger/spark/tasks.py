@@ -1,6 +1,6 @@
-"""What Spark's Python workers do with rows: kernels over batches and over buckets.
+"""The tasks of Spark's Python workers: they apply kernels to batches and to buckets of rows.
 
-It imports no Spark, and nothing that the driver alone needs: each worker pays for its imports.
+This module imports neither Spark nor anything that only the driver needs: each worker pays for its imports.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from changeledger.spark.pickles import Pickles
 from changeledger.spark.sinks import PART, ROWS, Batches, Sink, packed, unpacked
 from changeledger.spark.worker_start import begin_task
 
-# This many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
+# Approximate rows per call of a kernel: few enough for a worker's memory, enough to be worth a call.
 BUCKET: Final = 50_000
 
 
 class InParts(Protocol):
-    """Rows that are read part by part, each for itself. `weights`: about how many rows each part has."""
+    """Rows in parts, each of which can be read by itself. `weights`: approximate rows of each part."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -33,21 +33,21 @@ class InParts(Protocol):
     def weights(self) -> Sequence[int]: ...
 
     def without_parts(self) -> InParts:
-        """What `rows` needs beside a part."""
+        """Returns what `rows` needs in addition to a part."""
         ...
 
     def rows(self, part: Any) -> Iterator[pa.RecordBatch]: ...
 
 
 class Tree(NamedTuple):
-    """What becomes of rows: they go into the sinks, and through each kernel into a tree of its own."""
+    """Routes of rows: into the sinks, and through each kernel into a tree of its own."""
 
     sinks: tuple[Sink, ...]
     branches: tuple[tuple[BatchKernel, Tree], ...]
 
 
 def tree(leaves: Sequence[tuple[Sequence[BatchKernel], Sink]]) -> Tree:
-    """The tree of sinks behind kernels. Kernels that several begin with are run once."""
+    """Builds the tree of kernels and sinks. Kernels with which several leaves begin run once."""
     branches: dict[int, tuple[BatchKernel, list[tuple[Sequence[BatchKernel], Sink]]]] = {}
     for steps, sink in leaves:
         if steps:
@@ -57,7 +57,7 @@ def tree(leaves: Sequence[tuple[Sequence[BatchKernel], Sink]]) -> Tree:
 
 
 class _Flow:
-    """A tree in one task."""
+    """A tree with the intakes of one task."""
 
     def __init__(self, of: Tree) -> None:
         self._intakes = [sink() for sink in of.sinks]
@@ -85,7 +85,7 @@ class _Flow:
 
 
 class Reading(NamedTuple):
-    """One part of a source, and the number of this and of the tree that its rows go through."""
+    """One part of a source, and the number of the source and of the tree that its rows go through."""
 
     number: int
     part: Any
@@ -94,10 +94,10 @@ class Reading(NamedTuple):
 def read_parts(
     tasks: Pickles, sources: Pickles, trees: Pickles, numbers: Iterable[pa.RecordBatch]
 ) -> Batches:
-    """The parts that each task reads, by the number of the task.
+    """Reads the parts of each task in `numbers` and passes their rows through their trees.
 
-    Every task gets all of it, and unpickles its own part alone: of many tables that took longer than to read
-    them. `tasks`: for each its `Reading`s; `sources` and `trees` by the number that these have.
+    Every task is sent everything, but unpickles only its own parts: unpickling all of many tables took longer
+    than reading them. `tasks`: the `Reading`s of each task. `sources`, `trees`: by the number in a `Reading`.
     """
     begin_task()
     for batch in numbers:
@@ -127,7 +127,7 @@ def _through(flow: _Flow, batches: Iterable[pa.RecordBatch]) -> Batches:
 
 
 def read_packed(trees: Mapping[str, Tree], packed: Iterable[pa.RecordBatch]) -> Batches:
-    """Packed rows through the tree of their part."""
+    """Passes packed rows through the tree of their part."""
     begin_task()
     flows = {name: _Flow(of) for name, of in trees.items()}
     for batch in packed:
@@ -138,9 +138,9 @@ def read_packed(trees: Mapping[str, Tree], packed: Iterable[pa.RecordBatch]) -> 
 
 
 def read_rows(schema: pa.Schema, of: Tree, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Spark's own rows through a tree, in the lake's types.
+    """Passes Spark's own rows through a tree, converted to the types of `schema`.
 
-    Iceberg has no narrow numbers, and Spark names the parts of lists.
+    Spark's types differ: Iceberg has no narrow integers, and Spark names list elements.
     """
     begin_task()
     flow = _Flow(of)
@@ -150,7 +150,7 @@ def read_rows(schema: pa.Schema, of: Tree, batches: Iterable[pa.RecordBatch]) ->
 
 
 class Bucketing(NamedTuple):
-    """A kernel of buckets, with the schemas of what goes in and comes out."""
+    """A bucket kernel with the schemas of its inputs and outputs."""
 
     kernel: BucketKernel
     inputs: Mapping[str, pa.Schema]
@@ -158,9 +158,9 @@ class Bucketing(NamedTuple):
 
 
 def in_buckets(kernels: Pickles, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """The kernels over the buckets of a partition; a part is called by its kernel's number and its name.
+    """Applies the kernels to the buckets of a partition. Parts are named `<number of the kernel>/<name>`.
 
-    `kernels`: a `Bucketing` each, of which every task unpickles its own ones, as `read_parts` does.
+    `kernels`: a `Bucketing` each; every task unpickles only those that it needs, as in `read_parts`.
     """
     begin_task()
     waiting: dict[int, dict[str, list[pa.Buffer]]] = {}

@@ -1,4 +1,4 @@
-"""What Spark's Python does when a worker and when a task begins, made cheap (ADR 0025: of Spark 4.1)."""
+"""Makes the start of Spark's Python workers and tasks cheap (ADR 0025, for Spark 4.1)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from changeledger.console.process import collect_rarely
 
 
 def begin_worker() -> None:
-    """Before a worker imports kernels: half of the time that it took."""
+    """Prepares a worker before it imports kernels, which halves the time of these imports."""
     collect_rarely()
     load_arrow()
 
 
 def is_worker() -> bool:
-    """Is this process one of Spark's workers? A driver does not import what they run."""
+    """Returns whether this process is one of Spark's Python workers."""
     return "pyspark.worker" in sys.modules
 
 
 def begin_task() -> None:
-    """Before a task a worker reads the directories of the archives again that it imports from, Spark's own
-    Python among them: a tenth of a second. It does so for finders that are there; they are made when needed.
-    After a task it collects garbage: another tenth, for all that was ever imported. That stays anyway.
+    """Saves work of the worker before the next task and after this one.
+
+    Before a task, a worker reads the directories of all archives again that it imports from, which takes a
+    tenth of a second. It does so for existing finders, so these are dropped; they are created when needed.
+    After a task, it collects garbage of all that was ever imported, which takes another tenth. Freezing these
+    objects excludes them.
     """
     gc.freeze()
     _acknowledge_at_once()
@@ -38,15 +41,15 @@ def begin_task() -> None:
 
 
 def _acknowledge_at_once() -> None:
-    """Say to the JVM that a packet has come when it comes; until the next task.
+    """Makes Linux acknowledge the JVM's packets at once, until the next task.
 
-    It sends a task in small packets, and each waits until the one before is acknowledged (Nagle's
-    algorithm). Linux does that after 40 ms, to save packets: most of a short task's time.
+    The JVM sends a task in small packets, each of which waits until the one before is acknowledged (Nagle's
+    algorithm). To save packets, Linux delays that by 40 ms, which is most of a short task's time.
     """
     if not hasattr(socket, "TCP_QUICKACK"):
         return
     for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - for each task
-        # One was open for the listing alone, and some are sockets of other kinds.
+        # One descriptor was open only for the listing, and some are sockets of other kinds.
         with suppress(OSError):
             if S_ISSOCK(os.fstat(descriptor).st_mode):
                 with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:

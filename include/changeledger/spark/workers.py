@@ -1,4 +1,4 @@
-"""This package in an archive for Spark's Python workers: those of a cluster have none, or an older one."""
+"""Sends this package to Spark's Python workers: those of a cluster have none, or an older version."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# A server that has set it has workers of its own with the package: which one.
+# Set by a server whose workers have the package already: its digest.
 PACKAGE: Final = "spark.changeledger.package"
 
 
 def send_package(spark: SparkSession) -> None:
-    """Let the session's workers import the package as this process has it, before any that they have.
+    """Makes the session's workers import the package of this process in preference to any of their own.
 
-    Raises ConfigError where the server's workers have another one, and serve other jobs beside.
+    Raises ConfigError if the server's workers have another version, since they also serve other jobs.
     """
     of_server = spark.conf.get(PACKAGE, None)
     if of_server is None:
@@ -40,7 +40,7 @@ def send_package(spark: SparkSession) -> None:
 
 @cache
 def digest() -> str:
-    """Of the package's source, as this process has it."""
+    """Returns the digest of the package's source in this process."""
     digest = sha256()
     for source, name in _sources():
         digest.update(f"{name}\0{source.stat().st_size}\0".encode())
@@ -50,7 +50,7 @@ def digest() -> str:
 
 @cache
 def _archive() -> Path:
-    """It stays as long as this process: executors that start later fetch it then."""
+    """Writes the archive. It stays as long as this process, since executors that start later fetch it."""
     folder = Path(tempfile.mkdtemp(prefix="changeledger-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     archive = folder / "changeledger.zip"
@@ -61,7 +61,7 @@ def _archive() -> Path:
 
 
 def _sources() -> Iterator[tuple[Path, Path]]:
-    """The package's files, in their order, each with its path from where the package is imported."""
+    """Yields the package's files in sorted order, each with its path relative to the import folder."""
     package = Path(changeledger.__path__[0])
     for source in sorted(package.rglob("*.py")):
         yield source, source.relative_to(package.parent)

@@ -142,7 +142,7 @@ class ErasedRecords:
         return workers.of_spark(records).through(with_key, POSITIONS).frame
 
     def _of_rows(self) -> list[DataFrame]:
-        """Returns raw rows of change tables with this key. Their columns have the source's types and forms."""
+        """Returns raw rows of change tables with this key; their columns are in the source's types."""
         if not catalog.exists(self._names.raw):
             return []
         rows, key = iceberg.read(self.spark, self._names.raw), self.source_key

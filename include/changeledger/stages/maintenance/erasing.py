@@ -208,7 +208,7 @@ class Erasing:
         return self.key.contract.table.lower()
 
     def _as_read(self) -> set[str]:
-        """Returns the tables into which `verify` has read the source table, in its last snapshot or before."""
+        """Returns the tables into which `verify` has read the source table, in any of its snapshots."""
         read = self._read_of_source()
         last = {read.tables[self._in_source]["name"]} if read is not None else set()
         return {snapshot_table(self.feed.database, self.key.contract.table), *last}

@@ -1,4 +1,4 @@
-"""Messages that wait for others of later windows, such as parts of an event."""
+"""Pending messages: those that wait for others of later windows, such as parts of an event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeledger.stages.common.context import StageContext
 
 
 def late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
-    """Topic, partition and offset of what has waited for longer than the feed allows."""
+    """Returns topic, partition and offset of messages that have waited longer than `pending_timeout`."""
     if ctx.window.request.partial or not input_records.some_wait(ctx):
         return frozenset()
     limit = ctx.window.end - ctx.feed.pending_timeout
@@ -22,9 +22,10 @@ def late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
 
 
 def write(ctx: StageContext, some: bool) -> None:
-    """What waits after this window, in place of what waited before it.
+    """Replaces the pending messages on the branch by those that wait after this window.
 
-    A run over some tables has not looked at what waited: it adds its own. `some`: does anything wait now?
+    A run of chosen tables has not read the earlier ones, so it only adds its own.
+    `some`: whether any message of this run waits.
     """
     if not catalog.exists(ctx.lake.pending):
         if not some:
@@ -41,7 +42,7 @@ def write(ctx: StageContext, some: bool) -> None:
     )
     earlier = earlier.withColumn("source_position", message_record())
     before = earlier.select("source_position", "since")
-    # The window's messages, and those that earlier windows have left to wait.
+    # Messages of the window, and pending ones of earlier windows.
     messages, waiting = input_records.raw(ctx, ctx.lake.raw), input_records.waiting(ctx)
     if waiting is not None:
         waiting = waiting.withColumn("window_id", F.lit(ctx.id))

@@ -1,4 +1,4 @@
-"""The image chain's breaks among what a run has written into histories, in the feed's table of them."""
+"""Writes breaks of image chains that a run has found into the feed's table of breaks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _LATE = pa.schema([("table", pa.string()), ("key", pa.string()), ("since", pa.bi
 
 
 class Rebuilt(NamedTuple):
-    """Keys (`key`) whose history was built again, from that sort key on or all of it: what breaks the image
-    chain, and the files of history and of current rows."""
+    """The result of rebuilding the history of late keys.
+
+    `keys`: the keys, in a column `key`. `since`: the sort key from which their history was rebuilt, or None
+    for all of it. `breaks`: breaks of the image chain. `files`: of history and of current rows.
+    """
 
     keys: pa.Table
     since: bytes | None
@@ -34,7 +37,7 @@ class Rebuilt(NamedTuple):
 
 
 class Breaks(NamedTuple):
-    """Of one table: those of the history that goes on, their number, and those of what was built again."""
+    """Breaks of one table: those of continued histories, their number, and those of rebuilt histories."""
 
     contract: Contract
     continued: Rows
@@ -43,7 +46,7 @@ class Breaks(NamedTuple):
 
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
-    """One that was found before keeps the run that found it; one that is none any more goes."""
+    """Writes the breaks to the branch. Deletes resolved ones; known ones keep the run that found them."""
     continued = [of_table.continued for of_table in tables if of_table.number]
     rebuilt = [again.breaks for of_table in tables for again in of_table.rebuilt]
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
@@ -62,9 +65,9 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
 
 
 def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
-    """The breaks of histories that were built again; those that were there are gone from the branch.
+    """Returns the breaks of rebuilt histories, and deletes earlier breaks of these histories from the branch.
 
-    Of all tables at once: late changes come to many of them together, such as after a reset.
+    Handles all tables at once: late changes often come to many tables together, such as after a reset.
     """
     late = ctx.workers.given(_late_keys(tables)).frame
     published = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks).alias("t")
@@ -84,7 +87,10 @@ def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
 
 
 def _late_keys(tables: Sequence[Breaks]) -> pa.Table:
-    """Each key whose history was built again, and from where on; one that was built twice: all of it."""
+    """Returns each key whose history was rebuilt, and since which sort key (b"" for all of it).
+
+    A key that was rebuilt twice counts with all of its history.
+    """
     since = {
         (of_table.contract.table, key): again.since or b""
         for of_table in tables

@@ -1,4 +1,4 @@
-"""History and current rows of one table, built on the run's branch from what is published and what is new."""
+"""Builds history and current rows of one table on the run's branch, from published rows and new changes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks, Rebuilt
 from changeledger.stages.reconciliation.keys import Keys
 
-# What is written of them: history, and current rows.
+# Kernel outputs that are written into tables: history and current rows.
 _TABLES = (buckets.HISTORY, buckets.CURRENT)
 
 
 @dataclass(frozen=True)
 class Building:
-    """`ledger`: the snapshot with the run's changes; `published`: that of the history that is published, None
-    if none is."""
+    """Builds one table of a run.
+
+    `ledger`: the snapshot with the run's changes. `published`: that of the published history, or None.
+    """
 
     ctx: StageContext
     contract: Contract
@@ -42,7 +44,7 @@ class Building:
     published: int | None
 
     def build(self) -> Breaks:
-        """Returns what breaks the image chain."""
+        """Writes history and current rows to the branch. Returns the breaks of the image chain."""
         ctx, contract = self.ctx, self.contract
         truncates = self._truncates()
         came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
@@ -59,7 +61,7 @@ class Building:
         continued = self._written(parts, buckets.continued, truncates)
         intervals = continued[buckets.KEYS]
         if self.published is None:
-            # Then none takes the place of another.
+            # Nothing is published that could be replaced.
             intervals = ctx.workers.nothing(intervals.schema)
         again, known, breaks, *files = ctx.workers.answers(
             [
@@ -77,7 +79,7 @@ class Building:
     def _written(
         self, parts: Mapping[str, Part], kernel: Callable[..., Mapping[str, pa.Table]], truncates: pa.Table
     ) -> dict[str, Rows]:
-        """What the kernel makes of the parts: the rows of tables as files, which nobody has committed."""
+        """Applies the kernel to the parts. Its table rows come back as files, which are not committed yet."""
         names = self._names
         of_kernel = partial(kernel, truncates=truncates, contract=self.contract, window_id=self.ctx.id)
         tables = zip(_TABLES, (names.history, names.current), strict=True)
@@ -85,17 +87,19 @@ class Building:
         return bucketed(parts, written, written.outputs(buckets.outputs(self.contract)))
 
     def _late(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> list[Rebuilt]:
-        """History of these keys from the first position on where something is new; of those that no interval
-        continues either, all of it."""
+        """Rebuilds the history of these keys since the first new position.
+
+        Keys without an interval at that position are rebuilt from their beginning.
+        """
         if not len(again):
             return []
         late, rest = self._rebuilt(again, pc.min(again.column("sort_key")).as_py(), truncates, keys)
         return [late, self._rebuilt(rest, None, truncates, keys)[0]] if len(rest) else [late]
 
     def _truncates(self) -> pa.Table:
-        """All times that the table was emptied: a change may come after the truncate that ended its row."""
+        """Reads all truncates of the table: a change may arrive after the truncate that ended its row."""
         is_truncate = conditions.is_equal("operation", change.TRUNCATE)
-        # They alone have no key: files without any are passed over.
+        # Only truncates have no key, so files without NULL keys are skipped.
         without_key = [conditions.is_null(f"key.{c.name}") for c in self.contract.key if "." not in c.name]
         where = reduce(And, without_key, is_truncate)
         return scans.read(self._names.changes, where, ledger_schema(self.contract), self.ledger)
@@ -110,7 +114,7 @@ class Building:
         of_history: Sequence[writes.Keys],
         of_current: Sequence[writes.Keys],
     ) -> None:
-        """What the run has built takes the place of what it continues from, whose keys these are."""
+        """Commits the new files to the branch, in place of the rows with these keys that they continue."""
         names, branch = self._names, self.ctx.branch
         history, current = (pa.concat_tables(of_table) for of_table in zip(*files, strict=True))
         writes.apply(
@@ -124,8 +128,11 @@ class Building:
     def _gone(
         self, opened: Rows, known: pa.Table, late: Sequence[Rebuilt]
     ) -> tuple[list[writes.Keys], list[writes.Keys]]:
-        """What goes of history, and of current rows: the open intervals that are continued, of which these
-        are `known`, and of late keys what ends after where they begin again."""
+        """Returns the keys of rows to remove from history and from current rows.
+
+        From history go the open intervals that are continued (`opened`, of which `known` are collected), and
+        for late keys the intervals that end after the sort key from which they were rebuilt.
+        """
         if self.published is None:
             return [], []
         history, current = [self._keys(opened, known, Ends("_valid_to"))], [self._keys(opened, known)]
@@ -140,7 +147,10 @@ class Building:
     def _rebuilt(
         self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys
     ) -> tuple[Rebuilt, pa.Table]:
-        """History of these keys from that sort key on, or all of it; and those that no interval continues."""
+        """Rebuilds the history of these keys since that sort key (None: all of it).
+
+        Also returns the keys that have no interval there to continue.
+        """
         contract, late = self.contract, Touched.of_keys(as_batch(self._key_columns(again)))
         changes = keys.changes_of(late, since)
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
@@ -154,7 +164,7 @@ class Building:
         return Rebuilt(again, since, outputs[buckets.BREAKS], files), rest.combine_chunks()
 
     def _key_columns(self, keys: pa.Table) -> pa.Table:
-        """Of a column `key` its parts."""
+        """Returns the fields of the struct column `key` as columns."""
         cells = keys.column("key").combine_chunks().flatten()
         return pa.Table.from_arrays(cells, names=[c.name for c in self.contract.key])
 

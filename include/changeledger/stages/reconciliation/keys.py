@@ -1,4 +1,4 @@
-"""What is published of the keys that a run's changes touch, or that its truncates end."""
+"""Reads what is published of the keys that a run's changes touch or its truncates end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SORT_KEY = pa.schema([("sort_key", pa.binary())])
 
 
 class _Changes(NamedTuple):
-    """What the run's changes are about: the keys, the first sort key, ids and commits of joined halves."""
+    """What the run's changes affect: the keys, the first sort key, ids and commits of joined halves."""
 
     touched: Touched
     first: bytes | None
@@ -48,19 +48,22 @@ class _Changes(NamedTuple):
 
 @dataclass(frozen=True)
 class Keys:
-    """`ledger`: the snapshot with the run's changes; `published`: that of the history, None if there is none;
-    `emptied`: when the run's truncates have emptied the table, as sort keys."""
+    """Reads by the keys of one table's changes.
+
+    `ledger`: the snapshot with the run's changes. `published`: that of the published history, or None.
+    `emptied`: sort keys of the run's truncates.
+    """
 
     ctx: StageContext
     contract: Contract
     ledger: int
     published: int | None
     emptied: tuple[bytes, ...]
-    # Nobody asks where nothing is published.
+    # None if nothing is published.
     changes: _Changes | None = None
 
     def with_changes(self) -> Keys:
-        """With what the run's changes are about."""
+        """Returns a copy that knows what the run's changes affect."""
         return self if self.published is None else replace(self, changes=self._asked())
 
     def _asked(self) -> _Changes:
@@ -75,12 +78,12 @@ class Keys:
         return _Changes(Touched.of(of_keys), pc.min(of_ends.column(0)).as_py(), of_ids, of_commits)
 
     def _history(self, where: BooleanExpression, among: BatchKernel, schema: pa.Schema) -> Rows:
-        """Published rows that meet the condition, and pass through the kernel."""
+        """Reads published intervals that meet the condition and pass the kernel."""
         name = self.ctx.names[self.contract.table].history
         return scans.scanned(self.ctx.workers, name, where, schema, self.published, among)
 
     def _ledger(self, where: BooleanExpression, among: BatchKernel, schema: pa.Schema) -> Rows:
-        """Published changes that meet the condition, and pass through the kernel."""
+        """Reads published changes that meet the condition and pass the kernel."""
         name = self.ctx.names[self.contract.table].changes
         return scans.scanned(self.ctx.workers, name, where, schema, among=among)
 
@@ -94,7 +97,7 @@ class Keys:
         return scans.scanned(self.ctx.workers, name, scans.of_window(self.ctx.id), schema, self.ledger)
 
     def opened(self) -> Rows:
-        """The open intervals of keys that the changes have effects on, and of those that truncates end."""
+        """Reads the open intervals of keys that the changes affect, and of those that truncates end."""
         schema = history_schema(self.contract)
         if self.changes is None:
             return self.ctx.workers.nothing(schema)
@@ -105,7 +108,10 @@ class Keys:
         return self._history(where, among, schema)
 
     def shown(self, opened: Rows) -> Rows:
-        """Published rows of snapshots of the keys after the run's first change. `opened`: see `opened`."""
+        """Reads published snapshot rows of the keys that are later than the run's first change.
+
+        `opened`: what the method `opened` returns.
+        """
         schema = buckets.places_schema(self.contract)
         if self.changes is None or self.changes.first is None:
             return self.ctx.workers.nothing(schema)
@@ -120,8 +126,11 @@ class Keys:
         return self._ledger(where, Among(buckets.KEY, hashes), schema)
 
     def again(self) -> Rows:
-        """What is built again, and from where on: keys of published halves of key updates that the run has
-        joined, and those that a truncate ends in an interval that is not their last."""
+        """Reads the keys to rebuild, and since where.
+
+        These are keys of published halves of key updates that the run has joined, and keys that a truncate
+        ends in an interval that is not their last.
+        """
         schema = buckets.places_schema(self.contract)
         if self.changes is None:
             return self.ctx.workers.nothing(schema)
@@ -130,7 +139,7 @@ class Keys:
     def _joined(self, changes: _Changes, schema: pa.Schema) -> Rows:
         if not len(changes.joined):
             return self.ctx.workers.nothing(schema)
-        # The two halves stand where the update stands.
+        # Both halves are at the position of the update.
         where = scans.are_near(Touched.of(changes.commits))
         hashes = order.distinct(by("change_id")(as_batch(changes.joined)))
         with_ids = schema.append(pa.field("change_id", pa.string()))
@@ -146,14 +155,14 @@ class Keys:
         return [rows.through(kernel, schema)]
 
     def changes_of(self, late: Touched, since: bytes | None) -> Rows:
-        """The ledger rows of the branch that have an effect on the keys; `since` a sort key, or all."""
+        """Reads the branch's ledger rows that affect the keys. `since`: a sort key, or None for all."""
         name, schema = self.ctx.names[self.contract.table].changes, ledger_schema(self.contract)
         where = AlwaysTrue() if since is None else conditions.is_from("sort_key", since)
         among = selection.EffectsOn(late.hashes)
         return scans.scanned(self.ctx.workers, name, where, schema, self.ledger, among)
 
     def intervals_at(self, late: Touched, since: bytes | None) -> Rows:
-        """The published intervals of the keys in which that sort key lies: they begin before it."""
+        """Reads the published intervals of the keys that contain the sort key `since` and begin before it."""
         schema = history_schema(self.contract)
         if since is None:
             return self.ctx.workers.nothing(schema)

@@ -1,4 +1,4 @@
-"""What every proof leaves: a row in the control store; where something is wrong, rows in the lake."""
+"""Saves results of proofs: their rows in the control store, and drift and repairs in the lake."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from changeledger.stages.common import database_lease
 from changeledger.stages.common.context import log
 from changeledger.verify import drift, verdicts
 
-# This many wrong rows of a table wait for those of others, to be written together.
+# Up to this many wrong rows of a table are buffered, to be written together with those of other tables.
 _FEW: Final = 20_000
 
 COUNTED: Final = (
@@ -51,11 +51,11 @@ def _prepare(spark: SparkSession, control: ControlStore) -> None:
 
 @dataclass
 class ProofWriter:
-    """Keeps what comes of proofs; several may be made at once. A row is saved after what is wrong."""
+    """Writes results of proofs, of which several may run at once. Saves a proof's row after its drift."""
 
     workers: Workers
     control: ControlStore
-    # The lease of who writes.
+    # Name of the lease under which this process writes.
     lease: str
     _rows: list[ProofRow] = field(default_factory=list)
     _waiting: dict[str, list[pa.Table]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
@@ -79,7 +79,7 @@ class ProofWriter:
 
     @staticmethod
     def named(row: ProofRow) -> dict[str, str]:
-        """The columns of what is wrong that are the same for all of a judging."""
+        """Returns the columns that all rows of drift of this proof share."""
         return {"proof_id": row.id, "database": row.database, "table": row.table, "feed": row.feed}
 
     def add_proof(self, row: ProofRow) -> None:
@@ -87,8 +87,8 @@ class ProofWriter:
             self._rows.append(row)
 
     def add_drift(self, row: ProofRow, drifts: Rows, repairs: Rows | None = None) -> None:
-        """In place of what the same proof left before: what is wrong (`drift.DRIFTS`), and what would make it
-        right (`drift.REPAIRS`)."""
+        """Adds drift (`drift.DRIFTS`) and planned repairs (`drift.REPAIRS`), in place of earlier ones of the
+        same proof."""
         many = sum(row.counts[verdict] for verdict in verdicts.DRIFTS) > _FEW
         for table, rows in ((DRIFT, drifts), (REPAIRS, repairs)):
             if rows is None:
@@ -114,6 +114,6 @@ class ProofWriter:
             self.control.proofs.save(row)
             wrong = verdicts.summary(row.counts) or "nothing wrong"
             of_rows = counted(row.counts["rows"], "row")
-            # What differs while a proof waits may be on its way.
+            # Differences of a waiting proof may still be on their way.
             so_far = " so far" if row.outcome == WAITING else ""
             log.info("%s: %s: %s, %s%s in %s", row.feed, row.table, row.outcome, wrong, so_far, of_rows)

@@ -1,4 +1,4 @@
-"""Rows that a feed's topic delivers again, against what the feed had published of their keys until then."""
+"""Compares rows that a topic delivers again in a snapshot with what the feed had published of their keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from changeledger.verify import drift, resnapshot, verdicts
 
 
 def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed: Feed) -> list[ProofRow]:
-    """Of each table whose rows releases have brought again since the last such proof."""
+    """Proves each table whose rows were delivered again by releases since the last such proof."""
     releases = unproved(control, feed)
     runs = {
         table: [release.window_id for release in releases if _snapshot_rows(release, table)]
@@ -43,7 +43,7 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
 
 
 def unproved(control: ControlStore, feed: Feed) -> list[ReleaseRow]:
-    """The releases since the last such proof; none if they brought no rows of a snapshot."""
+    """Returns the releases since the last such proof, or none if they brought no snapshot rows."""
     rows = [r for r in control.proofs.of_database(feed.database) if (r.feed, r.against) == (feed.feed, TOPIC)]
     releases = control.releases.after(feed.feed, max((row.release for row in rows), default=0))
     tables = [t.table for t in feed.tables]
@@ -57,7 +57,7 @@ def _snapshot_rows(release: ReleaseRow, table: str) -> int:
 
 
 class _Redelivered(NamedTuple):
-    """A table of a feed as a release has it, and the runs that have brought rows of a snapshot."""
+    """A table of a feed at a release, and the runs that brought snapshot rows of it."""
 
     feed: Feed
     contract: Contract
@@ -100,7 +100,7 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered) 
 
 
 def _rows(spark: SparkSession, workers: Workers, redelivered: _Redelivered) -> Rows:
-    """`resnapshot.schema`: the rows that were sent again, and the versions in history."""
+    """Reads the rows that were sent again and the versions in history (`resnapshot.schema`)."""
     contract = redelivered.contract
     names = TableNames.of(redelivered.feed.namespace, contract.table)
     tag = release_tag(redelivered.release.id)

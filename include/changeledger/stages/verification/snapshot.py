@@ -1,4 +1,4 @@
-"""A snapshot of a source: its tables, read while it keeps changing, and between which moments."""
+"""Takes a snapshot of a source: reads its tables while they keep changing, and notes when it did."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from changeledger.spark.rows import Workers
 from changeledger.stages.common.context import log
 from changeledger.verify import snapshot_sql as sql
 
-# Do the rows say which of their values are none of their columns' types?
+# Set if the snapshot's rows record which values do not fit their columns' types.
 NAMES_UNFIT: Final = "names_unfit"
 
 
 class _Moment(NamedTuple):
-    """By the source's own clock; and the highest LSN that it had captured."""
+    """A time by the source's own clock, and the highest LSN that it had captured then."""
 
     at: datetime
     lsn: bytes | None
@@ -41,10 +41,10 @@ class _Moment(NamedTuple):
 def take(
     spark: SparkSession, workers: Workers, database: str, source: Verify, tables: Mapping[str, Contract]
 ) -> SnapshotRow:
-    """Read the tables into the lake, in the columns of the contracts that the source has. `tables`: by the
-    names in lower case, as in the result.
+    """Reads the tables into the lake, in those columns of their contracts that the source has.
 
-    Raises SourceUnavailable, and ConfigError if a table there has not the key.
+    `tables`: contracts by lower-case table name, as in the result. Raises SourceUnavailable, and ConfigError
+    if a table lacks a key column in the source.
     """
     assert source.connection is not None, "Database.source has found it"
     jdbc = JdbcDatabase(source.connection, Connection.named(source.connection))
@@ -132,7 +132,7 @@ def _utc(moment: datetime | str) -> datetime:
 
 
 def _present(contract: Contract, source_columns: list[str]) -> Contract:
-    """The contract's columns that the source has; it may have lost some."""
+    """Reduces the contract to the columns that the source still has. Raises ConfigError if it lacks a key."""
     names = {name.lower() for name in source_columns}
     missing = [c.name for c in contract.columns if c.name.lower() not in names]
     lost = [c.name for c in contract.key if c.name in missing]

@@ -1,4 +1,4 @@
-"""One published table against rows of the source: proved, or explained where it is wrong."""
+"""Compares one published table with rows of the source, and explains the differences."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, Read
 
-# This many keys are looked up by their hashes; more by reading all rows.
+# Up to this many keys are looked up by their hashes; for more, all rows are read.
 _FEW = 20_000
 
 
 class Judged(NamedTuple):
-    """`counts`: keys by verdict, and `unknown` cells. `wrong`: rows of `judging.JUDGED`, so `many`.
+    """The verdicts on single keys.
 
-    `loaded_later`: keys whose rows the feed has loaded after the source was read.
+    `counts`: keys by verdict, and `unknown` cells. `wrong`: `many` rows of `judging.JUDGED`.
+    `loaded_later`: number of keys whose rows the feed has loaded after the source was read.
     """
 
     counts: dict[str, int]
@@ -41,9 +42,11 @@ class Judged(NamedTuple):
     loaded_later: int
 
     def outcome(self, is_sent: bool) -> str:
-        """`is_sent`: must the feed have sent, and published, all that was read of the source?
+        """Returns the outcome of the proof.
 
-        Where it has loaded rows later, those that it lacks may have gone before.
+        `is_sent`: whether the feed must by now have published everything that was read from the source.
+        If the feed has loaded rows later, rows that it lacks may have been deleted before that load, so they
+        are no certain drift.
         """
         certain = self.many - (self.counts[verdicts.MISSING] if self.loaded_later else 0)
         if is_sent and certain:
@@ -53,9 +56,10 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Proof:
-    """`parts`: of one table what was read of the source, the current rows and history of a release.
+    """The proof of one table.
 
-    `columns`: the snapshot's first, then those of what is published.
+    `parts`: the rows read from the source, and the current rows and history of a release.
+    `columns`: pairs the snapshot's columns (first) with the published ones.
     """
 
     parts: Mapping[int, Readable]
@@ -63,14 +67,14 @@ class Proof:
     fence: Fence
 
     def summed(self) -> Sums:
-        """Do the hashes of many rows agree?"""
+        """Compares hashes of buckets of rows."""
         narrow = partial(versions.narrow, columns=self.columns)
         rows = together([of_part.through(narrow, versions.NARROW) for of_part in self._versions(None)])
         outputs = bucketed({sums.ROWS: Part(rows, sums.KEY)}, sums.summed, {sums.SUMS: sums.SCHEMA})
         return sums.whole(outputs[sums.SUMS].collected())
 
     def judged(self, summed: Sums) -> Judged:
-        """Single keys: of the buckets that differ, and those that hashes cannot judge."""
+        """Compares single keys: those in buckets that differ, and those that hashes cannot judge."""
         rows = together(self._versions(summed.looked_at))
         kernel = partial(judging.judge, columns=self.columns, differing=summed.differing)
         outputs = bucketed({judging.ROWS: Part(rows, versions.KEY)}, kernel, judging.OUTPUTS)
@@ -82,7 +86,7 @@ class Proof:
         return Judged(counts, outputs[judging.WRONG], many, counts.pop(verdicts.LOADED_LATER))
 
     def explained(self, judged: Judged) -> Rows:
-        """`drift.EXPLAINED`: in values that people can look up."""
+        """Explains the wrong keys in values that people can look up (`drift.EXPLAINED`)."""
         keys = None
         if judged.many <= _FEW:
             keys = column(judged.wrong.collected(), "key_1").to_pylist()
@@ -103,7 +107,7 @@ class Proof:
         return Read(part, self.columns, self.fence)
 
     def _versions(self, buckets: list[int] | None) -> list[Rows]:
-        """`versions.VERSIONS` of all parts; of those in these buckets, where they are given."""
+        """Reads `versions.VERSIONS` of all parts. `buckets`: only rows in these; None for all."""
         of_parts = []
         for part in (SOURCE, CURRENT, HISTORY):
             read = self._read(part)
@@ -114,7 +118,7 @@ class Proof:
 
 
 def concluded(explained: Rows, ledger: Ledger, kernel: drift.Conclude) -> dict[str, Rows]:
-    """`drift.DRIFTS` and `drift.REPAIRS` of `drift.EXPLAINED`, with the last change of each key."""
+    """Concludes `drift.DRIFTS` and `drift.REPAIRS` from `drift.EXPLAINED` and the last change of each key."""
     last = chosen(explained, ["last_change_id"])
     parts = {
         drift.EXPLAINED_ROWS: Part(explained, drift.key_of_explained),
@@ -125,7 +129,7 @@ def concluded(explained: Rows, ledger: Ledger, kernel: drift.Conclude) -> dict[s
 
 @dataclass(frozen=True)
 class PublishedSource:
-    """Rows of a source in the published columns of a contract."""
+    """Rows of a source, converted to the published columns of a contract."""
 
     stored: Readable
     contract: Contract
@@ -139,10 +143,10 @@ class PublishedSource:
 def published_rows(
     feed: Feed, stored: Readable, read: Mapping[str, Any], contract: Contract
 ) -> tuple[Columns, Readable]:
-    """The columns in which rows of a source are compared with those that the feed publishes, and the rows.
+    """Returns the columns in which source rows are compared with published ones, and the source rows.
 
-    `read`: the contract by which they were read, as JSON; `contract`: the feed's own, as in the source.
-    Raises ConfigError where the secret of hashes is missing, or not the one of the published rows.
+    `read`: the contract by which the rows were read, as JSON. `contract`: the feed's, with the source's
+    columns. Raises ConfigError if the secret of hashes is missing or not that of the published rows.
     """
     source = _as_the_feed(Contract.model_validate(read), contract)
     columns = Columns.of(source.published, contract.published)
@@ -158,14 +162,15 @@ def published_rows(
 
 
 def _as_the_feed(read: Contract, contract: Contract) -> Contract:
-    """The columns as they were read, published as the feed publishes them."""
+    """Returns the contract of the read columns with the feed's publishing rules."""
     rules = {c.name.lower(): c for c in contract.columns}
     columns = [_like(c, rules[c.name.lower()]) for c in read.columns if c.name.lower() in rules]
     return read.model_copy(update={"columns": tuple(columns)})
 
 
 def _like(read: Column, published: Column) -> Column:
-    """What is cast in the feed is compared as it was read, where that is another type than the feed's."""
+    """Returns the read column with the feed's rule, but without its cast if the column was read in another
+    type than the feed's."""
     rule = published.publish
     if rule is not None and rule.cast and read.spark_type != published.spark_type:
         rule = PublishRule(rename=rule.rename) if rule.rename else None
