@@ -1,7 +1,7 @@
 """The control store: what was read, agreed, proved and published, in SQLite or PostgreSQL.
 
-`tables` has the tables, `database` the engine, migrations and errors, `base` the transactions. `store` has a
-part for each thing that is asked of it (`windows`, `sources`, `releases`, ...), each a module of that name.
+`tables` has the tables, `database` the engine, migrations and errors, `base` the transactions. `store` puts
+together the parts of the store (`windows`, `sources`, `releases`, ...), each a module of that name.
 """
 
 from changeledger.control.audits import AuditResult

@@ -1,4 +1,4 @@
-"""Verdicts of audits: what was judged."""
+"""Verdicts of audits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Audits(Part):
     def save(
         self, feed: str, window: Window, verdicts: Sequence[AuditResult], judged: BuiltSnapshots
     ) -> None:
-        """Store the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
+        """Stores a window's verdicts and the judged snapshots, in place of those of an earlier try."""
         at = now()
         with self._writing(feed) as session:
             add_stage(session, feed, window, "audit", judged)

@@ -1,4 +1,4 @@
-"""The ground of the control store: its engine, its transactions, its database's clock."""
+"""Engine, transactions and clock of the control store."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ _upgraded = cache(upgrade)
 _PROCESS = this_process()
 # Databases take so many parameters in a statement.
 _AT_ONCE = 500
-# What else than a feed has a lease, by the beginning of its name.
+# Leases of databases, by the beginning of their names. Other leases are of feeds.
 _OF_DATABASES = {COMPARISONS: "the comparison of", PROOFS: "the proofs of"}
 Of = TypeVar("Of")
 
 
 class Transactions:
-    """Those of the store at `url`, whose schema is brought up to date.
+    """Transactions of the store at `url`. Brings its schema up to date first.
 
-    `process` is who takes leases: by default this process. Once it has taken a feed's lease, what it writes
-    for that feed counts only while it holds it; `tokens` are those of the leases that it took, by feed.
+    `process`: the id under which leases are taken; by default that of this process. Once the process has
+    taken a feed's lease, it can write for that feed only while it holds the lease.
+    `tokens`: tokens of the leases that it took, by feed.
     """
 
     def __init__(self, url: str, process: str | None = None) -> None:
@@ -54,11 +55,11 @@ class Transactions:
 
     @contextmanager
     def writing(self, feed: str) -> Iterator[Session]:
-        """One that writes for the feed. Raises LeaseLost if another one has taken its lease."""
+        """Begins a transaction that writes for the feed. Raises LeaseLost if another one took its lease."""
         with self.any() as session:
             token = self.tokens.get(feed)
             if token is not None:
-                # Locked: nobody takes the lease before this transaction ends.
+                # The row is locked, so that nobody takes the lease before this transaction ends.
                 held = session.get(LeaseRow, feed, with_for_update=True)
                 if held is None or held.token != token:
                     raise lost(feed, held)
@@ -66,7 +67,7 @@ class Transactions:
 
 
 class Part:
-    """Some operations of a control store. Each is one transaction."""
+    """A part of the control store's operations. Each operation is one transaction."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transaction, self._writing = transactions.any, transactions.writing
@@ -84,13 +85,13 @@ class Part:
             return list(session.scalars(query))
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Of a query of several columns."""
+        """Returns the rows of a query of several columns."""
         with self._transaction() as session:
             return session.execute(query).all()
 
 
 def lost(feed: str, held: LeaseRow | None) -> LeaseLost:
-    # It may have ended, too.
+    # The other run may have ended already.
     taker = (held and held.holder) or "another run"
     return LeaseLost(
         f"this run has lost its lease on {worked_on(feed)} to {taker}; nothing that it does counts any more",
@@ -99,7 +100,7 @@ def lost(feed: str, held: LeaseRow | None) -> LeaseLost:
 
 
 def worked_on(name: str) -> str:
-    """What a lease of that name is of."""
+    """Describes what a lease of that name is for."""
     if name == NAMESPACE:
         return "what was found of rows of all feeds"
     for beginning, words in _OF_DATABASES.items():
@@ -109,7 +110,7 @@ def worked_on(name: str) -> str:
 
 
 def database_now(session: Session) -> datetime:
-    """By the database's clock: those of the machines that share a store may differ."""
+    """Returns the time by the database's clock: clocks of machines that share a store may differ."""
     if session.get_bind().dialect.name == "sqlite":
         moment = session.scalar(select(func.strftime("%Y-%m-%dT%H:%M:%f", "now")))
         return datetime.fromisoformat(str(moment)).replace(tzinfo=UTC)
@@ -121,19 +122,19 @@ def now() -> datetime:
 
 
 def insert_into(session: Session, table: type[ControlTable]) -> Any:
-    """The database's INSERT that knows ON CONFLICT."""
+    """Returns the database's own INSERT, which supports ON CONFLICT."""
     return {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[session.get_bind().dialect.name](table)
 
 
 def insert_if_absent(session: Session, into: type[ControlTable], /, **values: Any) -> bool:
-    """Whether the row was inserted; another row with its key or unique columns is left as it is."""
+    """Inserts a row unless its key or unique columns exist already. Returns whether it was inserted."""
     insert = insert_into(session, into).values(**values)
     result = session.execute(insert.on_conflict_do_nothing().returning(*into.__table__.primary_key))
     return result.first() is not None
 
 
 def parts(ids: Iterable[str]) -> Iterator[Sequence[str]]:
-    """The ids, as many at once as a statement takes."""
+    """Yields the ids in parts that fit into one statement."""
     left = iter(ids)
     while part := list(islice(left, _AT_ONCE)):
         yield part

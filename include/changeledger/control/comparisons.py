@@ -1,4 +1,4 @@
-"""Comparisons of feeds: stored, accepted, and asked for by pages, which read what they show."""
+"""Comparisons of feeds: stores and accepts them, and queries them for pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DAY_SECONDS = 86_400
 
 
 class PairOutcome(NamedTuple):
-    """The last comparisons of two feeds, and open disagreements."""
+    """Outcomes of the last comparisons of two feeds and of their open disagreements."""
 
     reference: str
     feed: str
@@ -34,10 +34,10 @@ class Day(NamedTuple):
 
 
 class TableReach(NamedTuple):
-    """All comparisons of one table with one of two feeds as the reference.
+    """All comparisons of one table of two feeds, with one of the feeds as the reference.
 
-    `start`: the last place of the log that is known to lie before a moment; `end`: the last one that was
-    compared; `begun` and `until`: the first and the last commit time of an effect.
+    `start`: the last position in the log that is known to be before a given moment.
+    `end`: the last position that was compared. `begun`, `until`: first and last commit time of an effect.
     """
 
     table: str
@@ -49,16 +49,16 @@ class TableReach(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What comparisons count: each effect has one of the verdicts, and an expected one a class."""
+    """What comparisons count: each effect has one of the verdicts, and an expected effect also a class."""
 
     verdicts: Sequence[str]
     classes: Sequence[str]
 
 
 class TableSums(NamedTuple):
-    """Comparisons of one table with one of two feeds as the reference, those that were accepted apart.
+    """Sums of comparisons of one table of two feeds, with one of the feeds as the reference.
 
-    `since` and `until`: of their effects.
+    Accepted comparisons are summed separately. `since`, `until`: first and last commit time of an effect.
     """
 
     table: str
@@ -72,14 +72,14 @@ class TableSums(NamedTuple):
 
 class Comparisons(Part):
     def save(self, row: ComparisonRow) -> None:
-        """Stores it in place of those that it covers. Raises LeaseLost if another process compares."""
+        """Stores the row in place of those that it covers. Raises LeaseLost if another process compares."""
         covered = self.covered(row)
         with self._writing(comparison_of(row.database)) as session:
             session.execute(delete(ComparisonRow).where(ComparisonRow.id.in_(covered)))
             session.merge(row)
 
     def covered(self, row: ComparisonRow) -> list[str]:
-        """Ids of the other comparisons whose part of the log `row` has compared again."""
+        """Returns the ids of other comparisons whose part of the log `row` has compared again."""
         of = ComparisonRow
         query = select(of.id, of.from_lsn, of.to_lsn).where(
             *_of_pair(row.database, row.reference, row.feed), of.table == row.table, of.id != row.id
@@ -88,16 +88,16 @@ class Comparisons(Part):
         return [id for id, *part in self._rows(query) if _is_within(part, whole)]
 
     def disagreements(self, database: str) -> list[ComparisonRow]:
-        """Comparisons that found too much and that nobody has resolved or accepted, the oldest first."""
+        """Returns comparisons above the tolerance, neither resolved nor accepted, the oldest first."""
         return self._comparisons(ComparisonRow.database == database, ComparisonRow.outcome == DIFFER)
 
     def accept(  # noqa: PLR0913, PLR0917 - why, by whom, and of what
         self, database: str, reason: str, by: str, feed: str = "", table: str = "", reference: str = ""
     ) -> int:
-        """Accepts the open disagreements of a database, or of one feed, table or reference of it; returns how
-        many.
+        """Accepts the open disagreements of a database, or of one feed, table or reference of it.
 
-        Raises LeaseHeld while the database is compared: that run would store what disagrees again.
+        Returns how many. Raises LeaseHeld while the database is compared: that run would store the
+        disagreements again.
         """
         accepted = 0
         with self._transaction() as session:
@@ -111,7 +111,7 @@ class Comparisons(Part):
         return accepted
 
     def of_database(self, database: str, since: datetime | None = None) -> list[ComparisonRow]:
-        """Of a database, the oldest first: all, maybe of years, or those that ended since then."""
+        """Returns a database's comparisons, the oldest first. `since`: only those that ended since then."""
         of = ComparisonRow
         return self._comparisons(of.database == database, *(() if since is None else (of.at >= since,)))
 
@@ -121,7 +121,10 @@ class Comparisons(Part):
     def last(
         self, database: str, pair: tuple[str, str] | None = None
     ) -> dict[tuple[str, str], list[ComparisonRow]]:
-        """The last one of each table and open disagreements, by reference and feed; of all, or of `pair`."""
+        """Returns the last comparison of each table and open disagreements, by reference and feed.
+
+        `pair`: only those of this reference and feed.
+        """
         where = () if pair is None else _of_pair(database, *pair)
         rows = self._comparisons(ComparisonRow.id.in_(standing_comparisons([database], *where)))
         pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
@@ -130,7 +133,7 @@ class Comparisons(Part):
         return pairs
 
     def pair_outcomes(self, databases: Iterable[str], of_feed: str | None = None) -> list[PairOutcome]:
-        """Of all pairs of feeds that were compared, or of those that the feed is one of."""
+        """Returns the outcomes of all pairs of compared feeds. `of_feed`: only pairs with this feed."""
         of = ComparisonRow
         where = () if of_feed is None else (or_(of.reference == of_feed, of.feed == of_feed),)
         query = select(of.reference, of.feed, of.outcome, func.max(of.at))
@@ -144,7 +147,7 @@ class Comparisons(Part):
         ]
 
     def settled(self, database: str, reference: str, feed: str) -> dict[str, str]:
-        """By table, the LSN up to which the two are compared, without an open disagreement before it."""
+        """Returns by table the LSN up to which the two feeds are compared without an open disagreement."""
         of = ComparisonRow
         begins = func.min(case((of.outcome == DIFFER, func.coalesce(of.from_lsn, ""))))
         query = select(of.table, func.max(of.to_lsn), begins).where(
@@ -156,7 +159,7 @@ class Comparisons(Part):
     def days(
         self, database: str, pair: tuple[str, str], since: datetime, verdicts: Sequence[str]
     ) -> list[Day]:
-        """Of the comparisons that ended at that moment or later: the sums of each day, the oldest first."""
+        """Returns sums by day of the comparisons that ended at `since` or later, the oldest first."""
         of = ComparisonRow
         day = cast(extract("epoch", of.at), BigInteger) // _DAY_SECONDS
         sums = [func.sum(of.counts[verdict].as_integer()) for verdict in verdicts]
@@ -170,7 +173,10 @@ class Comparisons(Part):
     def table_reaches(
         self, database: str, pair: tuple[str, str], moment: datetime, verdicts: Sequence[str]
     ) -> list[TableReach]:
-        """Of two feeds with each other, whichever was the reference; `verdicts` count effects."""
+        """Returns the reaches of two feeds with each other, whichever was the reference.
+
+        `verdicts`: those that count effects.
+        """
         of = ComparisonRow
         has_effects = _has_effects(verdicts)
         begun, until = (case((has_effects, time)) for time in (of.from_time, of.to_time))
@@ -183,13 +189,13 @@ class Comparisons(Part):
     def table_sums(
         self, database: str, pair: tuple[str, str], moment: datetime, counted: Counted
     ) -> list[TableSums]:
-        """Of two feeds with each other, of comparisons that reach beyond the moment."""
+        """Sums the comparisons of two feeds with each other that reach beyond the moment."""
         of, names = ComparisonRow, (*counted.verdicts, *counted.classes)
         has_effects = _has_effects(counted.verdicts)
         times = [func.min(case((has_effects, of.from_time))), func.max(case((has_effects, of.to_time)))]
         # Earlier versions did not count all classes.
         sums = [func.coalesce(func.sum(of.counts[name].as_integer()), 0) for name in names]
-        # Grouped by its name: each place of the same expression has a parameter of its own in PostgreSQL.
+        # Grouped by its label: in PostgreSQL, each use of the expression would have its own parameter.
         is_accepted = (of.outcome == ACCEPTED).label("is_accepted")
         query = select(of.table, of.reference, is_accepted, func.count(), *times, *sums)
         query = query.where(_between(database, pair), _reaches(moment))
@@ -204,8 +210,10 @@ class Comparisons(Part):
     def notable(
         self, database: str, pair: tuple[str, str], moment: datetime, differs: str
     ) -> list[ComparisonRow]:
-        """Of those that `table_sums` sums, the oldest first: those that were accepted, that have effects
-        which differ, or that begin before the moment."""
+        """Returns notable comparisons among those that `table_sums` sums, the oldest first.
+
+        These were accepted, have effects that differ, or begin before the moment.
+        """
         of = ComparisonRow
         is_notable = or_(of.outcome == ACCEPTED, of.counts[differs].as_integer() > 0, of.from_time < moment)
         return self._comparisons(_between(database, pair), _reaches(moment), is_notable)
@@ -213,7 +221,7 @@ class Comparisons(Part):
     def compared_parts(
         self, database: str, pair: tuple[str, str], start: str
     ) -> dict[str, list[tuple[str, str]]]:
-        """By table, the parts of the log `[from, to)` that were compared and reach to the LSN or beyond."""
+        """Returns by table the compared parts of the log, `[from, to)`, that reach to `start` or beyond."""
         of = ComparisonRow
         query = select(of.table, of.from_lsn, of.to_lsn).where(
             _between(database, pair), of.from_lsn.is_not(None), of.to_lsn >= start
@@ -242,12 +250,12 @@ def _reaches(moment: datetime) -> ColumnElement[bool]:
 
 
 def _has_effects(verdicts: Sequence[str]) -> ColumnElement[bool]:
-    """Where nothing was compared, the times are those of the comparison itself."""
+    """Returns the condition that a comparison has effects: without any, its times are when it ran."""
     return or_(*(ComparisonRow.counts[verdict].as_integer() > 0 for verdict in verdicts))
 
 
 def _is_within(part: Sequence[str | None], whole: Sequence[str | None]) -> bool:
-    """Of `(from_lsn, to_lsn)` each. Without LSNs all that there was is compared."""
+    """Returns whether one `(from_lsn, to_lsn)` is within another. Without LSNs, everything was compared."""
     (begin, end), (whole_begin, whole_end) = part, whole
     if end is None or whole_end is None:
         return whole_end is None

@@ -1,4 +1,4 @@
-"""What is known of tables: contracts, what their writers say of columns, Avro schemas, mask evidence."""
+"""What is known of tables: contracts, writer schemas, Avro schemas, mask evidence."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from changeledger.model.window import Window
 
 class Contracts(Part):
     def of_table(self, feed: str, table: str) -> Contract | None:
-        """The contract of a table (`schema.table`) as the newest release has it."""
+        """Returns the contract of a table (`schema.table`) at the newest release, or None."""
         return self.of_feed(feed, [table]).get(table)
 
     def of_feed(
         self, feed: str, tables: Iterable[str] | None = None, release: int | None = None
     ) -> dict[str, Contract]:
-        """The contract of every table of the feed, or of these, as the newest release or this one has it."""
+        """Returns the contracts of the feed's tables at the newest release.
+
+        `tables`: only these. `release`: at this release instead.
+        """
         query = select(ContractRow.table, ContractRow.body).where(ContractRow.feed == feed)
         if tables is not None:
             query = query.where(ContractRow.table.in_(list(tables)))
@@ -34,12 +37,12 @@ class Contracts(Part):
         return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
     def tables(self, feed: str) -> frozenset[str]:
-        """All tables that the feed has ever published, as it has listed them."""
+        """Returns all tables that the feed has ever published, by the names that it has listed."""
         query = select(ContractRow.table).where(ContractRow.feed == feed).distinct()
         return frozenset(row.table for row in self._rows(query))
 
     def writer_schemas(self, feed: str) -> dict[str, Contract]:
-        """The writer schemas of the feed, by id."""
+        """Returns the feed's writer schemas by id."""
         query = (
             select(WriterSchemaRow)
             .where(WriterSchemaRow.feed == feed)
@@ -48,7 +51,7 @@ class Contracts(Part):
         return {row.schema_id: Contract.model_validate(row.body) for row in self._all(query)}
 
     def save_writer_schema(self, feed: str, schema_id: str, writer_schema: Contract, window_id: str) -> None:
-        """Store the columns of a writer; the last ones count."""
+        """Stores a writer schema, in place of an earlier one with the same id."""
         body = writer_schema.model_dump(mode="json")
         with self._writing(feed) as session:
             known = {"feed": feed, "schema_id": schema_id, "body": body, "window_id": window_id}
@@ -56,28 +59,28 @@ class Contracts(Part):
                 session.get_one(WriterSchemaRow, (feed, schema_id)).body = body
 
     def avro_schemas(self, feed: str) -> dict[str, str]:
-        """The Avro schemas that the feed's messages have named so far, by id."""
+        """Returns the Avro schemas that the feed's messages have named so far, by id."""
         query = select(AvroSchemaRow).where(AvroSchemaRow.feed == feed)
         return {row.schema_id: row.body for row in self._all(query)}
 
     def save_avro_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
-        """Store a schema; one that is stored already stays."""
+        """Stores an Avro schema, unless its id is stored already."""
         with self._writing(feed) as session:
             known = {"feed": feed, "schema_id": schema_id, "body": body, "window_id": window_id}
             insert_if_absent(session, AvroSchemaRow, **known, created_at=now())
 
     def mask_evidence(self, feed: str) -> dict[str, MaskEvidenceRow]:
-        """What is known of the masks of a feed's tables, by table."""
+        """Returns the mask evidence of the feed by table."""
         query = select(MaskEvidenceRow).where(MaskEvidenceRow.feed == feed).order_by(MaskEvidenceRow.table)
         return {row.table: row for row in self._all(query)}
 
     def save_mask_evidence(
         self, feed: str, table: str, window: Window, evidence: Evidence, decision: MaskDecision
     ) -> None:
-        """Add what a window says, and keep what was made of it. No window counts twice.
+        """Adds a window's evidence and stores the decision. No window counts twice.
 
-        The last window's evidence is replaced when it runs again. A replayed window between the first and
-        the last has been counted already, so its evidence is left alone.
+        The last window's evidence is replaced if that window runs again. A window between the first and the
+        last has been counted already, so its evidence is ignored.
         """
         proved = decision.order if decision.is_proved else None
         with self._writing(feed) as session:
@@ -111,7 +114,7 @@ def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | N
 
 
 def add_contract(session: Session, release: ReleaseRow, table: str, body: dict[str, Any]) -> None:
-    """A new version, where the contract differs from the newest one."""
+    """Adds a new version if the contract differs from the newest one."""
     newest = _newest_contract(session, release.feed, table)
     if newest is not None and newest.body == body:
         return
@@ -129,9 +132,9 @@ def add_contract(session: Session, release: ReleaseRow, table: str, body: dict[s
 
 
 def restore_contracts(session: Session, rollback: ReleaseRow) -> None:
-    """New versions with what the contracts were as of the release that the rollback makes main again.
+    """Adds new versions with the contracts as of the release that the rollback makes main again.
 
-    A table that came later keeps its contract: it stays, without rows.
+    A table that came later keeps its contract: the table stays, without rows.
     """
     query = select(ContractRow).where(
         ContractRow.feed == rollback.feed, ContractRow.release <= rollback.rolled_back_to

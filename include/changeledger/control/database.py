@@ -1,4 +1,4 @@
-"""Engine, migrations and errors of the control store, for SQLite and PostgreSQL alike."""
+"""Engine, migrations and errors of the control store, for both SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from changeledger.model.errors import ConfigError, SourceUnavailable
 
 MIGRATIONS = Path(__file__).resolve().parent / "migrations"
 BUSY_SECONDS = 30
-# A PostgreSQL that is not there is noticed; libpq would wait as long as TCP does.
+# Without this timeout, libpq would wait for an unreachable PostgreSQL as long as TCP does.
 CONNECT_SECONDS = 5
 _MIGRATION_LOCK = 0x636C6564676572  # "cledger": any number that no other program locks in that database
 
 
 @cache
 def engine_for(url: str) -> Engine:
-    """One engine per process and database. Raises ConfigError when `url` cannot be one."""
+    """Returns the process's engine for a database. Raises ConfigError if `url` does not name a usable one."""
     parsed = _parsed(url)
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
@@ -73,36 +73,36 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _own_the_transactions(connection: Any, _record: Any) -> None:
-        # The driver opens transactions late and commits before DDL; we say BEGIN ourselves.
+        # The driver opens transactions late and commits before DDL, so BEGIN is issued explicitly.
         connection.isolation_level = None
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # IMMEDIATE: a transaction that reads and then writes waits at its start, where the busy
-        # timeout helps, and not at its first write, where SQLite refuses at once.
+        # IMMEDIATE: a transaction that reads and then writes waits at its start, where the busy timeout
+        # applies. At its first write, SQLite would refuse at once.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
 
 
 _SECRET = ("password", "secret", "key", "token")
-# What a database says of a statement, and not of itself: such an error may be a fault of ours.
+# Errors about a statement instead of the database: they may be bugs of ours.
 _FAULTS_OF_STATEMENTS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
 
 
 @contextmanager
 def reachable(engine: Engine) -> Iterator[None]:
-    """Turns a failing database into SourceUnavailable; the password appears nowhere.
+    """Raises errors of a failing database as SourceUnavailable, without passwords.
 
-    It cannot be reached, is full, or can only be read: each driver has errors of its own for it.
+    The database may be unreachable, full or read-only; each driver has errors of its own for that.
     """
     try:
         yield
     except _FAULTS_OF_STATEMENTS:
         raise
-    # The driver's own: of a file that is no database, before its first transaction.
+    # The driver itself raises sqlite3.DatabaseError, before the first transaction, if a file is no database.
     except (DBAPIError, PoolTimeout, sqlite3.DatabaseError) as error:
-        # Without secrets: libpq takes a password in the query, too.
+        # Secrets are removed from the query, too: libpq takes a password there.
         url = engine.url.difference_update_query(_secrets(engine.url)).render_as_string(hide_password=True)
         raise SourceUnavailable(
             f"the control store {url} cannot be used: {_without_secrets(error, engine.url)}",
@@ -112,7 +112,7 @@ def reachable(engine: Engine) -> Iterator[None]:
 
 
 def _secrets(url: URL) -> list[str]:
-    """The names of the query's parts that nobody may read."""
+    """Returns the names of the URL's query parameters that are secret."""
     return [name for name in url.query if any(word in name.lower() for word in _SECRET)]
 
 
@@ -127,7 +127,7 @@ def _without_secrets(error: DBAPIError | PoolTimeout | sqlite3.DatabaseError, ur
 
 
 def upgrade(url: str) -> None:
-    """Bring the schema to this version's state. Safe when several processes start at once."""
+    """Brings the schema to this version's state. Several processes may call it at once."""
     engine = engine_for(url)
     with reachable(engine), _one_at_a_time(engine) as connection:
         _migrate(connection)
@@ -135,7 +135,7 @@ def upgrade(url: str) -> None:
 
 @contextmanager
 def _one_at_a_time(engine: Engine) -> Iterator[Connection]:
-    """A transaction that only one process at a time is in."""
+    """Provides a transaction that only one process at a time can be in."""
     if engine.dialect.name == "sqlite":
         with _locked_file(engine), engine.begin() as connection:
             yield connection
@@ -147,7 +147,7 @@ def _one_at_a_time(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _locked_file(engine: Engine) -> Iterator[None]:
-    """Creates the file in WAL mode; the switch to WAL ignores the busy timeout, hence the lock."""
+    """Locks the store and creates its file in WAL mode: the switch to WAL ignores the busy timeout."""
     database = Path(str(engine.url.database)).absolute()
     try:
         private(database.parent)
@@ -168,7 +168,7 @@ def _locked_file(engine: Engine) -> Iterator[None]:
 
 
 def _migrate(connection: Connection) -> None:
-    # Alembic is imported here: a store that is up to date needs it only at its first use.
+    # Alembic is imported here since only the first use of a store in a process needs it.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415
@@ -188,7 +188,7 @@ def _migrate(connection: Connection) -> None:
 
 
 def _require_whole(connection: Connection) -> None:
-    """Raises ConfigError if a store says that it is of this version, and lacks a table or column of it."""
+    """Raises ConfigError if a store claims to be of this version but lacks a table or column."""
     stored_columns = {
         (str(table), column["name"])
         for (_, table), columns in inspect(connection).get_multi_columns().items()

@@ -1,4 +1,7 @@
-"""How feeds failed, for `status`: a run can fail before its window is stored. And what people were told."""
+"""The last failures of feeds, for `status`, and the notices of them that people got.
+
+Failures are stored apart from windows, since a run can fail before its window is stored.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,15 @@ from changeledger.pages.redaction import error_text
 
 class Failures(Part):
     def save(self, feed: str, window: Window, stage: str, error: str) -> None:
-        """In place of an earlier one of the feed."""
+        """Saves a failure of the feed in place of an earlier one."""
         self._save(feed, window.id, stage, error)
 
     def save_of_database(self, name: str, error: str) -> None:
-        """Of a comparison or a proof, by the `name` of its DAG (`compare_shop`), which no feed can have."""
+        """Saves a failure of a comparison or proof. `name`: that of its DAG, such as `compare_shop`."""
         self._save(name, "", name.partition("_")[0], error)
 
     def _save(self, name: str, window_id: str, stage: str, error: str) -> None:
-        # It may quote a value of a row, and PostgreSQL has no NUL in its texts.
+        # The error may quote a value of a row, and PostgreSQL's texts cannot have NUL characters.
         shown = escaped(error)
         with self._transaction() as session:
             session.merge(FailureRow(feed=name, window_id=window_id, stage=stage, error=shown, at=now()))
@@ -39,24 +42,24 @@ class Failures(Part):
             session.execute(delete(FailureRow).where(FailureRow.feed == feed))
 
     def failed_since(self, feed: str, stage: str, since: datetime) -> bool:
-        """Has the stage itself saved how it failed, at that time or later?"""
+        """Returns whether the stage itself has saved a failure at that time or later."""
         row = self.of_feed(feed)
         return row is not None and row.stage == stage and row.at >= since
 
 
 class Notices(Part):
-    """The failures of a control store that last."""
+    """Failures that people were told of and that last."""
 
     def note(self, subject: str, event: str) -> datetime:
-        """Note that the subject has failed; returns since when it does."""
+        """Notes that the subject has failed. Returns since when it has been failing."""
         with self._transaction() as session:
             insert_if_absent(session, NoticeRow, subject=subject, event=event, since=now())
             return session.get_one(NoticeRow, (subject, event)).since
 
     def recovered(self, subject: str) -> datetime | None:
-        """Note that the subject has succeeded. Since when it had failed; None if nobody was told that.
+        """Notes that the subject has succeeded. Returns since when it had failed; None if nobody was told.
 
-        Of two processes that ask at once, one gets the time.
+        If two processes call it at once, only one gets the time.
         """
         with self._transaction() as session:
             gone = delete(NoticeRow).where(NoticeRow.subject == subject).returning(NoticeRow.since)
@@ -65,15 +68,17 @@ class Notices(Part):
 
 @contextmanager
 def failure_kept(store: Callable[[], Failures], name: str) -> Iterator[None]:
-    """Saves how the work on a database failed, until it ends well. What it reports is no failure, nor that
-    another process does it."""
+    """Saves a failure of the work on a database; forgets it once the work succeeds.
+
+    Findings that the work reports are no failures, nor is it one if another process does the work.
+    """
     try:
         yield
     except WorkedOn:
         raise
     except Exception as error:
         is_reported = isinstance(error, ChangeledgerError) and error.reported
-        # The work's own error is the one to see.
+        # An error of saving must not hide the error of the work.
         with suppress(ChangeledgerError):
             if is_reported:
                 store().forget(name)

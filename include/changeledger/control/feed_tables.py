@@ -1,4 +1,4 @@
-"""Which tables a feed reads: a table that joins later lacks the records that came before."""
+"""The tables that a feed has listed. A table that joins later lacks the records that came before."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from changeledger.control.tables.feeds import FeedTableRow
 from changeledger.control.tables.windows import DONE, WindowRow
 from changeledger.model.window import Window
 
-# Before all that a source has: a feed's first window reads from there, whenever it begins.
+# Earlier than anything in a source: a feed's first window reads from there, whatever its start.
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FeedTables(Part):
     def of_feed(self, feed: str) -> dict[str, FeedTableRow]:
-        """All that the feed has ever listed, by name."""
+        """Returns all tables that the feed has ever listed, by name."""
         query = select(FeedTableRow).where(FeedTableRow.feed == feed).order_by(FeedTableRow.table)
         return {row.table: row for row in self._all(query)}
 
     def lacking(self, feed: str, window: Window | None = None) -> list[FeedTableRow]:
-        """Tables that lack records which nobody has declined; also after the window, if one is given."""
+        """Returns the tables that lack records and whose records nobody has declined.
+
+        `window`: leaves out tables whose lacking records this window reads.
+        """
         rows = self.of_feed(feed).values()
         lacking = [row for row in rows if row.lacking and row.declined_reason is None]
         return [row for row in lacking if window is None or not reads_again(row, window)]
 
     def forget(self, feed: str, tables: Collection[str]) -> None:
-        """As if the feed had never listed them."""
+        """Forgets that the feed has listed these tables."""
         if tables:
             rows = FeedTableRow.feed == feed, FeedTableRow.table.in_(tables)
             with self._writing(feed) as session:
@@ -44,8 +47,10 @@ class FeedTables(Part):
         windows: Collection[str] = (),
         first: datetime | None = None,
     ) -> None:
-        """`windows`: ids of those that have read the lacking records; `first`: the earliest time of these.
-        Nobody has declined them yet."""
+        """Saves a table and the number of records that it lacks, which count as not declined.
+
+        `windows`: ids of the windows that have read these records. `first`: the earliest time of the records.
+        """
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status.in_(DONE))
         with self._writing(feed) as session:
             done = list(session.scalars(query)) if windows else []
@@ -58,7 +63,7 @@ class FeedTables(Part):
             session.merge(row)
 
     def decline(self, feed: str, table: str, reason: str, by: str) -> bool:
-        """Nobody wants the records that the table lacks. False if it lacks none."""
+        """Records that nobody wants the records that the table lacks. Returns False if it lacks none."""
         with self._transaction() as session:
             row = session.get(FeedTableRow, (feed, table))
             if row is None or not row.lacking:
@@ -68,7 +73,7 @@ class FeedTables(Part):
 
 
 def _read_from(window: WindowRow, done: Iterable[WindowRow]) -> datetime:
-    """Where the feed had ended when the window began to read, which may be long before the window's start."""
+    """Returns where the feed ended when the window was opened: it may be long before the window's start."""
     ends = [
         row.end
         for row in done
@@ -80,9 +85,10 @@ def _read_from(window: WindowRow, done: Iterable[WindowRow]) -> datetime:
 def note_read_again(
     session: Session, feed: str, window: Window, *, everything: bool = False
 ) -> dict[str, int]:
-    """Of a released window: the tables that it has read again lack nothing any more.
+    """Notes that the tables which a released window has read again lack nothing any more.
 
-    `everything`: it has read its source from the beginning. Returns how many changes they lacked.
+    `everything`: the window has read its source from the beginning. Returns by table how many changes it
+    lacked.
     """
     lacked = {}
     for row in session.scalars(select(FeedTableRow).where(FeedTableRow.feed == feed)):
@@ -93,7 +99,7 @@ def note_read_again(
 
 
 def set_lacking(session: Session, feed: str, lacking: Mapping[str, int]) -> None:
-    """The tables lack so many changes, whatever was known before; those that are forgotten join anew."""
+    """Sets how many changes the tables lack. Ignores forgotten tables, which will join anew."""
     for table, count in lacking.items():
         row = session.get(FeedTableRow, (feed, table))
         if row is not None:
@@ -101,7 +107,7 @@ def set_lacking(session: Session, feed: str, lacking: Mapping[str, int]) -> None
 
 
 def reads_again(row: FeedTableRow, window: Window) -> bool:
-    """Does the window read all that the table lacks?"""
+    """Returns whether the window reads all that the table lacks."""
     chosen = {table.lower() for table in window.request.tables}
     if window.request.reads_nothing_new or (chosen and row.table.lower() not in chosen):
         return False

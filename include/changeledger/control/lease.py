@@ -1,11 +1,11 @@
-"""Leases: one run works on a feed, and one that has lost its lease writes nothing more.
+"""Leases: one run at a time works on a feed, and a run that has lost its lease cannot write any more.
 
-The comparison and the proofs of a database have leases, too, by the names of their DAGs, which no feed can
-have: two at once would write over each other's results, and one beside an erasure would keep erased rows.
+The comparison and the proofs of a database have leases, too, under the names of their DAGs, which no feed can
+have. Two at once would overwrite each other's results, and one beside an erasure would keep erased rows.
 
 A lease has a token that grows whenever another process takes it. A store that took a lease checks the token
-in the transaction of each of its writes, so a run that slept past its lease, or was left behind by a lost
-supervisor, cannot write beside the run that goes on.
+in the transaction of each of its writes. So a run that slept past its lease, or was left behind by a lost
+supervisor, cannot write beside the run that continues.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from changeledger.pages.redaction import error_text
 
 log = logging.getLogger("changeledger")
 
-# How long a feed stays with a run that gives no sign: between two stages, and when it died.
+# How long a run keeps its lease without renewing it: between two stages, and after it died.
 LEASE_SECONDS = 3600.0
-# How long it stays with a run that failed, for another try. Airflow's first retry comes after a minute.
+# How long a failed run keeps it for its next try. Airflow's first retry comes after a minute.
 _RETRY_SECONDS = 300.0
 # How long work of one process stays with it when it gives no sign and nobody sees that it has gone: it has no
 # next stage, and whoever asks again is another process.
@@ -47,11 +47,11 @@ class Leases(Part):
     def __init__(self, transactions: Transactions) -> None:
         super().__init__(transactions)
         self._process, self._tokens = transactions.process, transactions.tokens
-        # When it took them, by this process' clock and no later than by the database's.
+        # When the leases were taken, by this process's monotonic clock, never later than by the database's.
         self.taken_at: dict[str, float] = {}
 
     def acquire(self, feed: str, holder: str, seconds: float) -> int:
-        """Be the only one that works on `feed` for `seconds`, or longer by asking again; returns the token.
+        """Takes the feed's lease for `seconds`, or extends it. Returns the token.
 
         The holder's next process takes the lease at once, and what is left of the process before is fenced
         off. Raises LeaseHeld when another holder's lease has not ended yet.
@@ -68,7 +68,7 @@ class Leases(Part):
             )
             new = insert.excluded
             same = and_(LeaseRow.holder == new.holder, LeaseRow.process == new.process)
-            # One statement, so that of two takers only one gets a row back, on either database.
+            # A single statement, so that only one of two takers gets a row back, on either database.
             taken = insert.on_conflict_do_update(
                 index_elements=[LeaseRow.feed],
                 set_={
@@ -89,15 +89,15 @@ class Leases(Part):
         raise _is_held(held)
 
     def renew(self, feed: str, seconds: float) -> None:
-        """Raises LeaseLost if another process has taken it meanwhile."""
+        """Extends the lease. Raises LeaseLost if another process has taken it meanwhile."""
         with self._writing(feed) as session:
             until = database_now(session) + timedelta(seconds=seconds)
-            # One that was released stays so.
+            # A released lease stays released.
             held = update(LeaseRow).where(LeaseRow.feed == feed, LeaseRow.holder != _NOBODY)
             session.execute(held.values(expires_at=until))
 
     def of_feed(self, feed: str) -> LeaseRow | None:
-        """Who holds the feed; None when nobody does."""
+        """Returns the feed's lease, or None if nobody holds it."""
         with self._transaction() as session:
             held = session.get(LeaseRow, feed)
             return held if _stands(held, database_now(session)) else None
@@ -108,11 +108,11 @@ class Leases(Part):
             require_free(session, name)
 
     def release(self, feed: str, holder: str) -> None:
-        """Let the next one in. Nothing happens where `holder` does not hold the lease any more."""
+        """Releases the lease for others. Does nothing if `holder` no longer holds it."""
         self._end_lease(feed, holder, {"holder": _NOBODY})
 
     def leave(self, feed: str, holder: str) -> None:
-        """Let the next one in, but the holder's next try before others."""
+        """Leaves the lease to the holder's next try for a while, and then to others."""
         self._end_lease(feed, holder, {}, _RETRY_SECONDS)
 
     def _end_lease(self, feed: str, holder: str, values: dict[str, str], after: float = 0) -> None:
@@ -125,7 +125,7 @@ class Leases(Part):
 
 
 def require_free(session: Session, name: str) -> None:
-    """Raises LeaseHeld while somebody has the lease; who takes it next waits until the transaction ends."""
+    """Raises LeaseHeld while somebody has the lease. Nobody can take it before the transaction ends."""
     held = session.get(LeaseRow, name, with_for_update=True)
     if held is not None and _stands(held, database_now(session)):
         raise _is_held(held)
@@ -155,9 +155,9 @@ def _is_held(lease: LeaseRow) -> LeaseHeld:
 
 @contextmanager
 def lease_held(leases: Leases, name: str, holder: str, seconds: float = LEASE_SECONDS) -> Iterator[None]:
-    """Work that is done when the block ends: then, well or not, others may have the lease at once.
+    """Holds a lease for work that ends with the block. Then it releases the lease, also after an error.
 
-    Raises LeaseHeld when another holder has it, and LeaseLost as `lease_heartbeat` does.
+    Raises LeaseHeld if another holder has the lease, and LeaseLost as `lease_heartbeat` does.
     """
     leases.acquire(name, holder, seconds)
     try:
@@ -169,11 +169,11 @@ def lease_held(leases: Leases, name: str, holder: str, seconds: float = LEASE_SE
 
 @contextmanager
 def lease_heartbeat(leases: Leases, feed: str, holder: str, seconds: float = LEASE_SECONDS) -> Iterator[None]:
-    """Renews the lease of a feed that `leases` has taken, and ends the process when it is lost.
+    """Renews the lease of a feed that `leases` has taken, and ends the process if the lease is lost.
 
-    The lease stays with the holder afterwards, for the next stage. After an error that no try can fix the
-    feed's other runs may begin at once; after another one, once the next try had its time. Where the lease is
-    lost the error is LeaseLost, whatever the work ran into: it met what the other run has done.
+    After the block the holder keeps the lease for the next stage. After an error that is not retryable, other
+    runs of the feed may begin at once; after another error, once the next try had its time. If the lease is
+    lost, the error is LeaseLost, whatever error the work raised: the other run may have caused it.
     """
     heartbeat = _Heartbeat(leases, feed, seconds)
     heartbeat.begin()
@@ -207,13 +207,16 @@ def _loss(leases: Leases, feed: str, seconds: float) -> LeaseLost | None:
 
 
 class _Heartbeat:
-    """Two threads: one renews the lease; the other one ends the process when its time is over, also while
-    the first one waits for a database that does not answer."""
+    """Two threads that keep a lease.
+
+    One renews the lease. The other ends the process when the lease expires, even while the first one waits
+    for a database that does not answer.
+    """
 
     def __init__(self, leases: Leases, feed: str, seconds: float) -> None:
         self.over = threading.Event()
         self._leases, self._feed, self._seconds = leases, feed, seconds
-        # By this process' clock, and never later than the lease ends by the database's.
+        # By this process's monotonic clock, never later than the lease ends by the database's.
         self._until = leases.taken_at[feed] + seconds
 
     def begin(self) -> None:
@@ -244,7 +247,7 @@ class _Heartbeat:
                 )
 
     def _end(self, error: LeaseLost) -> None:
-        """The process, at once: what the stage would still do is work on what is another run's."""
+        """Ends the process at once: the stage would continue to work on what is now another run's."""
         if not self.over.is_set():
             log.error("%s: %s", type(error).__name__, error)
             logging.shutdown()

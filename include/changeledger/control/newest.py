@@ -1,4 +1,4 @@
-"""The newest row of each of several keys, asked of the database: results are kept for years."""
+"""Queries for the newest row of each key, run in the database because results are kept for years."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ids = Select[tuple[str]] | CompoundSelect[tuple[str]]
 
 
 def standing_comparisons(databases: Iterable[str], *where: ColumnElement[bool]) -> Ids:
-    """Ids of the last comparison of each table of two feeds, and of their open disagreements."""
+    """Selects the ids of the last comparison of each table of two feeds, and of open disagreements."""
     of = ComparisonRow
     within = of.database.in_(list(databases)), *where
     newest = _newest(of, (of.database, of.reference, of.feed, of.table), *within)
@@ -22,7 +22,7 @@ def standing_comparisons(databases: Iterable[str], *where: ColumnElement[bool]) 
 
 
 def newest_proofs(databases: Iterable[str], *where: ColumnElement[bool]) -> Ids:
-    """Ids of the last proof of each table of a feed, against its source and against its topic."""
+    """Selects the ids of the last proofs of each table of a feed, against its source and its topic."""
     of = ProofRow
     key = of.database, of.feed, of.table, of.against
     return _newest(of, key, of.database.in_(list(databases)), *where)
@@ -31,9 +31,9 @@ def newest_proofs(databases: Iterable[str], *where: ColumnElement[bool]) -> Ids:
 def _newest(
     of: type[ComparisonRow | ProofRow], key: Sequence[Any], *where: ColumnElement[bool]
 ) -> Select[tuple[str]]:
-    """Of those of the same `key` the one with the latest `at`, of these the one with the last id.
+    """Selects for each `key` the id with the latest `at`, and among these the greatest id.
 
-    The tables' index has the key, the time and the id: no row is read, and nothing is sorted.
+    The table's index has key, time and id, so no row is read and nothing is sorted.
     """
     keys = select(*key).where(*where).group_by(*key).subquery()
     row = aliased(of)

@@ -1,4 +1,4 @@
-"""What comparisons and proofs come to, and which of them stand."""
+"""Outcomes of comparisons and proofs, and which proofs stand."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from changeledger.control.tables.results import ACCEPTED, AGREE, DIFFER, WARN, P
 
 Of = TypeVar("Of", ProofRow, Proven)
 
-# Of a proof.
+# Outcomes of a proof.
 PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
 
-# What a feed is compared with: rows read of its source, or rows that its own topic sends again.
+# What a feed is compared with: rows read from its source, or rows that its own topic sends again.
 SOURCE, TOPIC = "source", "topic"
 
 
@@ -22,20 +22,22 @@ GRAVITY: Final = (AGREE, WARN, ACCEPTED, DIFFER)
 
 
 def worst_comparison(outcomes: Iterable[str]) -> str:
-    """The gravest of the outcomes; AGREE if there are none."""
+    """Returns the gravest of the outcomes; AGREE if there are none."""
     return max(outcomes, key=GRAVITY.index, default=AGREE)
 
 
 def worst_proof(outcomes: Iterable[str]) -> str:
-    """The gravest of the outcomes; PROVEN if there are none."""
+    """Returns the gravest of the outcomes; PROVEN if there are none."""
     return max(outcomes, key=(PROVEN, WAITING, DRIFTED).index, default=PROVEN)
 
 
 def last_proofs(
     proofs: Proofs, database: str, feeds: Collection[str] | None = None
 ) -> dict[str, list[ProofRow]]:
-    """The last ones of each feed, or of these. A redelivering topic counts until the source has proved the
-    table."""
+    """Returns the last proofs by feed, of all feeds or of these.
+
+    A proof against the topic counts only until a later one against the source has proved the table.
+    """
     standing = {
         feed: _standing(rows, lambda row: row.counts["rows"])
         for feed, rows in proofs.last(database, feeds).items()
@@ -44,7 +46,7 @@ def last_proofs(
 
 
 def last_outcomes(proofs: Proofs, databases: Iterable[str], feed: str = "") -> dict[str, list[str]]:
-    """By feed, or of one: the outcomes of `last_proofs`, for a page that shows no more of them."""
+    """Returns the outcomes of `last_proofs` by feed, for a page that shows nothing else of them."""
     by_feed: dict[str, list[Proven]] = {}
     for row in proofs.last_proven(databases, feed):
         by_feed.setdefault(row.feed, []).append(row)
@@ -53,12 +55,12 @@ def last_outcomes(proofs: Proofs, databases: Iterable[str], feed: str = "") -> d
 
 
 def _standing(proofs: Sequence[Of], delivered: Callable[[Of], int]) -> list[Of]:
-    """Of the last proofs of one feed's tables those that stand. `delivered`: rows that a proof was given."""
+    """Returns those of a feed's last proofs that stand. `delivered`: the number of rows of a proof."""
     proved = {row.table: row.at for row in proofs if (row.against, row.outcome) == (SOURCE, PROVEN)}
     return [
         row
         for row in proofs
-        # A topic that delivered nothing again has no outcome.
+        # A proof against a topic that delivered nothing again has no outcome.
         if row.against == SOURCE
         or (delivered(row) and (row.table not in proved or row.at > proved[row.table]))
     ]

@@ -1,4 +1,4 @@
-"""What a page of all feeds asks: a few rows of each feed, by their keys, whatever the store has collected."""
+"""Queries for the page of all feeds: a few rows of each feed, by key, however much the store has."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from changeledger.model.source_state import SourceState
 
 
 class ReleaseFigures(NamedTuple):
-    """A release without its tables. `dispositions`: (disposition, reason, records) of what became no change;
-    `tolerated`: (table, rule, violations, reason); `in_quarantine`: all records that are there with it, None
-    for a release from before 0.2.0."""
+    """A release without its tables.
+
+    `dispositions`: (disposition, reason, records) of records that became no change.
+    `tolerated`: (table, rule, violations, reason).
+    `in_quarantine`: records in quarantine as of the release; None for a release from before 0.2.0.
+    """
 
     id: int
     window_id: str
@@ -40,7 +43,7 @@ class ReleaseFigures(NamedTuple):
 
 
 class FailedRule(NamedTuple):
-    """A rule that a window's audit found violated. `says`: the rule in words."""
+    """A rule that failed in a window's audit. `says`: the rule in words."""
 
     window_id: str
     table: str
@@ -55,15 +58,15 @@ class FailedRule(NamedTuple):
 
 @dataclass(frozen=True)
 class FeedRows:
-    """What the store has of a feed. Windows and releases: the last ones, the newest first."""
+    """What the store has of a feed. `windows` and `releases` are the last ones, the newest first."""
 
     windows: Sequence[WindowRow]
     releases: Sequence[ReleaseFigures] = ()
-    # Of these windows, where other windows have been released since: as by a backfill.
+    # Releases of these windows that are not among the last ones, as after a backfill.
     earlier: Sequence[ReleaseFigures] = ()
-    # Of the newest release, by table.
+    # Counts of the newest release, by table.
     tables: Mapping[str, Any] = field(default_factory=dict)
-    # How many rules the audits of windows have judged.
+    # Number of rules that an audit has judged, by window.
     judged: Mapping[str, int] = field(default_factory=dict)
     failed: Sequence[FailedRule] = ()
     _: KW_ONLY
@@ -71,23 +74,23 @@ class FeedRows:
     failure: FailureRow | None
     holder: str | None
     lacking: Sequence[FeedTableRow]
-    # One that waits.
+    # A pending reset.
     reset: ResetRow | None
 
 
 class Overview(Part):
     def rows_of(self, feed: str, last: int) -> FeedRows:
-        """Of a feed, with its `last` windows and releases."""
+        """Returns the rows of a feed, with its `last` windows and releases."""
         return self.rows_of_feeds([feed], last)[feed]
 
     def rows_of_feeds(self, feeds: Iterable[str], last: int) -> dict[str, FeedRows]:
-        """The same of several feeds."""
+        """Returns the rows of several feeds, each with its `last` windows and releases."""
         with self._transaction() as session:
             few = _few_rows(session, list(feeds))
             return {feed: _whole(session, feed, last, rows) for feed, rows in few.items()}
 
     def one_window(self, feed: str, window: WindowRow) -> FeedRows:
-        """Of a feed, with this window and its newest release alone."""
+        """Returns the rows of a feed with only this window and its newest release."""
         of_window = ReleaseRow.window_id == window.window_id, ReleaseRow.rolled_back_to.is_(None)
         with self._transaction() as session:
             return replace(
@@ -98,13 +101,13 @@ class Overview(Part):
             )
 
     def window_of_run(self, feed: str, run: str) -> str | None:
-        """The id of the window that Airflow's run has asked for, newest first."""
+        """Returns the id of the newest window that this run of Airflow has asked for, or None."""
         of = WindowRow
         query = select(of.window_id).where(of.feed == feed, of.asked["run"].as_string() == run)
         return self._first(query.order_by(of.opened_at.desc()))
 
     def stage_ends(self, feed: str, windows: Iterable[str]) -> dict[str, dict[str, datetime]]:
-        """By window, when each of its stages has ended, of those whose work is kept."""
+        """Returns by window when each of its stages ended, as far as the results of the stages are kept."""
         of = StageRow
         query = select(of.window_id, of.stage, of.at).where(of.feed == feed, of.window_id.in_(list(windows)))
         ends: dict[str, dict[str, datetime]] = {}
@@ -114,7 +117,7 @@ class Overview(Part):
 
 
 def _few_rows(session: Session, feeds: Sequence[str]) -> dict[str, FeedRows]:
-    """By feed: what has a few rows of each, which one statement reads for all of them. Windows: open ones."""
+    """Returns by feed what one statement reads for all feeds, since each has few rows. Windows: open ones."""
     open_windows: dict[str, list[WindowRow]] = {}
     lacking: dict[str, list[FeedTableRow]] = {}
     window, table, reset, lease = WindowRow, FeedTableRow, ResetRow, LeaseRow
@@ -147,7 +150,7 @@ def _few_rows(session: Session, feeds: Sequence[str]) -> dict[str, FeedRows]:
 
 def _whole(session: Session, feed: str, last: int, few: FeedRows) -> FeedRows:
     windows, releases = _windows(session, feed, last, few), _releases(session, feed, last)
-    # The last audit may be that of a window long before: windows with nothing new have none.
+    # The last audit may be of a much earlier window: windows with nothing new have no audit.
     audited = session.scalar(select(func.max(AuditRow.window_id)).where(AuditRow.feed == feed))
     judged = {row.window_id for row in windows if row.status == "open"} | ({audited} if audited else set())
     return replace(
@@ -161,8 +164,10 @@ def _whole(session: Session, feed: str, last: int, few: FeedRows) -> FeedRows:
 
 
 def _windows(session: Session, feed: str, last: int, few: FeedRows) -> list[WindowRow]:
-    """By time, as their ids begin; with those that are open though others came later, and the one that has
-    failed last, if it is stored."""
+    """Returns the last windows by time, which is how their ids sort.
+
+    Includes open windows that are earlier, and the window that failed last, if it is stored.
+    """
     query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.window_id.desc())
     rows = {row.window_id: row for row in session.scalars(query.limit(last))}
     earlier = [row for row in few.windows if row.window_id not in rows]
@@ -176,7 +181,7 @@ def _windows(session: Session, feed: str, last: int, few: FeedRows) -> list[Wind
 def _releases(
     session: Session, feed: str, last: int | None, *where: ColumnElement[bool]
 ) -> list[ReleaseFigures]:
-    """The last ones, or all that there are."""
+    """Returns the `last` releases, the newest first; None: all."""
     of = ReleaseRow
     columns = (
         of.id, of.window_id, of.status, of.created_at, of.completed_at, of.rolled_back_to, of.reason, of.by,
@@ -190,7 +195,7 @@ def _releases(
 def _earlier(
     session: Session, feed: str, windows: Iterable[WindowRow], releases: Iterable[ReleaseFigures]
 ) -> list[ReleaseFigures]:
-    """The releases of the windows that are not among those."""
+    """Returns the windows' releases that are not among `releases`."""
     known = {release.window_id for release in releases if release.rolled_back_to is None}
     lacking = [row.window_id for row in windows if row.status == "released" and row.window_id not in known]
     of_windows = ReleaseRow.window_id.in_(lacking), ReleaseRow.rolled_back_to.is_(None)
@@ -198,7 +203,10 @@ def _earlier(
 
 
 def _newest_tables(session: Session, feed: str) -> dict[str, Any]:
-    """A rollback has the counts of the release that it goes back to: it changed nothing itself."""
+    """Returns the counts of the newest release by table.
+
+    A rollback has the counts of the release that it goes back to, but no changes of its own.
+    """
     query = select(ReleaseRow.counts["tables"], ReleaseRow.rolled_back_to).where(ReleaseRow.feed == feed)
     newest = session.execute(query.order_by(ReleaseRow.id.desc()).limit(1)).first()
     tables: Mapping[str, Any] = (newest and newest[0]) or {}
@@ -217,7 +225,7 @@ def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceStat
 
 
 def _audited(session: Session, feed: str, windows: Collection[str]) -> dict[str, Any]:
-    """`FeedRows.judged` and `failed`, of the audits of these windows."""
+    """Returns `judged` and `failed` of `FeedRows`, for the audits of these windows."""
     of = AuditRow
     mine = of.feed == feed, of.window_id.in_(windows)
     judged = select(of.window_id, func.count()).where(*mine).group_by(of.window_id)

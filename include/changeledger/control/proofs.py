@@ -1,4 +1,4 @@
-"""The results of comparing published rows with the source."""
+"""Results of comparing published rows with the source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from changeledger.model.database_work import verification_of
 
 
 class Proven(NamedTuple):
-    """The last proof of a table against its source or its topic. `rows`: those of a topic."""
+    """The last proof of a table against its source or its topic. `rows`: how many rows it was given."""
 
     feed: str
     table: str
@@ -28,22 +28,25 @@ class Proven(NamedTuple):
 
 class Proofs(Part):
     def save(self, row: ProofRow | SnapshotRow) -> None:
-        """Store it in place of an earlier one of the same id. Raises LeaseLost as `Comparisons.save` does."""
+        """Stores the row in place of one with the same id. Raises LeaseLost as `Comparisons.save` does."""
         with self._writing(verification_of(row.database)) as session:
             session.merge(row)
 
     def last_snapshot(self, database: str) -> SnapshotRow | None:
-        """What was read of a database's source last."""
+        """Returns the last snapshot of a database's source, or None."""
         query = select(SnapshotRow).where(SnapshotRow.database == database)
         return self._first(query.order_by(SnapshotRow.at.desc()))
 
     def of_database(self, database: str) -> list[ProofRow]:
-        """Of a database, the oldest first."""
+        """Returns all proofs of a database, the oldest first."""
         query = select(ProofRow).where(ProofRow.database == database)
         return self._all(query.order_by(ProofRow.at, ProofRow.id))
 
     def last(self, database: str, feeds: Collection[str] | None = None) -> dict[str, list[ProofRow]]:
-        """The last one of each table and of what it was compared with, by feed; of all feeds, or of these."""
+        """Returns the last proofs of each table, against its source and its topic, by feed.
+
+        `feeds`: only these.
+        """
         of = ProofRow
         where = () if feeds is None else (of.feed.in_(feeds),)
         query = select(of).where(of.id.in_(newest_proofs([database], *where)))
@@ -53,7 +56,7 @@ class Proofs(Part):
         return last
 
     def last_proven(self, databases: Iterable[str], feed: str = "") -> list[Proven]:
-        """The last proofs of all tables, or those of a feed, without what a page of feeds does not show."""
+        """Returns the last proofs of all tables, or of one feed's, with what the page of feeds shows."""
         of = ProofRow
         where = (of.feed == feed,) if feed else ()
         rows = func.coalesce(of.counts["rows"].as_integer(), 0)

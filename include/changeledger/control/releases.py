@@ -1,4 +1,4 @@
-"""Releases: what was published."""
+"""Releases: what runs have published."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IN_ORDER = f"run the stages in order: {', '.join(STAGES)}"
 
 
 class ReleaseSummary(NamedTuple):
-    """How much a release has published, and how late: see `ReleaseRow`. `committed`: as JSON's text."""
+    """How much a release has published, and how late (see `ReleaseRow`). `committed`: as JSON text."""
 
     created_at: datetime
     completed_at: datetime | None
@@ -45,13 +45,13 @@ class Releases(Part):
         counts: dict[str, Any],
         position: Position,
     ) -> int:
-        """The commit point of a run: release row, contracts, position and the window's status together.
+        """Commits a release: its row, contracts, position and the window's status, in one transaction.
 
-        `counts`: by table, and what else people ask of a release; `committed` is kept apart from them.
-        Where a reset waits, the release is its end: `position` may lie before the one that is known.
-        Done once per window: a second call changes nothing and returns the first one's id. Raises
-        StageOrderError unless the audit has judged just these snapshots, built on the newest release, and
-        they have passed.
+        This is the commit point of a run. A second call for the window changes nothing and returns the id of
+        the first. If a reset waits, the release ends it, and `position` may be before the known one.
+        `counts`: counts by table and of the run; `committed` goes to a column of its own.
+        Raises StageOrderError unless exactly these snapshots, built on the newest release, have passed the
+        audit.
         """
         with self._writing(feed) as session:
             stored = session.get(WindowRow, (feed, window.id), with_for_update=True)
@@ -78,7 +78,7 @@ class Releases(Part):
             return known.id
 
     def complete(self, feed: str, release_id: int) -> None:
-        """Every table of the release is moved and tagged. A second call changes nothing."""
+        """Records that every table of the release is moved and tagged. A second call changes nothing."""
         with self._writing(feed) as session:
             release = session.get_one(ReleaseRow, (feed, release_id))
             if not release.completed:
@@ -86,7 +86,7 @@ class Releases(Part):
                 release.completed_at = now()
 
     def incomplete(self, feed: str) -> list[ReleaseRow]:
-        """Committed, but a crash came before all tables were moved; the oldest first."""
+        """Returns the releases that were committed but whose tables are not all moved, the oldest first."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "committed")
         return self._all(query.order_by(ReleaseRow.id))
 
@@ -95,56 +95,59 @@ class Releases(Part):
             return _release(session, feed, window.id)
 
     def latest(self, feed: str) -> ReleaseRow | None:
-        """The one committed last, whatever its window."""
+        """Returns the release committed last, whatever its window; None if there is none."""
         with self._transaction() as session:
             return latest_release(session, feed)
 
     def latest_completed(self, feed: str) -> ReleaseRow | None:
-        """The last one whose tables are all moved and tagged."""
+        """Returns the last release whose tables are all moved and tagged; None if there is none."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "completed")
         return self._first(query.order_by(ReleaseRow.id.desc()))
 
     def after(self, feed: str, release_id: int) -> list[ReleaseRow]:
-        """Completed ones of runs that were committed later than that one and stand; the oldest first."""
+        """Returns the completed releases of runs after that one, as far as they stand, the oldest first."""
         rows = self.of_feed(feed)
         stand = standing(rows)
         later = (row for row in rows if row.id > release_id and row.id in stand)
         return [row for row in later if row.completed and not row.is_rollback]
 
     def of_feed(self, feed: str) -> list[ReleaseRow]:
-        """The oldest first."""
+        """Returns all releases of the feed, the oldest first."""
         with self._transaction() as session:
             return releases_of(session, feed)
 
     def since(self, feed: str, moment: datetime) -> list[ReleaseSummary]:
-        """Of runs, committed at that moment or later, the oldest first: thousands in a year."""
+        """Returns summaries of the releases that runs have committed since the moment, the oldest first.
+
+        It reads only small columns: a feed has thousands of releases in a year.
+        """
         of = ReleaseRow
         columns = of.created_at, of.completed_at, of.changes, cast(of.committed, Text)
         query = select(*columns).where(of.feed == feed, of.created_at >= moment, of.rolled_back_to.is_(None))
         return [ReleaseSummary(*row) for row in self._rows(query.order_by(of.id))]
 
     def by_window(self, feed: str) -> dict[str, int]:
-        """The newest release of each window."""
+        """Returns the id of the newest release of each window."""
         query = select(ReleaseRow.window_id, func.max(ReleaseRow.id)).where(
             ReleaseRow.feed == feed, ReleaseRow.rolled_back_to.is_(None)
         )
         return dict(map(tuple, self._rows(query.group_by(ReleaseRow.window_id))))
 
     def heads(self, feed: str) -> list[ReleaseHead]:
-        """The oldest first: all that there were, for a feed has thousands after a year."""
+        """Returns all releases of the feed in small columns, the oldest first: a year has thousands."""
         of = ReleaseRow
         columns = of.id, of.window_id, of.status, of.created_at, of.rolled_back_to, of.reason, of.by
         query = select(*columns).where(of.feed == feed).order_by(of.id)
         return [ReleaseHead(*row) for row in self._rows(query)]
 
     def counts(self, feed: str, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-        """What these releases have published, by their ids."""
+        """Returns the counts of these releases by id."""
         of = ReleaseRow
         query = select(of.id, of.counts).where(of.feed == feed, of.id.in_(list(ids)))
         return {row.id: row.counts for row in self._rows(query)}
 
     def before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
-        """Committed before that moment; the newest release of all is not among them."""
+        """Returns the releases committed before the moment, except the newest release of all."""
         return [row for row in self.of_feed(feed)[:-1] if row.created_at < moment]
 
 
@@ -154,16 +157,16 @@ def releases_of(session: Session, feed: str) -> list[ReleaseRow]:
 
 
 def next_id(session: Session, feed: str, in_lake: int = 0) -> int:
-    """The lease's row is locked: no other run of the feed commits meanwhile.
+    """Returns the next release id. The lease's row is locked, so no other run of the feed commits meanwhile.
 
-    `in_lake`: the newest number that the lake has; it may be of a control store that is lost.
+    `in_lake`: the newest release id in the lake, which may come from a lost control store.
     """
     last = session.scalar(select(func.max(ReleaseRow.id)).where(ReleaseRow.feed == feed))
     return max(last or 0, in_lake) + 1
 
 
 def _take(session: Session, release: ReleaseRow, reset: ResetRow | None) -> None:
-    """The feed has the position and the contracts of the release, and the `reset` that waited is done."""
+    """Gives the feed the position and the contracts of the release, and ends the `reset` if one waited."""
     feed, window_id = release.feed, release.window_id
     if reset is None:
         advance(session, feed, window_id, release.positions)
@@ -178,7 +181,7 @@ def _take(session: Session, release: ReleaseRow, reset: ResetRow | None) -> None
 
 
 def _figures(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """By column of `ReleaseRow`."""
+    """Returns the columns of `ReleaseRow` for these counts."""
     by_table = counts.get("tables", {}).values()
     return {
         "changes": sum(sum(of_table.get("changes", {}).values()) for of_table in by_table),
@@ -188,7 +191,7 @@ def _figures(counts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:
-    """Of several the newest: the window's earlier ones were taken back. No rollback."""
+    """Returns the window's newest release that is no rollback: earlier ones were taken back."""
     query = select(ReleaseRow).where(
         ReleaseRow.feed == feed, ReleaseRow.window_id == window_id, ReleaseRow.rolled_back_to.is_(None)
     )
@@ -219,7 +222,7 @@ def _require_passed(session: Session, feed: str, window_id: str, tables: dict[st
 
 
 def built_on_another(feed: str, window_id: str) -> tuple[str, str]:
-    """Message and remedy for a window whose branches do not stand on main any more."""
+    """Returns message and remedy for a window whose branches were not built on the present main."""
     return (
         f"{feed}: since the window {window_id} was built, another was released or the tables were "
         "maintained: what it has built would undo that",

@@ -1,4 +1,4 @@
-"""Resets: a feed's next run begins again where its source begins, and its release replaces the tables."""
+"""Resets: a feed's next run reads from its source's beginning, and its release replaces the tables."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from changeledger.control.windows import take_back_open
 
 
 class AskedReset(NamedTuple):
-    """What a person has asked of a reset.
+    """A reset as a person has asked for it.
 
-    `accept_gap`: the source may have lost records that the feed has read, as after a snapshot that was taken
-    into new topics.
+    `accept_gap`: the source may have lost records that the feed has read, as after a snapshot into new
+    topics.
     """
 
     reason: str
@@ -26,10 +26,10 @@ class AskedReset(NamedTuple):
 
 class Resets(Part):
     def ask(self, feed: str, asked: AskedReset) -> ResetRow:
-        """The feed's runs build their tables anew from now on, until one of them is released.
+        """Asks for a reset: from now on, the feed's runs rebuild their tables until one of them is released.
 
-        What other runs have built and not released cannot be published any more. Asked twice in the same way,
-        it is one reset; asked otherwise, it takes the place of the one that waits. The caller holds the
+        What other runs have built but not released cannot be published any more. Asking again in the same
+        way returns the same reset; asking in another way replaces the waiting one. The caller must hold the
         feed's lease.
         """
         with self._writing(feed) as session:
@@ -45,7 +45,10 @@ class Resets(Part):
             return row
 
     def withdraw(self, feed: str, by: str, reason: str) -> ResetRow | None:
-        """The tables go on from what is published; None if no reset waits. The caller holds the lease."""
+        """Withdraws the waiting reset, so that runs continue from what is published. None if none waits.
+
+        The caller must hold the feed's lease.
+        """
         with self._writing(feed) as session:
             pending = pending_reset(session, feed)
             if pending is not None:
@@ -58,12 +61,12 @@ class Resets(Part):
             return pending_reset(session, feed)
 
     def of_feed(self, feed: str) -> list[ResetRow]:
-        """The oldest first."""
+        """Returns all resets of the feed, the oldest first."""
         query = select(ResetRow).where(ResetRow.feed == feed).order_by(ResetRow.id)
         return self._all(query)
 
     def replaced_releases(self, feed: str) -> set[int]:
-        """The releases whose tables a reset has replaced: of each the last one."""
+        """Returns the last release before each reset, whose tables the reset has replaced."""
         return {row.release - 1 for row in self.of_feed(feed) if row.release is not None}
 
 
@@ -72,7 +75,7 @@ def pending_reset(session: Session, feed: str) -> ResetRow | None:
 
 
 def end_reset(reset: ResetRow, release_id: int) -> None:
-    """The release has the tables that were built anew."""
+    """Ends the reset with the release that has the rebuilt tables."""
     reset.status, reset.release, reset.ended_at = PUBLISHED, release_id, now()
 
 

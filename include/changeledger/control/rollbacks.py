@@ -1,4 +1,4 @@
-"""Rollbacks: a release of the snapshots that an earlier release had."""
+"""Rollbacks: releases with the snapshots of an earlier release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from changeledger.control.windows import furthest
 
 
 class Asked(NamedTuple):
-    """What a person has asked of a rollback. `keep_position`: the next run does not read again."""
+    """A rollback as a person has asked for it. `keep_position`: the next run reads nothing again."""
 
     reason: str
     by: str
@@ -33,8 +33,11 @@ class Rollbacks(Part):
     def commit(
         self, feed: str, target: int, tables: Mapping[str, int], asked: Asked, in_lake: int = 0
     ) -> ReleaseRow:
-        """The commit point of a rollback to the release `target`: release row, contracts, position and the
-        windows' status together. `in_lake`: the newest release of the lake. The caller holds the lease."""
+        """Commits a rollback to the release `target`: release row, contracts, position and windows' status.
+
+        This is its commit point, in one transaction. `in_lake`: the newest release id in the lake. The caller
+        must hold the feed's lease.
+        """
         with self._writing(feed) as session:
             releases = releases_of(session, feed)
             to = next(row for row in releases if row.id == target)
@@ -67,7 +70,7 @@ class Rollbacks(Part):
 
 
 def _restore_lacking(session: Session, releases: Sequence[ReleaseRow], target: int) -> None:
-    """Tables lack again what a release that is taken back has read again for them."""
+    """Lets tables lack again what a release that is now taken back had read again for them."""
     kept, until_now = standing(releases, target), standing(releases)
     for row in releases:
         if row.read_again and (row.id in kept) != (row.id in until_now):
@@ -78,8 +81,11 @@ def _restore_lacking(session: Session, releases: Sequence[ReleaseRow], target: i
 
 
 def _mark_windows(session: Session, releases: Sequence[ReleaseRow], to: ReleaseRow) -> None:
-    """Windows of the releases that stand are released. Those of others, and those that begin or end behind
-    the feed's position, are taken back: as they are stored they would pass over records."""
+    """Marks windows of standing releases as released, and others as taken back.
+
+    Windows of other releases, and windows that begin or end beyond the feed's position, are taken back: with
+    their stored positions they would skip records.
+    """
     kept = standing(releases, to.id)
     by_run = [row for row in releases if not row.is_rollback]
     known = {row.window_id for row in by_run}
@@ -92,15 +98,19 @@ def _mark_windows(session: Session, releases: Sequence[ReleaseRow], to: ReleaseR
 
 
 def _is_behind(window: WindowRow, position: Position) -> bool:
-    """An empty window has moved the feed to its end; an open one reads from its beginning."""
+    """Returns whether a window lies beyond the position.
+
+    An empty window counts by its end, to which it has moved the feed; an open one by its start, from which it
+    reads.
+    """
     reached = window.to_position if window.done else window.from_position
     return reached is not None and furthest(position, reached) != position
 
 
 def _marks_of_other_sources(releases: Sequence[ReleaseRow], to: ReleaseRow) -> Mapping[str, Any] | None:
-    """Those by which the sources are known again that the position of the release `to` is of.
+    """Returns the marks of the sources that the position of the release `to` belongs to.
 
-    None if the feed reads the same ones now: only a reset may be followed by others of the same name.
+    None if the feed still reads the same sources. Only after a reset may it read others of the same name.
     """
     since = _read_since(releases)
     if since[to.id] == since[releases[-1].id]:
@@ -115,7 +125,7 @@ def _marks_of_other_sources(releases: Sequence[ReleaseRow], to: ReleaseRow) -> M
 
 
 def _read_since(releases: Sequence[ReleaseRow]) -> dict[int, int]:
-    """By release: the release of the reset since which the sources of its position are read; 0 before one."""
+    """Returns for each release the release of the reset since which its sources are read; 0 before any."""
     since: dict[int, int] = {}
     positions = {row.id: row.positions for row in releases}
     last = 0

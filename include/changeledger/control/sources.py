@@ -1,4 +1,4 @@
-"""What a window has read of its sources, and by what a source is known again."""
+"""What windows have read of their sources, the sources' states, and marks by which they are recognized."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SourceMark(NamedTuple):
 
 
 class ReadsInAll(NamedTuple):
-    """What several windows have read: raw records, and the sources that lacked some of them."""
+    """What several windows have read. `received`: raw records. `wrong`: reads that lacked some records."""
 
     windows: frozenset[str]
     received: int
@@ -45,14 +45,14 @@ class ReadsInAll(NamedTuple):
 
 class Sources(Part):
     def save_reads(self, feed: str, window: Window, reads: Iterable[SourceRead]) -> None:
-        """In place of what an earlier try has read."""
+        """Stores what the window has read, in place of an earlier try's reads."""
         mine = ReadRow.feed == feed, ReadRow.window_id == window.id
         with self._writing(feed) as session:
             session.execute(delete(ReadRow).where(*mine))
             session.add_all(ReadRow(feed=feed, window_id=window.id, **read._asdict()) for read in reads)
 
     def reads(self, feed: str, window_id: str) -> list[SourceRead]:
-        """What the window has read, by source."""
+        """Returns what the window has read, in the order of sources."""
         of = ReadRow
         columns = of.source, of.asked, of.received, of.before, of.problem
         query = select(*columns).where(of.feed == feed, of.window_id == window_id)
@@ -78,7 +78,7 @@ class Sources(Part):
         return reached
 
     def reads_since(self, feed: str, moment: datetime) -> ReadsInAll:
-        """Of the windows that were opened at that moment or later, and are not taken back."""
+        """Sums the reads of windows opened since the moment, except those that were taken back."""
         windows = select(WindowRow.window_id).where(
             WindowRow.feed == feed, WindowRow.opened_at >= moment, WindowRow.status != TAKEN_BACK
         )
@@ -92,7 +92,7 @@ class Sources(Part):
             )
 
     def states(self, feed: str) -> dict[str, SourceState]:
-        """What extract has last seen of each source, by name."""
+        """Returns the state in which extract has last seen each source, by name."""
         query = select(*STATE_COLUMNS).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
         return {row.source: SourceState(*row) for row in self._rows(query)}
 
@@ -106,7 +106,7 @@ class Sources(Part):
             return marks_of(session, feed)
 
     def save_marks(self, feed: str, marks: Mapping[str, SourceMark]) -> None:
-        """The furthest place of each source is kept: a window of the past knows less."""
+        """Stores the marks, unless a source has a further one: a past window does not move it back."""
         with self._writing(feed) as session:
             for source, mark in marks.items():
                 known = session.get(SourceMarkRow, (feed, source))
@@ -146,9 +146,9 @@ def _all_marks(session: Session, feed: str) -> dict[str, SourceMark]:
 
 
 def exchange_marks(session: Session, release: ReleaseRow, marks: Mapping[str, Any]) -> None:
-    """From this release on the feed reads other sources: those of `marks`, as far as they are known.
+    """Replaces the feed's marks: from this release on, the feed reads other sources.
 
-    The release keeps the marks of those that it has read until then (`LEFT_MARKS`).
+    `marks`: the new marks, as far as they are known. The release keeps the former ones (`LEFT_MARKS`).
     """
     feed = release.feed
     left = {source: [*mark] for source, mark in marks_of(session, feed).items()}

@@ -1,4 +1,4 @@
-"""Which releases stand, and which ones a rollback has taken back."""
+"""Which releases stand, and which were taken back by a rollback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from changeledger.control.tables.releases import ReleaseRow
 
 
 class ReleaseHead(NamedTuple):
-    """A release without what it has published."""
+    """A release without its tables, counts and positions."""
 
     id: int
     window_id: str
@@ -25,9 +25,9 @@ _Numbered = TypeVar("_Numbered", ReleaseHead, ReleaseRow)
 
 
 def standing(releases: Iterable[ReleaseHead | ReleaseRow], as_of: int | None = None) -> set[int]:
-    """The ids of the releases whose rows the tables have as of that release, by default the newest.
+    """Returns the ids of the releases that the tables are built from, as of a release (default: the newest).
 
-    A run builds on the release before its own; a rollback has what the release that it names has.
+    A run builds on the release before its own; a rollback has what its target has.
     """
     before = {row.id: row.rolled_back_to or row.id - 1 for row in releases}
     ids, number = set(), max(before, default=0) if as_of is None else as_of
@@ -38,7 +38,7 @@ def standing(releases: Iterable[ReleaseHead | ReleaseRow], as_of: int | None = N
 
 
 def taken_back(releases: Iterable[_Numbered]) -> dict[int, _Numbered]:
-    """By id of a release that does not stand: the rollback that took it back."""
+    """Returns, for each release that does not stand, the rollback that took it back, by release id."""
     rows = list(releases)
     stand: set[int] = set()
     takers: dict[int, _Numbered] = {}

@@ -1,4 +1,4 @@
-"""The control store, by what is asked of it."""
+"""The control store, put together from its parts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from changeledger.control.windows import Windows
 
 
 class ControlStore:
-    """What was read, agreed, proved and published. See `base.Transactions` for how it is opened."""
+    """The store of what was read, agreed, proved and published. See `base.Transactions` for the arguments."""
 
-    # Of all its tables: importing the store has imported them.
+    # Has all tables, since importing this module imports them.
     metadata = ControlTable.metadata
 
     def __init__(self, url: str, process: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What maintenance keeps and removes: windows that nobody continues with, details and results of old ones."""
+"""Maintenance of the control store: removes abandoned work, and details and results of old windows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from changeledger.control.tables.results import ComparisonRow, ProofRow, Snapsho
 from changeledger.control.tables.sources import ReadRow
 from changeledger.control.tables.windows import StageRow, WindowRow
 
-# Of a verdict's detail: its first row, and why the rule could not be checked, which may quote a value.
+# Parts of a verdict's detail that may show values: its first row, and why the rule could not be checked.
 _SHOW_ROWS: Final = ("first", "error")
 _REMOVED: Final = "an error; its message was removed when rows were erased"
 
 
 class Old(NamedTuple):
-    """Ids of results that newer ones have taken the place of."""
+    """Ids of results that newer ones have superseded."""
 
     comparisons: list[str]
     proofs: list[str]
@@ -32,43 +32,43 @@ class Old(NamedTuple):
 
 class Upkeep(Part):
     def windows_before(self, feed: str, moment: datetime) -> list[WindowRow]:
-        """Opened before that moment, whatever became of them; the oldest first."""
+        """Returns windows opened before the moment, whatever their status, the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.opened_at < moment)
         return self._all(query.order_by(WindowRow.opened_at))
 
     def branches_of(self, feed: str, windows: Iterable[str]) -> set[str]:
-        """The branches that the stages of these windows have left their work on."""
+        """Returns the branches on which the stages of these windows have built."""
         wanted, query = set(windows), select(StageRow).where(StageRow.feed == feed)
         return {row.branch for row in self._all(query) if row.window_id in wanted}
 
     def forget_built(self, feed: str, windows: Iterable[str]) -> None:
-        """What these windows have built is gone: it cannot be published. Their verdicts stay."""
+        """Forgets what these windows have built, so that it cannot be published. Keeps their verdicts."""
         with self._writing(feed) as session:
             for ids in parts(windows):
                 mine = StageRow.feed == feed, StageRow.window_id.in_(ids)
                 session.execute(delete(StageRow).where(*mine))
 
     def forget_details(self, feed: str, windows: Iterable[str]) -> None:
-        """The stages, reads and verdicts of these windows; that they were released is kept."""
+        """Forgets the stages, reads and verdicts of these windows, but keeps the windows and releases."""
         with self._writing(feed) as session:
             for ids in parts(windows):
                 for table in (StageRow, AuditRow, ReadRow):
                     session.execute(delete(table).where(table.feed == feed, table.window_id.in_(ids)))
 
     def passed_windows(self, feed: str, rules: Collection[str]) -> set[str]:
-        """The windows whose audit has asked these rules alone, and found no row that fails one. One that is
-        built again has no audit.
+        """Returns the windows whose audit asked only these rules and found no row that fails one.
 
-        What passes a user's expectation may show values: an aggregate, or the rows that `mostly` allows.
+        Other rules are users' expectations: even passed, they may show values, such as an aggregate or the
+        rows that `mostly` allows. A window that is being built again has no audit.
         """
         query = select(AuditRow.window_id).where(AuditRow.feed == feed)
         shows_rows = AuditRow.success.is_(False) | AuditRow.rule.not_in(rules)
         return set(self._all(query)) - set(self._all(query.where(shows_rows)))
 
     def forget_shown_rows(self, feed: str, *databases: str) -> None:
-        """What the verdicts of audits, and the last failures, show of rows. That a rule has failed is kept.
+        """Removes what verdicts of audits and last failures show of rows. Keeps that a rule has failed.
 
-        `databases`: the names under which comparisons and proofs of the feed's database have failed.
+        `databases`: the names under which failures of the database's comparison and proofs are stored.
         """
         shown = [AuditRow.detail[name].as_string().is_not(None) for name in _SHOW_ROWS]
         with self._writing(feed) as session:
@@ -80,9 +80,9 @@ class Upkeep(Part):
     def move_release(
         self, release: ReleaseRow, tables: dict[str, int], table: str, rows: Mapping[str, int]
     ) -> None:
-        """The release has these snapshots now: rows were erased from those that it had.
+        """Gives the release new snapshots, after rows were erased from its former ones.
 
-        `rows`: of the `current` ones and the `history` of the table, how many are left.
+        `rows`: numbers of rows left in `current` and `history` of the table.
         """
         with self._writing(release.feed) as session:
             moved = session.get_one(ReleaseRow, (release.feed, release.id))
@@ -99,12 +99,12 @@ class Upkeep(Part):
             session.add(row)
 
     def erasures(self, feed: str, since: datetime | None = None) -> list[ErasureRow]:
-        """The keys that were erased, after a moment or ever."""
+        """Returns the feed's erasures, the oldest first. `since`: only those after this moment."""
         query = select(ErasureRow).where(ErasureRow.feed == feed).order_by(ErasureRow.id)
         return self._all(query if since is None else query.where(ErasureRow.at > since))
 
     def superseded(self, database: str, feed: str, before: datetime) -> Old:
-        """The feed's older results, but for the last ones of each table and open disagreements."""
+        """Returns the feed's older results, except the last ones of each table and open disagreements."""
         comparisons, proofs = standing_comparisons([database]), newest_proofs([database])
         snapshots = select(SnapshotRow.id).where(SnapshotRow.database == database)
         snapshot = snapshots.order_by(SnapshotRow.at.desc()).limit(1)
@@ -116,7 +116,7 @@ class Upkeep(Part):
             )
 
     def forget_results(self, results: Old) -> None:
-        """What these have found in the lake goes first: without their rows nobody would look for it."""
+        """Deletes these results. Delete their findings in the lake first: only these rows lead to them."""
         with self._transaction() as session:
             columns = ComparisonRow.id, ProofRow.id, SnapshotRow.id
             for column, ids in zip(columns, results, strict=True):

@@ -34,10 +34,10 @@ class Windows(Part):
         *,
         anew: bool = False,
     ) -> WindowRow:
-        """Store what the window reads. Where it is stored already, that one wins and is returned, unless it
-        was taken back: then positions that it began at may be behind records that must be read again.
+        """Stores the positions that the window reads, and returns it. A stored window keeps its positions.
 
-        `anew`: nor does it win if nobody can read what it names any more.
+        A window that was taken back gets the new ones: its own may skip records that must be read again. So
+        does every stored window with `anew`, for which the caller found that its positions cannot be read.
         """
         with self._writing(feed) as session:
             insert_if_absent(
@@ -60,15 +60,15 @@ class Windows(Part):
             return row
 
     def keep_request(self, feed: str, window: Window) -> None:
-        """What is asked of a stored window now: a dry run may be followed by the true one."""
+        """Stores what is now asked of a stored window: the real run may follow a dry run."""
         stored = update(WindowRow).where(WindowRow.feed == feed, WindowRow.window_id == window.id)
         with self._writing(feed) as session:
             session.execute(stored.values(asked=_asked(window)))
 
     def begin_stage(self, feed: str, window: Window, stage: str) -> None:
-        """Forget what this stage and those after it have built and judged: it is about to be built again.
+        """Forgets what this stage and later ones have built and judged, before it is built again.
 
-        Normalize begins its branches at main, as the newest release has left it.
+        For normalize, also notes the newest release, since normalize begins its branches at main.
         """
         later = STAGES[STAGES.index(stage) :]
         with self._writing(feed) as session:
@@ -80,41 +80,41 @@ class Windows(Part):
     def finish_stage(
         self, feed: str, window: Window, stage: str, built: BuiltSnapshots, contracts: Iterable[Contract] = ()
     ) -> None:
-        """Store what the stage has built, and by which contracts, in place of an earlier try."""
+        """Stores what the stage has built, and by which contracts, in place of an earlier try."""
         bodies = {contract.table: contract.model_dump(mode="json") for contract in contracts}
         with self._writing(feed) as session:
             add_stage(session, feed, window, stage, built).contracts = bodies
 
     def contracts_of(self, feed: str, window: Window) -> dict[str, Contract]:
-        """The contracts that normalize has found in the window's records, by table."""
+        """Returns the contracts that normalize has found in the window's records, by table."""
         with self._transaction() as session:
             row = session.get(StageRow, (feed, window.id, "normalize"))
             bodies = (row and row.contracts) or {}
             return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
     def forget_stages_of_others(self, feed: str, window: Window) -> None:
-        """Windows that were built and not released are built from normalize on when they run again."""
+        """Forgets what other windows have built: if they run again, they start from normalize."""
         others = StageRow.feed == feed, StageRow.window_id != window.id, StageRow.stage != "extract"
         with self._writing(feed) as session:
             session.execute(delete(StageRow).where(*others))
 
     def stage(self, feed: str, window: Window, stage: str) -> StageRow | None:
-        """What a stage of the window has built; None if it is not done."""
+        """Returns what a stage of the window has built; None if the stage is not done."""
         return self._get(StageRow, (feed, window.id, stage))
 
     def pin_replay(self, feed: str, window: Window, snapshot: int | None) -> None:
-        """The window reads the replay list as this snapshot of it has it."""
+        """Pins the snapshot of the replay list that the window reads."""
         with self._writing(feed) as session:
             session.get_one(WindowRow, (feed, window.id)).replay_snapshot = snapshot
 
     def stands_on_main(self, window: WindowRow) -> bool:
-        """Is main still what the window's branches began from?"""
+        """Returns whether main is still what the window's branches began from."""
         with self._transaction() as session:
             newest = latest_release(session, window.feed)
             return window.built_on == (0 if newest is None else newest.id)
 
     def close_empty(self, feed: str, window: Window, position: Position) -> None:
-        """The window has nothing new: the next one begins at `position`, without a release."""
+        """Closes a window that has nothing new: the next one begins at `position`, without a release."""
         with self._writing(feed) as session:
             advance(session, feed, window.id, position)
             session.get_one(WindowRow, (feed, window.id)).status = "empty"
@@ -128,7 +128,7 @@ class Windows(Part):
         return [row.window_id for row in self._rows(query)]
 
     def all_open(self, feed: str) -> list[WindowRow]:
-        """Extracted, and neither released nor empty nor taken back; the oldest first."""
+        """Returns extracted windows that are neither released, empty nor taken back, the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
         return self._all(query.order_by(WindowRow.opened_at))
 
@@ -145,13 +145,13 @@ class Windows(Part):
             return next((row for row in done if not row.request.reads_again), None)
 
     def last(self, feed: str) -> WindowRow | None:
-        """The one opened last."""
+        """Returns the window opened last, or None."""
         return self._first(
             select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.opened_at.desc())
         )
 
     def position(self, feed: str) -> Position | None:
-        """How far the feed's releases reach; None before the first one."""
+        """Returns how far the feed's releases reach; None before the first one."""
         row = self._get(PositionRow, feed)
         return None if row is None else row.position
 
@@ -191,13 +191,13 @@ def advance(session: Session, feed: str, window_id: str, position: Position) -> 
 
 
 def set_position(session: Session, feed: str, window_id: str, position: Position) -> None:
-    """How far the feed is released, whatever was known before."""
+    """Sets how far the feed is released, whatever was known before."""
     row = session.get_one(PositionRow, feed, with_for_update=True)
     row.position, row.window_id, row.updated_at = position, window_id, now()
 
 
 def take_back_open(session: Session, feed: str) -> None:
-    """Windows that are not released are resolved anew when they run again; what they built is forgotten."""
+    """Takes back open windows: they are resolved again if they run again, and their results are forgotten."""
     for window in session.scalars(
         select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
     ):
@@ -206,7 +206,7 @@ def take_back_open(session: Session, feed: str) -> None:
 
 
 def furthest(known: Any, new: Any) -> Any:
-    """The further of two positions, part by part: a replayed old window never moves a feed back."""
+    """Returns the further of two positions, part by part: a past window never moves a feed back."""
     if isinstance(known, dict) and isinstance(new, dict):
         return {
             part: furthest(known.get(part, new.get(part)), new.get(part, known.get(part)))

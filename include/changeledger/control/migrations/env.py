@@ -1,5 +1,8 @@
-"""Alembic's entry: on the connection that `changeledger.control.database` hands over, or as a developer's
-`alembic revision --autogenerate` on the store of CHANGELEDGER_CONTROL_URL."""
+"""Alembic's entry point.
+
+Uses the connection that `changeledger.control.database` hands over. For a developer's
+`alembic revision --autogenerate`, it uses the store of CHANGELEDGER_CONTROL_URL.
+"""
 
 from alembic import context
 from sqlalchemy import Connection

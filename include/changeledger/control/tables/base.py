@@ -1,4 +1,4 @@
-"""What the tables of the control store share."""
+"""Base class, types and leases of the control store's tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sqlalchemy import JSON, DateTime, Dialect, Integer, MetaData, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-# Where a feed's source stands: {"lsn": "<20 hex>"} or {"<topic>": {"<partition>": next offset}}.
+# A position in a feed's source: {"lsn": "<20 hex>"} or {"<topic>": {"<partition>": next offset}}.
 Position = dict[str, Any]
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment, always in UTC: SQLite forgets zones, so they are put back on reading."""
+    """A time in UTC. SQLite does not store zones, so they are added on reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -40,7 +40,7 @@ class ControlTable(DeclarativeBase):
 
 
 class LeaseRow(ControlTable):
-    """Who works on a feed: one writer per table is what the lake's MERGEs need to be right."""
+    """The lease of a feed, or of work on a database. The lake's MERGEs need a single writer per table."""
 
     __tablename__ = "leases"
 

@@ -1,4 +1,4 @@
-"""What was agreed of tables, and found out of masks."""
+"""Contracts, writer schemas and mask evidence of tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ContractRow(ControlTable):
 class WriterSchemaRow(ControlTable):
     """The columns of a table as one of its writers reports them, by the id that its records name.
 
-    A capture instance, a metadata message or a registered schema; ids are never used again for another.
+    The id is that of a capture instance, a metadata message or a registered schema, and is never reused.
     """
 
     __tablename__ = "writer_schemas"
@@ -44,7 +44,7 @@ class WriterSchemaRow(ControlTable):
 
 
 class AvroSchemaRow(ControlTable):
-    """An Avro schema (JSON text) by the id that the feed's messages name; ids are never used again."""
+    """An Avro schema (JSON text) by the id that the feed's messages name; ids are never reused."""
 
     __tablename__ = "avro_schemas"
 
@@ -56,15 +56,15 @@ class AvroSchemaRow(ControlTable):
 
 
 class MaskEvidenceRow(ControlTable):
-    """What a table's records said of the byte order of its masks, and the order that they proved."""
+    """The evidence of a table's records for the byte order of its masks, and the order that they proved."""
 
     __tablename__ = "mask_evidence"
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     table: Mapped[str] = mapped_column(primary_key=True)
-    # {"earlier": Evidence, "last": Evidence}: the last window's is apart, for it may run again.
+    # {"earlier": Evidence, "last": Evidence}: the last window's is separate, since it may run again.
     counts: Mapped[dict[str, Any]] = mapped_column(JSON)
-    # None: not proved. `why` says what is known, in words.
+    # None: not proved. `why` explains what is known.
     mask_order: Mapped[str | None]
     why: Mapped[str]
     first_window: Mapped[str]
@@ -84,5 +84,5 @@ class MaskEvidenceRow(ControlTable):
         return self.last + self.earlier
 
     def without(self, window: Window) -> Evidence:
-        """What the other windows say, where `window` is about to be judged, once more perhaps."""
+        """Returns the evidence of other windows, for judging `window`, which may have been judged before."""
         return self.earlier if window.id == self.last_window else self.total

@@ -14,22 +14,22 @@ from changeledger.control.tables.base import ControlTable, Position
 class ReleaseRow(ControlTable):
     """The table snapshots that one run published together, or that a rollback made main again.
 
-    The row is the commit point of a run or rollback; `committed` becomes `completed` once every table's
-    main branch was moved and tagged.
+    The row is the commit point of a run or rollback. Its status `committed` becomes `completed` once every
+    table is tagged and its main moved.
     """
 
     __tablename__ = "releases"
     __table_args__ = (Index("ix_releases_created", "feed", "created_at"),)
 
     feed: Mapped[str] = mapped_column(primary_key=True)
-    # Each feed counts its own, from 1.
+    # Numbered by feed, from 1.
     id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    # Of a rollback: the window of the release whose snapshots it has.
+    # For a rollback: the window of the release whose snapshots it has.
     window_id: Mapped[str]
     status: Mapped[str]
-    # Of all tables; a rollback has none of its own.
+    # Number of changes of all tables; 0 for a rollback.
     changes: Mapped[int] = mapped_column(BigInteger)
-    # kernels.lateness.Committed of the changes; NULL if none says how late it is.
+    # kernels.lateness.Committed of the changes; NULL if no change tells how late it is.
     committed: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     # Table identifier -> snapshot id; JSON in Python and in both databases keeps all 64 bits.
     tables: Mapped[dict[str, int]] = mapped_column(JSON)
@@ -37,9 +37,9 @@ class ReleaseRow(ControlTable):
     positions: Mapped[Position]
     created_at: Mapped[datetime]
     completed_at: Mapped[datetime | None]
-    # By table, how many earlier changes it lacked that the run has read again.
+    # By table, how many changes it lacked that the run has read again.
     read_again: Mapped[dict[str, int] | None] = mapped_column(JSON(none_as_null=True))
-    # Of a rollback: the release whose snapshots it has, why, and by whom.
+    # For a rollback: the release whose snapshots it has, why, and by whom.
     rolled_back_to: Mapped[int | None] = mapped_column(Integer)
     reason: Mapped[str | None]
     by: Mapped[str | None]
@@ -69,20 +69,20 @@ class AuditRow(ControlTable):
 
     @property
     def summary(self) -> str:
-        """Table, rule and how many rows violate it."""
+        """Table, rule, and how many rows violate it."""
         extent = "not checked" if self.detail.get("error") else self.violations
         return f"{self.table}: {self.rule} ({extent})"
 
 
 class ErasureRow(ControlTable):
-    """That a key was erased from a feed's tables: when, by whom, how many rows of each table of the lake."""
+    """The erasure of a key from a feed's tables. `counts`: erased rows by lake table."""
 
     __tablename__ = "erasures"
 
     id: Mapped[int] = mapped_column(Integer, primary_key=True)
     feed: Mapped[str]
     table: Mapped[str]
-    # SHA-256 of JSON: [table, [[column, value], ...]]. Not the key: it may be a person's.
+    # SHA-256 of JSON: [table, [[column, value], ...]]. The key itself is not stored: it may be a person's.
     key_hash: Mapped[str]
     by: Mapped[str]
     counts: Mapped[dict[str, int]] = mapped_column(JSON)

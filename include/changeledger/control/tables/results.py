@@ -18,12 +18,12 @@ AGREE, WARN, ACCEPTED, DIFFER = "agree", "warn", "accepted", "differ"
 class ComparisonRow(ControlTable):
     """The result of comparing one table of two feeds over `[from_lsn, to_lsn)`.
 
-    Where one of the feeds knows no LSN, both are NULL, and the commit times say what was compared.
+    If one of the feeds has no LSNs, both ends are NULL, and the commit times say what was compared.
     """
 
     __tablename__ = "comparisons"
     __table_args__ = (
-        # The last one of each table of two feeds (`control.newest`), and open disagreements.
+        # For the last comparison of each table of two feeds (`control.newest`), and open disagreements.
         Index("ix_comparisons_newest", "database", "reference", "feed", "table", "at", "id"),
         Index("ix_comparisons_outcome", "database", "outcome"),
     )
@@ -40,17 +40,17 @@ class ComparisonRow(ControlTable):
     to_time: Mapped[datetime | None]
     # agree, warn, accepted or differ.
     outcome: Mapped[str]
-    # Of an accepted disagreement: why, and by whom.
+    # Why a disagreement was accepted, and by whom.
     accepted_reason: Mapped[str | None]
     accepted_by: Mapped[str | None]
-    # Effects by verdict, and by class of the expected ones.
+    # Numbers of effects by verdict, and of expected ones by class.
     counts: Mapped[dict[str, Any]] = mapped_column(JSON)
-    # By column: {"differs": n, "representation": n, "not_captured": n}, of those with any; or
+    # By column that has any: {"differs": n, "representation": n, "not_captured": n}; or
     # {"not_compared": why}.
     columns: Mapped[dict[str, Any]] = mapped_column(JSON)
-    # Of equal spans of the time: [agreeing effects, all effects].
+    # [agreeing effects, all effects] for each of equal spans of the time.
     spans: Mapped[list[Any]] = mapped_column(JSON)
-    # compare.positions.Positions.as_json; NULL if one of the feeds knows no LSN.
+    # compare.positions.Positions.as_json; NULL if one of the feeds has no LSNs.
     positions: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     at: Mapped[datetime]
 
@@ -62,14 +62,14 @@ class SnapshotRow(ControlTable):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     database: Mapped[str]
-    # By the source's own clock, before the first table was read and after the last.
+    # By the source's own clock, before the first table was read and after the last one.
     since: Mapped[datetime]
     until: Mapped[datetime]
-    # The highest LSN that the source had captured then, 20 hex digits; NULL if it has none.
+    # The highest LSN that the source had captured at `since` and `until`, 20 hex digits; NULL if it has none.
     since_lsn: Mapped[str | None]
     until_lsn: Mapped[str | None]
-    # By table, in lower case: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract,
-    # "names_unfit": whether rows name their values that are none of their columns' types}.
+    # By lower-case table name: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract,
+    # "names_unfit": whether rows name their values that do not fit their columns' types}.
     tables: Mapped[dict[str, Any]] = mapped_column(JSON)
     at: Mapped[datetime]
 
@@ -77,7 +77,7 @@ class SnapshotRow(ControlTable):
 class ProofRow(ControlTable):
     """The result of comparing one table of a feed with a snapshot of its source.
 
-    `against`: "source", whose rows were read, or "topic": the feed's own, which delivered rows again.
+    `against`: "source", whose rows were read, or "topic", which is the feed's own and delivered rows again.
     """
 
     __tablename__ = "proofs"
@@ -85,16 +85,16 @@ class ProofRow(ControlTable):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     against: Mapped[str]
-    # The SnapshotRow; of a topic, the release that has the rows.
+    # The SnapshotRow; for a topic, the release that has the rows.
     snapshot_id: Mapped[str]
     database: Mapped[str]
     table: Mapped[str]
     feed: Mapped[str]
-    # The release that was looked at.
+    # The release that was proved.
     release: Mapped[int] = mapped_column(Integer)
     # proven, drift or waiting.
     outcome: Mapped[str]
-    # The fence, as in the snapshot; of a topic, when the release was made.
+    # The fence, as in the snapshot; for a topic, when the release was made.
     since: Mapped[datetime]
     until: Mapped[datetime]
     since_lsn: Mapped[str | None]

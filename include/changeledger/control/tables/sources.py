@@ -1,4 +1,4 @@
-"""What was seen of the sources."""
+"""What windows have read of sources, and how sources are recognized."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from changeledger.control.tables.base import ControlTable
 
 
 class ReadRow(ControlTable):
-    """One source of a window (a topic's partition, a change table): is it in raw as the source has it?"""
+    """One source of a window (a topic's partition or a change table), and whether raw has all of it."""
 
     __tablename__ = "reads"
 
@@ -19,11 +19,11 @@ class ReadRow(ControlTable):
     window_id: Mapped[str] = mapped_column(primary_key=True)
     # `topic[partition]`, or the change table's name.
     source: Mapped[str] = mapped_column(primary_key=True)
-    # Offsets, or rows that the source counts, once the raw rows were written.
+    # Number of offsets, or of rows that the source counts.
     asked: Mapped[int] = mapped_column(BigInteger)
-    # Raw rows.
+    # Number of raw rows.
     received: Mapped[int] = mapped_column(BigInteger)
-    # Offsets that were removed before the feed has first read the partition.
+    # Number of offsets that were removed before the feed first read the partition.
     before: Mapped[int] = mapped_column(BigInteger)
     # Why raw is not what was asked for; None if it is.
     problem: Mapped[str | None]
@@ -42,14 +42,14 @@ class SourceMarkRow(ControlTable):
     # The topic's id; empty if the broker has none. Of a change table by what its released position is known
     # again, and those of later runs that were not released.
     identity: Mapped[str]
-    # The offset after the record, and a hash of it; None if none stands there (a transaction's mark). Of a
-    # change table 0, and the time zone by which its commit times were read.
+    # The offset after the record, and a hash of the record; None if none is there (a transaction marker). For
+    # a change table: 0, and the time zone by which its commit times were read.
     place: Mapped[int] = mapped_column(BigInteger)
     fingerprint: Mapped[str | None]
 
 
 class SourceStateRow(ControlTable):
-    """What extract has last seen at a source: `model.source_state.SourceState`."""
+    """The state in which extract has last seen a source: `model.source_state.SourceState`."""
 
     __tablename__ = "source_states"
 

@@ -1,4 +1,4 @@
-"""Windows, their stages, and how far a feed is read."""
+"""Windows, their stages, and how far feeds are read."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ DONE = ("released", "empty")
 
 
 class WindowRow(ControlTable):
-    """What one run reads: `[start, end)` in time, resolved once into source positions."""
+    """What one run reads: the time `[start, end)`, resolved once into source positions."""
 
     __tablename__ = "windows"
-    # Those that are open, among those of years.
+    # For open windows, among those of years.
     __table_args__ = (Index("ix_windows_status", "feed", "status"),)
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     window_id: Mapped[str] = mapped_column(primary_key=True)
     start: Mapped[datetime]
     end: Mapped[datetime]
-    # None: the feed's first window, read from the source's beginning.
+    # None for the feed's first window, which reads from the source's beginning.
     from_position: Mapped[Position | None]
     to_position: Mapped[Position]
-    # `open`, then `released`, or `empty`: it had nothing new, and the feed's position moved to its end.
-    # `taken back`: the feed's position is before it again. It is resolved anew if it runs again.
+    # `open`, then `released`; or `empty` if it had nothing new and the feed's position moved to its end.
+    # `taken back` if the feed's position is before it again; if it runs again, it is resolved again.
     status: Mapped[str]
     opened_at: Mapped[datetime]
-    # What was asked of the run beside its time (window.Request), as far as it is not the default.
+    # The run's request apart from its time (window.Request), without defaults.
     asked: Mapped[dict[str, Any] | None] = mapped_column(JSON)
-    # The release on which the branch was begun, 0 for none; None once main may be another.
+    # The release from which the branch began, 0 for none; None once main may have moved.
     built_on: Mapped[int | None] = mapped_column(Integer)
-    # The replay list as the window reads it: its snapshot. None: there is no list.
+    # The snapshot of the replay list that the window reads; None: there is no list.
     replay_snapshot: Mapped[int | None] = mapped_column(BigInteger)
 
     @property
@@ -51,7 +51,7 @@ class WindowRow(ControlTable):
 
     @property
     def done(self) -> bool:
-        """Is there nothing left to do for it?"""
+        """Whether nothing is left to do for the window."""
         return self.status in DONE
 
     @property
@@ -60,10 +60,10 @@ class WindowRow(ControlTable):
 
 
 class StageRow(ControlTable):
-    """What a stage of a window has built, written when it is done.
+    """What a stage of a window has built, written when the stage is done.
 
-    `tables`: each table's snapshot. Of `audit` those that were judged. `contracts`: of `normalize`, by table,
-    as the run builds the tables; a release makes them the feed's.
+    `tables`: snapshots by table; for `audit`, those that were judged. `contracts`: for `normalize`, the
+    contracts by which the run builds its tables; a release makes them the feed's.
     """
 
     __tablename__ = "stages"
@@ -71,7 +71,7 @@ class StageRow(ControlTable):
     feed: Mapped[str] = mapped_column(primary_key=True)
     window_id: Mapped[str] = mapped_column(primary_key=True)
     stage: Mapped[str] = mapped_column(primary_key=True)
-    # The Iceberg branch that has them.
+    # The Iceberg branch that has the snapshots.
     branch: Mapped[str]
     tables: Mapped[dict[str, int]] = mapped_column(JSON)
     contracts: Mapped[dict[str, Any] | None] = mapped_column(JSON)
@@ -90,7 +90,7 @@ class BuiltSnapshots(NamedTuple):
 
 
 class PositionRow(ControlTable):
-    """How far the releases of a feed reach: the next window begins here."""
+    """How far the releases of a feed reach, which is where its next window begins."""
 
     __tablename__ = "positions"
 
