@@ -174,7 +174,8 @@ class _Session:
 def _spark(name: str, *, allowed: bool = True) -> Iterator[_Session]:
     """Provides a session and releases it at the end: a server would keep it and its plans for an hour.
 
-    Does not release it after an error that is not ours: the server may be gone, and releasing would wait.
+    Does not release it after SparkUnavailable or an unknown error: the server may be gone, and releasing
+    would wait for it.
     """
     session = _Session(name, allowed=allowed)
     try:

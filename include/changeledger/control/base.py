@@ -25,7 +25,7 @@ _upgraded = cache(upgrade)
 _PROCESS = this_process()
 # Databases take so many parameters in a statement.
 _AT_ONCE = 500
-# Leases of databases, by the beginning of their names. Other leases are of feeds.
+# What leases of databases are for, by the beginning of their names.
 _OF_DATABASES = {COMPARISONS: "the comparison of", PROOFS: "the proofs of"}
 Of = TypeVar("Of")
 

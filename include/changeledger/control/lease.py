@@ -32,7 +32,7 @@ log = logging.getLogger("changeledger")
 
 # How long a run keeps its lease without renewing it: between two stages, and after it died.
 LEASE_SECONDS = 3600.0
-# How long a failed run keeps it for its next try. Airflow's first retry comes after a minute.
+# How long a failed run keeps its lease for its next try. Airflow's first retry comes after a minute.
 _RETRY_SECONDS = 300.0
 # How long work of one process stays with it when it gives no sign and nobody sees that it has gone: it has no
 # next stage, and whoever asks again is another process.

@@ -15,7 +15,7 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
 # Number of tables whose metadata a process caches. A stage visits all tables of its feed in turn, so a cache
-# that is one table too small never hits. A feed of 400 tables has 1,200 in the lake, and some of its own.
+# that is one table too small never hits. A feed of 400 tables has 1,200 in the lake, and those of records.
 MOST_TABLES: Final = 4096
 # Number of cached manifest entries, some kilobytes each.
 _MOST_ENTRIES: Final = 20_000

@@ -69,8 +69,8 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     """Returns the counts that the release keeps.
 
     By table: this run's changes by operation, and the rows of current and history, also of tables that the
-    run has not touched. For the run: dispositions, tolerated rules, the number of records, the end of the
-    log, and commit times of changes unless the run starts over.
+    run has not touched. For the run, among others: dispositions, tolerated rules, and commit times of changes
+    unless the run starts over.
     `at`: the snapshots of the release.
     """
     of_changes = _OfChanges(ctx)

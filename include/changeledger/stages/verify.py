@@ -154,7 +154,7 @@ def _last_snapshot(control: ControlStore, database: str, source: Verify) -> Snap
 
 
 def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Table]) -> list[_Table]:
-    """Returns the tables of the snapshot whose proof waits, or that had no release when it was taken."""
+    """Returns the snapshot's tables whose proof waits, or was not tried since nothing was released."""
     rows = [row for row in control.proofs.of_database(snapshot.database) if row.snapshot_id == snapshot.id]
     done = {(row.feed, row.table) for row in rows if row.outcome != WAITING}
     return [t for t in tables if (t.feed.feed, t.table) not in done and t.in_source in snapshot.tables]

@@ -20,7 +20,7 @@ def are_judged(ctx: StageContext) -> bool:
 
 
 def published(ctx: StageContext) -> frozenset[str]:
-    """Returns these tables of the release that the run continues from. None of them if it starts over."""
+    """Returns these tables of the release that the run continues from; empty without one, as in a reset."""
     release = None if ctx.starts_over else ctx.control.releases.latest(ctx.feed.feed)
     return frozenset(() if release is None else release.counts.get(STREAMED, ()))
 

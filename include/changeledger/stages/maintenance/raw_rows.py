@@ -24,8 +24,8 @@ def standing_runs(control: ControlStore, feed: str) -> set[str]:
 def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     """Removes the raw rows of these windows, except those that may be read again.
 
-    These are quarantined records and pending ones, which may become quarantined. Records that were either in
-    a release to which a rollback can return stay, too. Returns how many runs have lost rows.
+    These are quarantined records, and pending ones, which may become quarantined; also those that were either
+    in a release to which a rollback can return. Returns how many runs have lost rows.
     """
     tables = catalog.existing([feed.lake.raw, *(names.raw for names in feed.names.values())])
     if not windows or not tables:

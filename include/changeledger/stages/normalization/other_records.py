@@ -31,7 +31,7 @@ def of_no_table(rows: Rows) -> OtherRecords:
 
 
 def not_chosen(ctx: StageContext, others: Rows) -> Rows:
-    """Marks records of the feed's tables that the run did not choose as such."""
+    """Gives records of the feed's tables that the run did not choose the reason `TABLE_NOT_CHOSEN`."""
     if not ctx.window.request.partial:
         return others
     tables = [config.table.lower() for config in ctx.whole.tables if config not in ctx.feed.tables]
