@@ -36,9 +36,9 @@ def read(  # noqa: PLR0913 - all but feed and table by name
     as_of: a time with its zone. The result has the rows as they were at that time, in the columns of
         `current`. A time after the release's window gives its newest rows.
 
-    Raises ConfigError, with its remedy, for an unknown feed, table, column or release, and for a time
-    without a zone or before the first interval of the history; SourceUnavailable if the catalog or the
-    storage does not answer.
+    Raises ConfigError, with a remedy, for an unknown feed, table, column or release, and for a time
+    without a zone or before the first interval of the history. Raises SourceUnavailable if the catalog
+    or the storage does not answer.
     """
     # Imported here because it takes seconds: `import changeledger` stays cheap.
     from changeledger import reader  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Reads published tables as Arrow, for Python programs, without Spark: `changeledger.read` and `.releases`.
+"""Reads published tables as Arrow for Python programs, without Spark: `changeledger.read` and `.releases`.
 
 It needs access to the lake only. Release ids come from the feed's `releases` table instead of the control
 store, so that readers need no access to the pipeline's database. A release appears in that table only once
@@ -75,7 +75,7 @@ def _utc(as_of: datetime, kind: Kind) -> datetime:
 
 
 def _require_catalog() -> None:
-    """Raises ConfigError if the catalog is a file that does not exist: opening it would create it."""
+    """Raises ConfigError if the catalog is a file that does not exist, because opening it would create it."""
     members = Settings().catalog
     if members["type"] != "sql":
         return

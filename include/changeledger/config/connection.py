@@ -1,4 +1,4 @@
-"""Connections, as Airflow has them."""
+"""Airflow connections, as jobs and commands get them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from changeledger.model.errors import ConfigError
 
 
 class Connection(BaseModel):
-    """A connection, as Airflow writes it in JSON: the environment variable `AIRFLOW_CONN_<ID>`.
+    """A connection in Airflow's JSON form, from the environment variable `AIRFLOW_CONN_<ID>`.
 
-    The Airflow operator resolves a connection through Airflow's own secrets backends and hands it to
-    the job under that name; outside Airflow the variable is set by hand.
+    The Airflow operator resolves a connection through Airflow's secrets backends and passes it to the job in
+    that variable. Outside Airflow the variable is set by hand.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -46,7 +46,7 @@ class Connection(BaseModel):
 
     @classmethod
     def named(cls, conn_id: str) -> Connection:
-        """Raises ConfigError when the connection is not there or is not JSON."""
+        """Returns the connection of that id. Raises ConfigError if it does not exist or is not valid."""
         variable = connection_variable(conn_id)
         text = os.environ.get(variable)
         remedy = (
@@ -58,7 +58,7 @@ class Connection(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            # Not the error's own text: it quotes the input, which holds the password.
+            # The error's own text quotes the input, which contains the password.
             where = ", ".join(".".join(map(str, e["loc"])) or "JSON" for e in error.errors())
             raise ConfigError(f"the connection {conn_id!r} is not valid ({where})", remedy) from None
 

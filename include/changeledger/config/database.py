@@ -1,4 +1,4 @@
-"""What a user configures of a database: how its feeds are compared, and compared with the source."""
+"""A database's configuration: how its feeds are compared with each other and verified with the source."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from changeledger.model.database_work import comparison_of, verification_of
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import choice, meant
 
-# Verdicts on a change of which there may be too many; `compare.verdicts` says what they mean.
+# Verdicts on changes that are limited in number; `compare.verdicts` explains them.
 Counted = Literal["missing", "extra", "differs", "order", "representation"]
 
-# Whether verify reads the source: where nothing waits any more to be proved; in any case; or not at all.
+# Whether verify reads the source: if no snapshot waits to be proved any more (`auto`), always, or never.
 Snapshot = Literal["auto", "fresh", "reuse"]
 AUTO: Final = "auto"
 FRESH: Final = "fresh"
@@ -34,12 +34,12 @@ REUSE: Final = "reuse"
 SNAPSHOTS: Final[tuple[Snapshot, ...]] = (AUTO, FRESH, REUSE)
 
 
-# How many changes of a verdict.
+# A number of changes with one verdict.
 _Limit = Annotated[int, Field(ge=0)]
 
 
 class Tolerance(Strict):
-    """How many changes of a verdict one comparison of a table may have, before it warns, or fails."""
+    """How many changes of each verdict the comparison of one table may have before it warns or fails."""
 
     fail_above: Mapping[Counted, _Limit] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
     """A comparison of one table fails with more changes of a verdict than this. A verdict that is not named
@@ -57,7 +57,7 @@ class Tolerance(Strict):
 
 
 class Verify(Strict):
-    """The source itself, from which rows are read that are compared with what is published."""
+    """How to read rows from the source itself, to compare them with what is published."""
 
     renamed: ClassVar[Mapping[str, str]] = {"keep": "snapshot_ttl", "settle": "grace_period"}
 
@@ -93,7 +93,7 @@ class Verify(Strict):
 
 
 class Database(Strict):
-    """A database: how its feeds are compared and verified. Without a file of its own, these defaults."""
+    """How a database's feeds are compared and verified. A database without a file has these defaults."""
 
     database: str
     """The database, as in the feeds' YAML."""
@@ -125,24 +125,24 @@ class Database(Strict):
 
     @property
     def comparison(self) -> str:
-        """The name of its DAG, and of the folder of the report among the Data Docs, which Airflow serves."""
+        """The name of the comparison's DAG, and of its report's folder among the Data Docs."""
         return comparison_of(self.database)
 
     @property
     def verification(self) -> str:
-        """The same of the proofs."""
+        """The name of the proofs' DAG and of their page's folder."""
         return verification_of(self.database)
 
     def report(self, settings: Settings) -> PagePath:
-        """The page of the comparisons."""
+        """Returns the page of the comparisons."""
         return settings.data_docs / self.comparison / "index.html"
 
     def proofs(self, settings: Settings) -> PagePath:
-        """The page of the proofs."""
+        """Returns the page of the proofs."""
         return settings.data_docs / self.verification / "index.html"
 
     def compared(self, feeds: Mapping[str, Feed]) -> tuple[Feed, list[Feed]]:
-        """The reference, and the feeds that are compared with it. Raises ConfigError."""
+        """Returns the reference and the feeds to compare with it. Raises ConfigError if there is none."""
         reference, chosen = self._chosen(feeds)
         others = [f for f in chosen if f is not reference]
         if reference is None or not others:
@@ -153,12 +153,12 @@ class Database(Strict):
         return reference, others
 
     def verified(self, feeds: Mapping[str, Feed]) -> tuple[Verify | None, list[Feed]]:
-        """The source, where a connection to it is known, and the feeds to verify, the reference first."""
+        """Returns the source (None without a known connection) and the feeds to verify, reference first."""
         reference, chosen = self._chosen(feeds)
         return self.source(feeds), sorted(chosen, key=lambda feed: feed is not reference)
 
     def source(self, feeds: Mapping[str, Feed]) -> Verify | None:
-        """`verify` with its connection; None if there is none."""
+        """Returns `verify` with its connection, or None if no connection is known."""
         if self.verify is None or self.verify.connection is not None:
             return self.verify
         of_source = (
@@ -172,20 +172,23 @@ class Database(Strict):
         return self.verify.model_copy(update={"connection": cdc_source[0], "cdc_schema": cdc_source[1]})
 
     def is_compared(self, feeds: Mapping[str, Feed]) -> bool:
-        """Is there a feed beside the reference?"""
+        """Returns whether there is a feed besides the reference."""
         reference, chosen = self._chosen(feeds)
         return any(feed is not reference for feed in chosen)
 
     def is_verified(self, feeds: Mapping[str, Feed]) -> bool:
-        """Is that wanted, and has it a feed?"""
+        """Returns whether verifying is enabled and there is a feed to verify."""
         return self.verify is not None and bool(self._chosen(feeds)[1])
 
     def require_feeds(self, feeds: Mapping[str, Feed]) -> None:
-        """Raises ConfigError if it names a feed that does not exist, or whose file cannot be read."""
+        """Raises ConfigError if the file names a feed that does not exist or whose file cannot be read."""
         self._chosen(feeds)
 
     def unread(self, feeds: Mapping[str, Feed]) -> ConfigError | None:
-        """What the files say that nothing is, or nothing follows from: `feeds` are all that there are."""
+        """Returns an error for settings that have no effect, such as names that no feed has, or None.
+
+        `feeds` must be all feeds.
+        """
         of_database = [feed for feed in feeds.values() if feed.database == self.database]
         names = sorted({feed.database for feed in feeds.values()})
         if names and not of_database:
@@ -209,7 +212,7 @@ class Database(Strict):
         return None
 
     def _chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
-        """The reference, and all feeds that are read. Raises ConfigError."""
+        """Returns the reference and all feeds to read. Raises ConfigError if a named feed does not exist."""
         known = {f.feed: f for f in feeds.values() if f.database == self.database}
         wrong = [name for name in (*self.feeds, *filter(None, [self.reference])) if name not in known]
         if wrong:
@@ -225,8 +228,10 @@ class Database(Strict):
 def readable_databases(
     folder: Path, feeds: Mapping[str, Feed]
 ) -> tuple[dict[str, Database], dict[str, ConfigError]]:
-    """The databases of the feeds, by name, and what is wrong of those that are left out; `folder` holds their
-    YAML files. A broken file stops no other database."""
+    """Returns the feeds' databases by name, and the errors of those that are left out.
+
+    `folder` holds the databases' YAML files. A broken file stops no other database.
+    """
     databases: dict[str, Database] = {}
     errors = {_named_in(path): error for path, error in misnamed(folder)}
     for path in sorted(folder.glob("*.yaml")):
@@ -246,7 +251,7 @@ def readable_databases(
 
 
 def _named_in(path: Path) -> str:
-    """The database that a file is of, as far as a broken one says it; else as the file is named."""
+    """Returns the database that a possibly broken file names, or else the file's name."""
     try:
         said = yaml.safe_load(path.read_text("utf-8", "replace"))
     except (OSError, yaml.YAMLError):
@@ -255,7 +260,7 @@ def _named_in(path: Path) -> str:
 
 
 def named_database(settings: Settings, feeds: Mapping[str, Feed], name: str) -> Database:
-    """Raises ConfigError if no feed captures a database of that name."""
+    """Returns the database of that name. Raises ConfigError if no feed captures it or its file is broken."""
     known, errors = readable_databases(settings.databases, feeds)
     if name in errors:
         raise errors[name]

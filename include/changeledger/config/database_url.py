@@ -1,4 +1,4 @@
-"""URLs of databases, with their passwords, as the environment has them."""
+"""URLs of databases, with passwords, from the environment."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from sqlalchemy.exc import ArgumentError
 
 
 def database_url(text: str) -> URL | None:
-    """The URL; None if the text is none.
+    """Parses a URL. Returns None if the text is not a URL.
 
-    Nor is it one if a password has an `@` that is not written `%40`: what follows that would be taken for
-    the host or the database, whose names are in errors.
+    A password with an `@` that is not written `%40` makes it invalid, too: the rest of the password would be
+    taken for the host or the database, whose names appear in errors.
     """
     try:
         url = make_url(text)
-    # Not their own words: they may quote the password.
+    # The errors' own text may quote the password.
     except (ArgumentError, ValueError):
         return None
     is_file = url.get_backend_name() == "sqlite"

@@ -7,13 +7,15 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-# A thousand years: what is longer leads out of the calendar.
+# A thousand years: longer durations lead out of the calendar.
 _LONGEST: Final = timedelta(days=365_000)
 
 
 def _in_iso_8601(value: Any) -> Any:
-    """Nothing else is a duration: `30` would be half a minute to one and 30 days to another, and YAML reads
-    `12:00` as a number."""
+    """Accepts ISO 8601 only.
+
+    `30` could mean half a minute or 30 days, and YAML reads `12:00` as a number.
+    """
     if isinstance(value, timedelta) or (isinstance(value, str) and value.startswith("P")):
         return value
     raise ValueError("write it in ISO 8601, such as PT15M for 15 minutes or P30D for 30 days")

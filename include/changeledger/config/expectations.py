@@ -18,15 +18,15 @@ from changeledger.model.misspelt import meant
 
 _NAME = r"^([a-z][a-z0-9_]{0,62})?$"
 _TABLES = ("current", "history", "changes")
-# Great Expectations' types that users can name, with their arguments; `scripts/expectation_types.py` writes
-# them, for to import Great Expectations takes seconds.
+# The types of Great Expectations that users can name, with their arguments. `scripts/expectation_types.py`
+# writes the file, because importing Great Expectations takes seconds.
 FILE: Final = Path(__file__).with_name("expectation_types.json")
 _COLUMNS = {"column", "column_A", "column_B", "column_list"}
-# It reads bounds as doubles: from here on two whole numbers are one of them.
+# Great Expectations reads bounds as doubles: from here on two whole numbers may be the same double.
 _INEXACT = 2**53
 _BOUNDS = {"min_value", "max_value", "sum_total"}
 _OF_MEMBERS = {"partition_object", "quantile_ranges"}
-# A type that has arguments of one of these, and no value for any of them, holds whatever the table has.
+# A type that has arguments of one of these groups, but a value for none of them, always holds.
 _SAYING = (
     ("min_value", "max_value", "threshold"), ("regex",), ("type_list",), ("column_list",), ("column_set",),
     ("partition_object",),
@@ -56,7 +56,7 @@ class ExpectationConfig(Strict):
     @model_validator(mode="before")
     @classmethod
     def _type_by_its_name(cls, data: Any) -> Any:
-        """`expect_...: {...}` is `expect: {expect_...: {...}}`."""
+        """Reads `expect_...: {...}` as `expect: {expect_...: {...}}`."""
         if not isinstance(data, dict):
             return data
         types = {key: value or {} for key, value in data.items() if str(key).startswith("expect_")}
@@ -83,7 +83,7 @@ class ExpectationConfig(Strict):
 
     @property
     def rule(self) -> str:
-        """Its name in verdicts."""
+        """The expectation's name in verdicts."""
         return self.name or re.sub(r"\W+", "_", "_".join([self.kind, *self.columns]))
 
     @property
@@ -109,8 +109,8 @@ class ExpectationsFile(Strict):
 
 
 def with_tables(sql: str, tables: Mapping[str, str]) -> str:
-    """The query, whose tables are those queries. Raises ConfigError if it does not only read."""
-    # Few feeds have SQL, and all DAGs are parsed.
+    """Returns the query with `tables`, queries by name, as its tables. Raises ConfigError if it may write."""
+    # Imported here because Airflow parses all DAGs, and few feeds have SQL.
     from changeledger.read_only_sql.check import bare, checked  # noqa: PLC0415
 
     views = ", ".join(f"{name} AS ({query})" for name, query in tables.items())
@@ -119,14 +119,17 @@ def with_tables(sql: str, tables: Mapping[str, str]) -> str:
 
 @cache
 def known() -> dict[str, dict[str, bool]]:
-    """By type, its arguments and whether each is required."""
+    """Returns the arguments of each type, and whether each argument is required."""
     types: dict[str, dict[str, bool]] = json.loads(FILE.read_text("utf-8"))
     return types
 
 
 def _require(kind: str, arguments: Mapping[str, Any]) -> None:
-    """Raises ValueError for an unknown type or argument, for a required one that is missing, and for values
-    that Great Expectations would not compare as they are."""
+    """Raises ValueError if Great Expectations cannot check this as written.
+
+    That is: the type or an argument is unknown, a required argument is missing, or Great Expectations would
+    not compare with a value as it is.
+    """
     if kind not in known():
         raise ValueError(f"unknown expectation {kind!r}{_guess(kind, known())}")
     parameters = known()[kind]
@@ -145,7 +148,7 @@ def _require(kind: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _require_values(kind: str, given: set[str]) -> None:
-    """`given`: the arguments that have a value."""
+    """Raises ValueError if a necessary value is missing. `given`: the arguments that have a value."""
     parameters = known()[kind]
     missing = [name for name, is_required in parameters.items() if is_required and name not in given]
     if missing:
@@ -157,7 +160,7 @@ def _require_values(kind: str, given: set[str]) -> None:
 
 
 def _altered(name: str, value: Any) -> str:
-    """Why Great Expectations would compare with another value, and what to do; empty: it would not."""
+    """Says why Great Expectations would compare with another value, and what to do. Empty if it would not."""
     values = value if isinstance(value, list | set | tuple) else [value]
     if isinstance(value, dict) and name not in _OF_MEMBERS:
         return "has members: write a value, or a list as [open, paid]"
@@ -174,7 +177,7 @@ def _altered(name: str, value: Any) -> str:
 
 
 def _is_inexact(bound: Any) -> bool:
-    """Is it a whole number, or the text of a number, of which a double has no exact copy?"""
+    """Returns whether the bound is a whole number, or the text of a number, too large for an exact double."""
     try:
         return isinstance(bound, int | str) and abs(Decimal(bound)) >= _INEXACT
     except InvalidOperation:
@@ -182,7 +185,7 @@ def _is_inexact(bound: Any) -> bool:
 
 
 def _columns_of(arguments: Mapping[str, Any]) -> list[Any]:
-    """The columns that an expectation is about, as the file has them."""
+    """Returns the columns that an expectation is about, as the file writes them."""
     names: list[Any] = []
     for name in sorted(_COLUMNS & arguments.keys()):
         value = arguments[name]

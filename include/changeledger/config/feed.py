@@ -1,4 +1,4 @@
-"""A feed, as its YAML describes it."""
+"""A feed, as its YAML file describes it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from changeledger.model.misspelt import choice
 from changeledger.model.table_names import FeedTables, TableNames, distinct_names
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
-# A feed's name is its DAG's and its namespace's in the lake, where others of this program stand, too.
+# A feed's name is also its DAG's and its namespace's in the lake: these are names of the program's own.
 _RESERVED = ("changeledger", "maintain", "default", "information_schema")
 _ANY_DAY = datetime(2020, 1, 1)
-# In change tables the names of schema and table stand apart; topics join them by a dot.
+# Sources that give schema and table separately; topics join the two with a dot.
 _READS_DOTTED_NAMES = ("sqlserver_cdc", "qlik_tables")
 
 
@@ -121,7 +121,7 @@ class Feed(Strict):
     def _is_a_zone(cls, value: str, info: ValidationInfo) -> str:
         try:
             ZoneInfo(value)
-        # A folder of zones, such as `Europe`, is an OSError.
+        # A folder of zones, such as `Europe`, raises an OSError.
         except (KeyError, ValueError, OSError) as error:
             raise ValueError(f"{value!r} is not an IANA time zone") from error
         dialect = info.data.get("dialect")
@@ -137,11 +137,11 @@ class Feed(Strict):
     @field_validator("schedule")
     @classmethod
     def _is_a_cron_expression(cls, value: str) -> str:
-        # Spark's workers read no YAML, and have no such package.
+        # Imported here because Spark's workers lack the package; they read no YAML.
         from croniter import CroniterError, croniter  # noqa: PLC0415
 
         try:
-            # One that never comes, such as on 31 February, is found out here alone.
+            # Only this finds a date that never comes, such as 31 February.
             croniter(value, _ANY_DAY).get_next()
         except CroniterError as error:
             raise ValueError(
@@ -152,11 +152,11 @@ class Feed(Strict):
     @field_validator("source", mode="before")
     @classmethod
     def _source_of_the_dialect(cls, value: Any, info: ValidationInfo) -> Any:
-        """Validate `source` with the dialect's own model, so that an error names the right settings."""
+        """Validates `source` with the dialect's own model, so that errors name the right settings."""
         if not isinstance(value, dict):
             return value
         model = SOURCE_MODELS.get(info.data.get("dialect", ""))
-        # Of an unknown dialect nothing can be said of its source.
+        # The source of an unknown dialect cannot be validated.
         return Strict() if model is None else model.model_validate(value)
 
     @model_validator(mode="after")
@@ -189,7 +189,7 @@ class Feed(Strict):
         return self
 
     def __hash__(self) -> int:
-        """By its name: expectations and arguments of notifiers are mappings, which have no hash."""
+        """Hashes the name: expectations and arguments of notifiers are mappings, which are not hashable."""
         return hash(self.feed)
 
     @property
@@ -204,11 +204,11 @@ class Feed(Strict):
 
     @property
     def names(self) -> Mapping[str, TableNames]:
-        """The tables in the lake of each source table."""
+        """The names in the lake of each source table."""
         return distinct_names(self.namespace, (t.table for t in self.tables))
 
     def only(self, tables: Sequence[str]) -> Feed:
-        """The feed as if it had these tables alone. Raises ConfigError if it lacks one."""
+        """Returns the feed with these tables only. Raises ConfigError if it lacks one."""
         configs = [self.table(name) for name in tables]
         missing = [name for name, config in zip(tables, configs, strict=True) if config is None]
         if missing:
@@ -219,14 +219,14 @@ class Feed(Strict):
         return self.model_copy(update={"tables": tuple(t for t in self.tables if t in configs)})
 
     def table(self, name: str) -> TableConfig | None:
-        """The configured table of that `schema.table` name in whatever case; see `source_names.meant`."""
+        """Returns the configured table of that `schema.table` name in any case; see `source_names.meant`."""
         return next((t for t in self.tables if t.table.lower() == name.lower()), None)
 
     def as_listed(self, name: str) -> str:
-        """The table's name as the feed writes it; one that it does not list, as it is."""
+        """Returns the table's name as the feed writes it, or `name` if the feed does not list the table."""
         config = self.table(name)
         return name if config is None else config.table
 
     def listed(self, rows: Iterable[_OfTable]) -> list[_OfTable]:
-        """Those of tables that the feed lists; others stay stored, for they may be listed again."""
+        """Returns the rows of tables that the feed lists. Others stay stored: they may be listed again."""
         return [row for row in rows if self.table(row.table) is not None]

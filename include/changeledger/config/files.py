@@ -1,4 +1,4 @@
-"""Feeds from the YAML files of a folder."""
+"""Reads feeds from the YAML files of a folder."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Yaml(yaml.CSafeLoader):
-    """`on`, `off`, `yes` and `no` are text, as in YAML 1.2: settings have such names.
+    """A loader that follows YAML 1.2 in two points.
 
-    A member that stands twice is refused, as YAML 1.2 has it: the last one would hide what the first one
-    says, for example that a column is hashed.
+    `on`, `off`, `yes` and `no` are text: settings have such names. Duplicate keys are refused: the last one
+    would hide the first, for example that a column is hashed.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -50,12 +50,12 @@ _Yaml.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|True|TRUE|false|False
 
 
 def parsed(text: str) -> Any:
-    """What a YAML text says, in plain values. Raises YAMLError."""
+    """Parses a YAML text into plain values. Raises YAMLError."""
     return _Yaml(text).get_single_data()
 
 
 def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Model:
-    """The file as a model. Raises ConfigError that names the file, the setting and what is wrong."""
+    """Reads the file into a model. Raises ConfigError that names the file, the setting and what is wrong."""
     remedy = f"correct {path} ({documented} lists the settings)"
     try:
         return model.model_validate(parsed(path.read_text("utf-8")))
@@ -66,23 +66,23 @@ def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Mod
 
 
 def misnamed(folder: Path) -> Iterator[tuple[Path, ConfigError]]:
-    """Files that nobody reads because of their names' end, each with what is wrong."""
+    """Yields files that are not read because they end in `.yml`, each with its error."""
     for path in sorted(folder.glob("*.yml")):
         right = path.with_suffix(".yaml").name
         yield path, ConfigError(f"{path} is not read: files end in .yaml", f"rename it to {right}")
 
 
 def invalid_settings(error: ValidationError) -> str:
-    """The settings of a file that are wrong, each with what is wrong."""
+    """Lists the invalid settings of a file, each with what is wrong."""
     errors = error.errors()
-    # A list is not short where members of it are wrong.
+    # A list with invalid members is reported as too short as well: leave that out.
     inside = {e["loc"][:depth] for e in errors for depth in range(1, len(e["loc"]))}
     said = [e for e in errors if e["type"] != "too_short" or e["loc"] not in inside]
     return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in said)
 
 
 def load_feed(path: Path) -> Feed:
-    """Read one feed file, and the files of its expectations beside the folder of feeds.
+    """Reads one feed file, and the feed's files of expectations beside the folder of feeds.
 
     Raises ConfigError that names the file, the setting and what is wrong.
     """
@@ -96,12 +96,12 @@ def load_feed(path: Path) -> Feed:
 
 
 def _expectations(feeds: Path) -> Path:
-    """The folder of the folders of expectations, beside that of the feeds."""
+    """Returns the folder of expectations beside the folder of feeds; it has a folder for each feed."""
     return feeds.parent / "expectations"
 
 
 def expectation_files(feeds: Path) -> list[Path]:
-    """Those of all feeds, and of none; whatever is not read is among them, to be an error."""
+    """Returns all files of expectations, including those that no feed reads: these are errors."""
     return [*_expectations(feeds).glob("*/*.y*ml")]
 
 
@@ -126,7 +126,7 @@ def _with_expectations(feed: Feed, path: Path) -> Feed:
 
 @cache
 def load_feeds(folder: Path) -> dict[str, Feed]:
-    """All feeds of a folder, by name, in the order of their file names. Raises ConfigError of the first."""
+    """Returns all feeds of a folder by name, in the order of their files. Raises the first ConfigError."""
     feeds, errors = readable_feeds(folder)
     if errors:
         raise errors[0]
@@ -134,7 +134,10 @@ def load_feeds(folder: Path) -> dict[str, Feed]:
 
 
 def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
-    """As `load_feeds`, with what is wrong of the files that are left out: a broken feed stops no other."""
+    """Returns the readable feeds, as `load_feeds` does, and the errors of the files that are left out.
+
+    A broken file stops no other feed.
+    """
     feeds: dict[str, Feed] = {}
     errors = [error for _, error in misnamed(folder)]
     for path in sorted(folder.glob("*.yaml")):
@@ -148,12 +151,12 @@ def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
             errors.append(ConfigError(said, f"rename one, see {path}"))
         else:
             feeds[feed.feed] = feed
-    # That of a feed whose file is broken has its name, which cannot be read.
+    # A folder without a feed may belong to a feed whose file is broken, so it is no error then.
     return feeds, errors or [*_of_no_feed(folder, feeds)]
 
 
 def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError]:
-    """Expectations that no feed reads: in a folder of another name, or in none."""
+    """Yields errors for expectations that no feed reads: those outside a folder named like a feed."""
     for path in sorted(_expectations(folder).glob("*.y*ml")):
         yield ConfigError(
             f"the expectations in {path} are not read: the file is in no feed's folder",
@@ -168,12 +171,12 @@ def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError
 
 
 def named_feed(folder: Path, name: str) -> Feed:
-    """The feed of that name; other files may be broken. Raises ConfigError if there is none."""
+    """Returns the feed of that name; other files may be broken. Raises ConfigError if it does not exist."""
     feeds, errors = readable_feeds(folder)
     if name in feeds:
         return feeds[name]
     said = f"there is no feed {name!r} in {folder}"
     if errors:
-        # Its own file may be one of those that cannot be read.
+        # The feed's own file may be one of those that cannot be read.
         raise ConfigError("; ".join([said, *(error.message for error in errors)]), errors[0].remedy)
     raise ConfigError(said, f"{choice(name, feeds)} (CHANGELEDGER_FEEDS is the folder of the feed files)")

@@ -1,4 +1,4 @@
-"""Folders of this installation: they hold copies of the source's rows, and are for its user alone."""
+"""Folders of the installation. They hold copies of the source's rows and are for its user alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OWNER_ONLY = 0o700
 
 
 def private(folder: Path) -> Path:
-    """The folder; if it is missing it is made, with those above it that are missing, for nobody else."""
+    """Returns the folder. Creates it and its missing parents, if necessary, with access for the owner only."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(_OWNER_ONLY, exist_ok=True)
@@ -18,10 +18,10 @@ def private(folder: Path) -> Path:
 
 
 def private_home(home: Path) -> Path:
-    """The same of the home; one of ours that is there is closed to users outside its group.
+    """Does the same for the home, and closes an existing one that we own to users outside its group.
 
-    An earlier version left it open; who shares it on purpose does so with a group. One in which everybody has
-    files, as in /tmp, is no home of ours alone.
+    An earlier version left it open. A home that is shared on purpose is shared with a group. A folder with
+    the sticky bit, such as /tmp, is left alone: everybody has files in it.
     """
     status = private(home).stat()
     mode = stat.S_IMODE(status.st_mode)

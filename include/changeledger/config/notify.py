@@ -1,4 +1,4 @@
-"""Who is told of what: Airflow's notifiers, as a feed's or a database's YAML names them."""
+"""Who is told of which events: Airflow's notifiers, as named in the YAML of a feed or a database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from changeledger.model.base_model import Strict
 
 Event = Literal["failed", "late", "quarantined", "disagreeing", "drifting", "recovered"]
 EVENTS: Final[tuple[Event, ...]] = get_args(Event)
-# What there can be to tell of a feed, and of a database.
+# The events of a feed, and those of a database.
 OF_FEEDS: Final[frozenset[Event]] = frozenset({"failed", "late", "quarantined", "recovered"})
 OF_DATABASES: Final[frozenset[Event]] = frozenset({"failed", "disagreeing", "drifting", "recovered"})
 
@@ -31,9 +31,9 @@ class Notify(Strict):
 
 
 def telling(notify: tuple[Notify, ...], events: frozenset[Event]) -> tuple[Notify, ...]:
-    """The same notifiers. Raises ValueError for one that would never tell any of the `events`.
+    """Returns the notifiers. Raises ValueError for one that has none of the `events`.
 
-    A list of events for feeds and databases alike may stand at both.
+    It may have others as well, so that feeds and databases can share a list.
     """
     for notifier in notify:
         if events.isdisjoint(notifier.on):

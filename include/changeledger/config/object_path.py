@@ -1,4 +1,4 @@
-"""Paths of files in an object store, with as much of `pathlib.Path` as pages need."""
+"""Paths of files in an object store, with the part of `pathlib.Path`'s interface that pages need."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-# Members of a catalog that say how files are reached; the others say how the catalog is.
+# Prefixes of a catalog's members that say how files are reached. Other members are about the catalog itself.
 _OF_STORES = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "py-io-impl")
 S3 = ("s3://", "s3a://", "s3n://")
 
 
 def store_members(catalog: Mapping[str, str]) -> dict[str, str]:
-    """Members of the store alone, without address and secrets of the catalog."""
+    """Returns the members of the store only, without the catalog's address and secrets."""
     return {name: value for name, value in catalog.items() if name.startswith(_OF_STORES)}
 
 
 class ObjectStat(NamedTuple):
-    """`st_mtime`: seconds since 1970, as files have it."""
+    """An object's `st_mtime`, in seconds since 1970 as for files."""
 
     st_mtime: float
 
 
 @dataclass(frozen=True)
 class ObjectPath:
-    """A file below `root`, such as `s3://bucket/pages`, or the folder of those whose names begin with it.
+    """A file below `root`, such as `s3://bucket/pages`, or a folder: the files whose names begin with it.
 
-    Errors of the store are OSError; FileNotFoundError is only for a file that the store does not have.
+    Errors of the store are OSError. FileNotFoundError always means that the store does not have the file.
     """
 
     root: str
@@ -40,7 +40,7 @@ class ObjectPath:
 
     @classmethod
     def of(cls, root: str, catalog: Mapping[str, str]) -> ObjectPath:
-        """`catalog`: whose store is reached in the same way."""
+        """Returns the path of a root. The members of `catalog` say how to reach its store."""
         return cls(root.rstrip("/"), tuple(store_members(catalog).items()))
 
     def __truediv__(self, part: str) -> ObjectPath:
@@ -78,7 +78,7 @@ class ObjectPath:
         return ObjectStat(info.mtime.timestamp())
 
     def iterdir(self) -> Iterator[ObjectPath]:
-        """Files and folders in this folder; none if it is not there."""
+        """Yields the files and folders in this folder; nothing if it does not exist."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - seconds to import
 
         files, path = self._located()
@@ -95,13 +95,13 @@ class ObjectPath:
         return self.read_bytes().decode(encoding)
 
     def write_bytes(self, content: bytes) -> None:
-        """A reader gets this file or the one before, and never a part."""
+        """Writes the file. A reader gets this content or the previous one, never a part."""
         files, path = self._located()
         with files.open_output_stream(path) as stream:
             stream.write(content)
 
     def files(self) -> list[ObjectPath]:
-        """All files below this folder."""
+        """Returns all files below this folder."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - seconds to import
 
         files, path = self._located()
@@ -122,7 +122,7 @@ class ObjectPath:
         return _opened(self.members, scheme, path.partition("/")[0]), path
 
 
-# A page of an installation: on a disk, or in a store.
+# A page: on a disk, or in an object store.
 PagePath = Path | ObjectPath
 
 

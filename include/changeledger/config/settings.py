@@ -18,18 +18,18 @@ from changeledger.model.misspelt import meant
 _PREFIX = "CHANGELEDGER_"
 _ALIKE = 0.8
 _OF_A_SERVICE = re.compile(r"_SERVICE_HOST$|_PORT(_|$)")
-# The checkout, where the package is part of one.
+# The root of the checkout, if the package is part of one.
 PROJECT = Path(__file__).resolve().parents[3]
 _IS_CHECKOUT = (PROJECT / "include" / "changeledger").is_dir()
 
 
 def _project() -> Path:
-    """An installed package knows no project: it is the folder that a command runs in."""
+    """Returns the project's folder. For an installed package that is the folder in which the command runs."""
     return PROJECT if _IS_CHECKOUT else Path.cwd()
 
 
 def _in_project(*parts: str) -> Callable[[Mapping[str, Any]], Path]:
-    """A folder of the project; a checkout has what people edit in `include/`."""
+    """Returns a factory for a folder of the project. A checkout has folders that people edit in `include/`."""
 
     def place(settings: Mapping[str, Any]) -> Path:
         project: Path = settings["project"]
@@ -54,9 +54,9 @@ def _refused(setting: str, why: str) -> ConfigError:
 
 
 def _refuse_misspelt(known: Iterable[str]) -> None:
-    """Raises ConfigError for a variable that is all but one of the settings: what it says would not count.
+    """Raises ConfigError for a variable that is almost a setting, because its value would have no effect.
 
-    Others are somebody else's, such as those of a Kubernetes service that is called `changeledger`.
+    Other variables belong to somebody else, such as those of a Kubernetes service named `changeledger`.
     """
     for name, value in os.environ.items():
         setting = name.removeprefix(_PREFIX).lower()
@@ -68,13 +68,15 @@ def _refuse_misspelt(known: Iterable[str]) -> None:
 
 
 class Settings(BaseSettings):
-    """The installation. Every setting is an environment variable `CHANGELEDGER_<SETTING>`; an empty one is
-    unset."""
+    """The settings of the installation.
+
+    Every setting is an environment variable `CHANGELEDGER_<SETTING>`. An empty variable counts as unset.
+    """
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, frozen=True)
 
     def __init__(self, **given: Any) -> None:
-        """Raises ConfigError that names the variable and does not show its value, which may be a secret."""
+        """Raises ConfigError that names the variable but does not show its value, which may be a secret."""
         _refuse_misspelt(type(self).model_fields)
         try:
             super().__init__(**given)
@@ -134,7 +136,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _embedded_defaults(self) -> Settings:
-        """SQLite files below `home` where nothing else is configured."""
+        """Defaults to SQLite files below `home`."""
         home = self.home.absolute()
         object.__setattr__(self, "home", home)
         if not self.control_url:
@@ -146,7 +148,7 @@ class Settings(BaseSettings):
 
     @property
     def warehouse(self) -> str:
-        """Empty where only the catalog's server knows."""
+        """The warehouse; empty if only the catalog's server knows it."""
         return self.catalog.get("warehouse", "")
 
     @property
@@ -156,7 +158,7 @@ class Settings(BaseSettings):
         return Path(self.pages).absolute() if self.pages else self.home / "data_docs"
 
     def address(self, page: PagePath) -> str:
-        """Where people open a page of the Data Docs: its link, or its file."""
+        """Returns where people open a page of the Data Docs: its link, or its file."""
         if not self.pages_url:
             return str(page)
         return self.pages_url.rstrip("/") + str(page).removeprefix(str(self.data_docs))

@@ -21,7 +21,7 @@ TimePrecision = Literal[
 ]
 
 
-# How the connector's placeholder begins where it is bytes, not text.
+# The prefix of the connector's placeholder if it is bytes, not text.
 _HEX = "hex:"
 _OCTETS = re.compile(r"([0-9A-Fa-f]{2})+")
 
@@ -42,7 +42,7 @@ class DatabaseTopics(KafkaTopics):
 
 
 class DebeziumSource(DatabaseTopics):
-    """Topics of Debezium, and how its connector is set up: properties as the connector names them."""
+    """Topics of Debezium, and the connector's properties under their own names."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         "placeholder": "unavailable.value.placeholder",
@@ -84,7 +84,7 @@ class DebeziumSource(DatabaseTopics):
 
 
 class QlikMessagesSource(KafkaTopics):
-    """Topics of a Qlik task; its messages have everything else."""
+    """Topics of a Qlik task. Its messages contain everything else."""
 
 
 class CesSource(DatabaseTopics):

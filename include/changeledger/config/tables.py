@@ -14,14 +14,14 @@ from changeledger.model.errors import ContractError
 from changeledger.model.publishing import PublishRule
 from changeledger.model.sql_type import SqlType
 
-# Of a table: two parts, nothing that ends a line. The first dot ends the schema.
+# A table's name: two parts without control characters. The first dot ends the schema.
 _TABLE = re.compile(r"[^.\x00-\x1f\x7f]+\.[^\x00-\x1f\x7f]+")
 
 
 class ColumnConfig(Strict):
-    """A column that the user states: `type` is a SQL Server type such as `decimal(18,4)`.
+    """A column that the user states. `type` is a SQL Server type such as `decimal(18,4)`.
 
-    Of a `computed` column that alone may be stated.
+    A `computed` column needs no type.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Publishing(Strict):
     """By column, as in the source, how it is published; columns without a rule are published as they are."""
 
     def __hash__(self) -> int:
-        # Decoders keep by plan what they have worked out, and a plan has its table's settings.
+        # Decoders cache their work by plan, and a plan contains its table's settings.
         return hash(tuple(sorted(self.columns)))
 
     @model_validator(mode="after")
@@ -70,7 +70,7 @@ class Publishing(Strict):
 
 
 class TableConfig(Strict):
-    """One source table. Key and columns are given only where the records of the feed do not have them."""
+    """One source table. Key and columns are given only if the feed's records do not contain them."""
 
     table: str
     """`schema.table`, as in the source."""
@@ -113,7 +113,7 @@ class TableConfig(Strict):
 
     @model_validator(mode="after")
     def _publishes_what_it_states(self) -> TableConfig:
-        """What contradicts `publish:`, as far as the file itself shows it."""
+        """Raises ValueError for what contradicts `publish:`, as far as the file itself shows it."""
         rules = {name.lower(): rule for name, rule in self.publish.columns.items()}
         for name in self.key:
             if name.lower() in rules and rules[name.lower()].drop:
@@ -130,9 +130,9 @@ class TableConfig(Strict):
 
 
 def _require_published(expectation: ExpectationConfig, rules: Mapping[str, PublishRule]) -> None:
-    """Raises ValueError where it names a column that is not published, or under another name.
+    """Raises ValueError if the expectation names a column that is not published, or under another name.
 
-    `rules`: by column, in lower case.
+    `rules`: by column name in lower case.
     """
     new_names = {rule.rename.lower() for rule in rules.values()}
     for name in expectation.columns if expectation.on != "changes" else ():

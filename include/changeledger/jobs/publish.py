@@ -1,4 +1,4 @@
-"""Make the window's tables visible: all of them, or none."""
+"""Publish the window's tables: all of them or none."""
 
 from changeledger.job import main
 from changeledger.stages.publish import run

@@ -1,4 +1,4 @@
-"""What people write, and what is kept of it: a setting that nobody knows is an error, not a silence."""
+"""The base of models for what people write and what is stored of it. Unknown settings are errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from changeledger.model.misspelt import meant
 
 
 class Strict(BaseModel):
-    """A model without unknown settings, that does not change.
+    """An immutable model that refuses unknown settings.
 
-    A setting may have an `alias`: the name that people write.
+    A field's `alias`, if it has one, is the setting's name as people write it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
-    # By the name that a setting had once, the one that it has now.
+    # The current names of renamed settings, by their former names.
     renamed: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="wrap")
@@ -34,9 +34,9 @@ class Strict(BaseModel):
 
 
 def _with_a_guess(line: ErrorDetails, known: Iterable[str], renamed: Mapping[str, str]) -> InitErrorDetails:
-    """The same error; of a setting that the model itself does not know, with the one that was meant."""
+    """Returns the error. For an unknown setting of the model itself, it suggests the setting meant."""
     kind, said = line["type"], line["msg"]
-    # Further down it is the setting of a model that has said so already.
+    # A longer path leads into a nested model, which has already added its guess.
     if kind == "extra_forbidden" and len(line["loc"]) == 1:
         name = str(line["loc"][0])
         near = meant(name, known)

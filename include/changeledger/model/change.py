@@ -1,7 +1,7 @@
-"""The canonical change: the one shape behind the normalize border, whatever the dialect.
+"""The canonical change: the one form that all dialects share after normalize.
 
-One Iceberg table per source table and feed holds the ledger of changes. All types are given as Spark
-DDL, so that this module needs no Spark.
+One Iceberg table per source table and feed holds the ledger of changes. Types are given as Spark DDL, so that
+this module does not need Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONTROL: Final = "control"
 PENDING: Final = "pending"
 QUARANTINED: Final = "quarantined"
 
-# Why a cell of an image has no value that could be believed.
+# Why the value of a cell in an image is unknown.
 UNAVAILABLE: Final = "unavailable"
 NOT_CAPTURED: Final = "not_captured"
 
@@ -38,11 +38,11 @@ MASK_DISAGREES: Final = "mask_disagrees"
 POSITION_UNKNOWN: Final = "position_unknown"
 BEFORE_UNKNOWN: Final = "before_unknown"
 KEY_CHANGED: Final = "key_changed"
-# An update whose mask names a column of the key, while no row has the old key: the row under it stays.
+# An update whose mask names a key column, without the old key: the row under the old key stays.
 OLD_KEY_UNKNOWN: Final = "old_key_unknown"
-# The source does not have the commit time: another clock stands in.
+# The source does not have the commit time: another clock stands in for it.
 CLOCK_SUSPECT: Final = "clock_suspect"
-# From no source: a person had the run correct what a proof had found wrong.
+# Not from the source: a person had the run apply a repair of what a proof had found wrong.
 REPAIRED: Final = "repaired"
 
 # The reason of a quarantined before row whose after row is not in the window.
@@ -54,14 +54,14 @@ DELIVERED_AGAIN: Final = "delivered_again"
 # The reason of records whose writer has columns that the table's contract rules out.
 INCOMPATIBLE_SHAPE: Final = "incompatible_shape"
 
-# Where a raw record stands in its source: topic, partition and offset, or the change table and the
-# row's own position there (start LSN, command id, sequence value, operation). Of several rows at one position
-# all but the first are numbered, in `offset`.
+# A raw record's position in its source: topic, partition and offset, or the change table and the row's
+# position in it (start LSN, command id, sequence value, operation). If several rows share a position,
+# `offset` numbers all but the first.
 RECORD_TYPE: Final = "struct<source:string,partition:int,offset:bigint,row:binary>"
 
 _MAP: Final = "map<string,string>"
 
-# Columns of the ledger: name, type, and what the catalog says of it.
+# Columns of the ledger: name, type, and comment in the catalog.
 _LEDGER: Final = (
     ("change_id", "string", "Stable id: the same change of the feed always has it"),
     ("operation", "string", "insert, update, delete, snapshot or truncate"),
@@ -90,8 +90,8 @@ _LEDGER: Final = (
 LEDGER_COLUMNS: Final = tuple((name, kind) for name, kind, _ in _LEDGER)
 LEDGER_COMMENTS: Final = {name: text for name, _, text in _LEDGER}
 
-# Control: a change of a table that the feed does not list, or that the run was not asked for. The detail is
-# the table, as the record names it.
+# Reasons of the disposition `control`: a change of a table that the feed does not list, or that the run was
+# not asked for. The detail is the table's name in the record.
 TABLE_NOT_IN_FEED: Final = "table_not_in_feed"
 TABLE_NOT_CHOSEN: Final = "table_not_chosen"
 
@@ -102,12 +102,11 @@ DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("disposition", "string"),
     ("reason", "string"),
     ("detail", "string"),
-    # Of a record that repeats a change: where that one stands, so that it is looked for there alone.
+    # For a record that repeats a change: the LSN of that change, so that only that place is searched for it.
     ("commit_lsn", "binary"),
 )
 
-# Of a row that was read of a source's table: array<string> of the columns whose values are none of their
-# types.
+# In a row read from a source table: array<string> of the columns whose values do not fit their types.
 UNFIT_COLUMNS: Final = "_unknown_columns"
 
 # A quarantined record as it came, so that it can be shown and replayed.
@@ -134,16 +133,16 @@ MESSAGE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("headers", "array<struct<key:string,value:binary>>"),
 )
 RAW_MESSAGE_COLUMNS: Final = (("window_id", "string"), *MESSAGE_COLUMNS)
-# By column the transform.
+# Partition transforms by column.
 BY_WINDOW: Final = {"window_id": "identity"}
 RAW_PARTITIONS: Final = {**BY_WINDOW, "topic": "identity"}
 
 
-# Records that wait, as they came: for the rest of a split message, or for the metadata that has their
-# columns. The table's state is that of the last run: a run takes all of them up again.
+# Records as received that wait for the rest of a split message, or for the metadata with their columns. Each
+# run takes up all of them again, so the table has the state of the last run.
 PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     *MESSAGE_COLUMNS,
-    # The end of the window that read the record: what it waits for could be in that.
+    # The end of the window that read the record. What the record waits for may be in that window, too.
     ("since", "timestamp"),
     ("table", "string"),
     ("reason", "string"),
@@ -154,12 +153,12 @@ PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 # followed.
 BREAK_TYPE: Final = "struct<kind:string,columns:array<string>,previous_change_id:string>"
 
-# Changes that did not find their row as the change before had left it.
+# Changes whose before image does not equal the row as the previous change left it.
 BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     # The run that found it first.
     ("window_id", "string"),
     ("table", "string"),
-    # As JSON. Of a change that moved a row, the key whose chain is broken.
+    # JSON. For a key update, the key whose chain is broken.
     ("key", "string"),
     ("change_id", "string"),
     ("operation", "string"),
@@ -169,10 +168,10 @@ BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("previous_change_id", "string"),
     ("previous_sort_key", "binary"),
     ("kind", "string"),
-    # Those that differ; NULL if the row should not have been there, or should have been.
+    # The columns that differ; NULL if the row should not have existed, or should have.
     ("columns", "array<string>"),
-    # The row as the change before left it, and as this change found it: column by column as text, a cell
-    # that is not known as the word in brackets.
+    # The row as the previous change left it, and as this change found it: text by column. An unknown cell is
+    # the word in brackets.
     ("known", "map<string,string>"),
     ("before", "map<string,string>"),
     ("flags", "array<string>"),
@@ -180,7 +179,7 @@ BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-# Records that somebody has asked to be read again. A run takes all of them, and leaves none.
+# Records that somebody has asked to be read again. A run takes all of them and leaves none.
 REPLAY_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     # The run that read the record.
     ("window_id", "string"),
@@ -189,37 +188,37 @@ REPLAY_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-# Columns that the ledger adds to current rows: name, type, and what the catalog says of it.
+# Columns that the ledger adds to current rows: name, type, and comment in the catalog.
 _CURRENT: Final = (
     ("_change_id", "string", "The change that made the row what it is"),
     ("_operation", "string", "What that change did: insert, update, delete, snapshot or truncate"),
     ("_sort_key", "binary", "That change's place in the total order of the feed"),
     ("_commit_lsn", "binary", "LSN of that change's commit; NULL where the source does not send it"),
     ("_committed_at", "timestamp", "When that change was committed, UTC"),
-    # Cells that were never known, or not since the row appeared: the cell itself is NULL.
+    # Cells whose value was never known, or not since the row appeared. The cell itself is NULL.
     ("_unknown_columns", _MAP, "Columns whose value the source did not send, each with why; NULL in the row"),
     ("_window_id", "string", "The run that wrote the row"),
 )
-# Those of intervals, after them.
+# Columns that follow in rows of history.
 _INTERVAL: Final = (
     ("_valid_from", "timestamp", "When the version begins, UTC, inclusive"),
     ("_valid_to", "timestamp", "When the version ends, UTC, exclusive; NULL: it lasts"),
     ("_next_sort_key", "binary", "The place in order of the change that ends the version"),
     ("_is_deleted", "boolean", "True: the row does not exist in this interval"),
     ("_previous_key", "<key>", "The key from which the row was moved to this one"),
-    # NULL if the change found the row as the change before had left it.
+    # NULL if the change found the row as the previous change had left it.
     ("_break", BREAK_TYPE, "How the change contradicts the version before it; NULL: it does not"),
 )
 ROW_COMMENTS: Final = {name: text for name, _, text in (*_CURRENT, *_INTERVAL)}
 
 
 def quoted(name: str) -> str:
-    """A name as an identifier of Spark SQL."""
+    """Quotes a name as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(value: str) -> str:
-    """A text as a literal of Spark SQL."""
+    """Quotes a text as a literal of Spark SQL."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -228,24 +227,24 @@ def _struct(columns: Sequence[Column]) -> str:
 
 
 def ledger_columns(contract: Contract) -> list[tuple[str, str]]:
-    """Columns and Spark types of the table's ledger of changes."""
+    """Returns columns and Spark types of the table's ledger."""
     shapes = {"<key>": _struct(contract.key), "<image>": _struct(contract.columns)}
     return [(name, shapes.get(kind, kind)) for name, kind in LEDGER_COLUMNS]
 
 
 def current_columns(contract: Contract) -> list[tuple[str, str]]:
-    """The current rows: one per key that is alive."""
+    """Returns columns and Spark types of the current rows: one row for each key that exists."""
     return [(c.name, c.spark_type) for c in contract.columns] + [(name, kind) for name, kind, _ in _CURRENT]
 
 
-# Open intervals lie apart from closed ones: the one bucket has all but NULL. See ADR 0023.
+# Keeps open intervals apart from closed ones: the one bucket has every value but NULL. See ADR 0023.
 HISTORY_PARTITIONS: Final = {"_valid_to": "bucket[1]"}
 
 
 def history_columns(contract: Contract) -> list[tuple[str, str]]:
-    """Intervals `[_valid_from, _valid_to)` per key, by commit time and position.
+    """Returns columns and Spark types of the history: intervals `[_valid_from, _valid_to)` per key.
 
-    A deleted key has an open interval with `_is_deleted`: it says which change deleted the row, and remembers
+    A deleted key has an open interval with `_is_deleted`. It says which change deleted the row, and keeps
     the position, so that a late older change does not bring the row back.
     """
     shapes = {"<key>": _struct(contract.key)}

@@ -1,6 +1,6 @@
-"""Names of columns: what can be one, when two are one, and how messages to people show them.
+"""Column names: which names are valid, which ones Spark cannot distinguish, and how messages show them.
 
-SQL Server may distinguish names by their case, Spark does not.
+SQL Server may distinguish names by case; Spark does not.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-# Of SQL Server's type `sysname`, in UTF-16.
+# Length of SQL Server's type `sysname`, in UTF-16 code units.
 _LONGEST = 128
 
 
 def is_name(name: object) -> bool:
-    """Can SQL Server have a column of that name? Half a surrogate pair is no character, in UTF-8 nor there.
+    """Returns whether SQL Server can have a column of that name.
 
-    Everything else may stand between brackets: quotes, backslashes, ends of lines, NUL.
+    A lone surrogate is not a character, neither in UTF-8 nor in SQL Server. Any other character may stand
+    between brackets: quotes, backslashes, line ends, NUL.
     Source: Microsoft's page "Database identifiers", delimited identifiers.
     """
     if not isinstance(name, str):
@@ -28,9 +29,9 @@ def is_name(name: object) -> bool:
 
 
 def shown(names: Iterable[str]) -> str:
-    """Names as a detail, an error or a log line has them: what would be misread there as JSON text.
+    """Lists names for a detail, an error or a log line. Names that could be misread there become JSON text.
 
-    So no name ends a line, and none hides.
+    Thus no name breaks a line, and none is invisible.
     """
     return ", ".join(name if _is_plain(name) else json.dumps(name) for name in names)
 
@@ -40,22 +41,22 @@ def _is_plain(name: str) -> bool:
 
 
 def folded(name: str) -> str:
-    """The name as Spark compares names: character by character, as Java's equalsIgnoreCase does.
+    """Returns the name in the form by which Spark compares names, as Java's equalsIgnoreCase does.
 
-    An i with or without its dot is the same letter then. A character keeps to itself whose other case would
-    be several.
+    Characters are compared one by one. Dotted and dotless i are the same letter. A character whose upper case
+    would be several characters is left as it is.
     """
     upper = (c.upper() if len(c.upper()) == 1 else c for c in name)
     return "".join(c.lower()[0] for c in upper)
 
 
 def unlike(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, of those that Spark cannot distinguish the first."""
+    """Returns the names, keeping only the first of those that Spark cannot distinguish."""
     first = {folded(name): name for name in reversed(names)}
     return tuple(name for name in dict.fromkeys(names) if first[folded(name)] == name)
 
 
 def alike(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the names that Spark cannot distinguish."""
+    """Returns the names that Spark cannot distinguish from another one of them."""
     times = Counter(map(folded, names))
     return tuple(name for name in names if times[folded(name)] > 1)

@@ -1,4 +1,4 @@
-"""What the catalog says of published tables and their columns: where they come from."""
+"""Comments of published tables and columns in the catalog, which say where the data comes from."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from changeledger.model import change
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Column, Contract
 
-# By the path of a column, or of a field in it.
+# Comments by the path of a column, or of a field in it.
 ColumnComments = Mapping[tuple[str, ...], str]
 
-# By table, what its rows are.
+# What the rows are, by kind of table.
 _ROWS: Final = {"current": "Current rows", "history": "All versions of the rows", "changes": "All changes"}
 
 
 class Comments(NamedTuple):
-    """Of a table, and of its columns."""
+    """The comments of a table and of its columns."""
 
     table: str
     columns: ColumnComments
 
 
 def comments(kind: str, contract: Contract, database: str, feed: str, dialect: str) -> Comments:
-    """`kind`: current, history or changes. `contract`: as in the source."""
+    """Returns the comments of a published table.
+
+    `kind`: current, history or changes. `contract`: the contract with the source's columns.
+    """
     source = contract.source_table or contract.table
     said = f"{_ROWS[kind]} of {source} in {database}, as the feed {feed} ({dialect}) has them"
     if contract.dropped:

@@ -1,4 +1,4 @@
-"""What a table's columns and key are: agreed once, widened by releases."""
+"""Contracts: a table's columns and key, agreed once and widened by releases."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ByteOrder = Literal["big", "little"]
 class Column(Strict):
     """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1.
 
-    `dropped`: the source's table has the column no more, though it is captured still.
-    `length_stated`: false if records say only that it has text or bytes; a max type stands for it.
-    `large_object`: its writer holds it as one, whatever type the feed states.
-    `publish`: how it is published, None: as it is; `hash_key`: which key hashes it (`kernels.publishing`).
-    `origin`: of a published column that is not as in the source, the source's.
+    `dropped`: the source table no longer has the column, but its capture still does.
+    `length_stated`: False if records say only that it has text or bytes; its type is then a max type.
+    `large_object`: the writer treats it as a large object, whatever type the feed states.
+    `publish`: how it is published; None: unchanged. `hash_key`: which key hashes it (`kernels.publishing`).
+    `origin`: the source's column, for a published column that has a publish rule.
     """
 
     name: str
@@ -57,17 +57,17 @@ class Column(Strict):
 
     @property
     def is_lob(self) -> bool:
-        """May deletes lack its value, as those of `text`, `ntext` and `image` do?"""
+        """Whether deletes may lack the column's value, as they do for `text`, `ntext` and `image`."""
         return self.sql_type.is_lob or not self.length_stated or self.large_object
 
     def stated_as(self, kind: str, nullable: bool) -> Column:
-        """The column as a feed states it; a large object of its writer stays one."""
+        """Returns the column as a feed states it. A large object of its writer remains one."""
         large_object = not SqlType.parse(kind).is_large and _may_be_large(self)
         return self.model_copy(update={"type": kind, "nullable": nullable, "large_object": large_object})
 
     @property
     def published(self) -> Column:
-        """The column of published tables."""
+        """The column as published."""
         if self.publish is None:
             return self
         name, kind = self.publish.rename or self.name, self.publish.type_of(self.type)
@@ -80,11 +80,11 @@ class Contract(Strict):
 
     table: str
     columns: tuple[Column, ...]
-    # The table's name as the source writes it; None: not known.
+    # The table's name as the source writes it; None: unknown.
     source_table: str | None = Field(default=None, exclude_if=lambda name: name is None)
-    # The database, likewise.
+    # The database's name as the source writes it; None: unknown.
     source_database: str | None = Field(default=None, exclude_if=lambda name: name is None)
-    # The byte order of the table's change masks; None: not known. Not stored: each window finds it out.
+    # The byte order of the table's change masks; None: unknown. Not stored: each window determines it.
     mask_order: ByteOrder | None = Field(default=None, exclude=True)
 
     @property
@@ -92,7 +92,7 @@ class Contract(Strict):
         return tuple(sorted((c for c in self.columns if c.key_position), key=lambda c: c.key_position))
 
     def key_named(self, cells: Mapping[str, str]) -> dict[str, str]:
-        """The cells by the names of the key's columns. Raises ConfigError if not each of these is named."""
+        """Returns the cells by the key columns' names. Raises ConfigError if they are not exactly the key."""
         names = {column.name.lower(): column.name for column in self.key}
         named = {names.get(name.lower(), name): text for name, text in cells.items()}
         if not names or set(named) != set(names.values()):
@@ -109,11 +109,11 @@ class Contract(Strict):
 
     @property
     def large(self) -> tuple[bool, ...]:
-        """Which columns are large objects, by their type or to their writer."""
+        """Which columns are large objects, by their type or for their writer."""
         return tuple(c.is_large for c in self.columns)
 
     def as_large_as(self, other: Contract) -> Contract:
-        """The contract; what is a large object in `other` is one in it, too.
+        """Returns the contract with the large objects of `other` marked as large objects.
 
         The source may have narrowed a column (`nvarchar(max)` to `nvarchar(500)`) since it wrote the records.
         """
@@ -130,7 +130,7 @@ class Contract(Strict):
         return frozenset(c.name.lower() for c in self.columns if c.computed and not c.key_position)
 
     def with_computed(self, names: Collection[str]) -> Contract:
-        """The contract, these columns (in lower case) among its computed ones."""
+        """Returns the contract with these columns, named in lower case, marked as computed."""
         columns = (c.model_copy(update={"computed": True}) if c.name.lower() in names else c
                    for c in self.columns)  # fmt: skip
         return self.model_copy(update={"columns": tuple(columns)})
@@ -148,11 +148,11 @@ class Contract(Strict):
 
     @property
     def unpublished(self) -> Contract:
-        """The contract without what is said of publishing it."""
+        """The contract without its publish rules."""
         return self.published_by({}, None)
 
     def unknown(self, names: Iterable[str]) -> dict[str, str]:
-        """Those that are no column, as text with the one that may be meant."""
+        """Returns the names that are not columns, each with its text for messages and a guess."""
         known = {c.name.lower() for c in self.columns}
         guesses = {name: meant(name, self.names) for name in names if name.lower() not in known}
         return {
@@ -161,9 +161,9 @@ class Contract(Strict):
         }
 
     def published_by(self, rules: Mapping[str, PublishRule], hash_key: str | None) -> Contract:
-        """The contract with these rules, by column, and no others. `hash_key`: which key hashes.
+        """Returns the contract with exactly these publish rules, by column. `hash_key`: which key hashes.
 
-        Raises ContractError where a rule is for no column, or for one that it cannot be for.
+        Raises ContractError if a rule names an unknown column, or one that it cannot apply to.
         """
         by_name = {n.lower(): r for n, r in rules.items()}
         for said in self.unknown(name for name, rule in rules.items() if not rule.expected).values():
@@ -191,7 +191,7 @@ class Contract(Strict):
         return column.model_copy(update={"publish": plain, "hash_key": hash_key if rule.hash else None})
 
     def read_as(self, source_table: str | None, source_database: str | None = None) -> Contract:
-        """The contract, with the names that the source writes where they are known."""
+        """Returns the contract with the source's own names of table and database, where they are known."""
         names = {"source_table": source_table, "source_database": source_database}
         known = {field: name for field, name in names.items() if name not in {None, getattr(self, field)}}
         return self.model_copy(update=known) if known else self
@@ -202,7 +202,7 @@ class Contract(Strict):
         return alike(self.names)
 
     def checked(self) -> Contract:
-        """The contract, once it can be published. Raises ContractError if it cannot."""
+        """Returns the contract. Raises ContractError if it cannot be published."""
         if not self.key:
             raise ContractError(
                 f"{self.table} has no key in the records of the feed",
@@ -230,11 +230,11 @@ class Contract(Strict):
         return self
 
     def evolved_to(self, newer: Contract) -> Contract:
-        """This contract with the columns that `newer` adds, as nullable ones, and the types it widens.
+        """Returns this contract with the columns that `newer` adds, nullable, and the types that it widens.
 
-        A column that `newer` lacks stays (it is not captured any more). Raises ContractError naming
-        column, old and new type where the values of one type do not all fit the other, or where the key or
-        the text of its values changed, or where a new name is one of the old ones to Spark.
+        A column that `newer` lacks stays: it is no longer captured. Raises ContractError if neither type
+        holds all values of the other (naming column, old and new type), if the key or the text of its values
+        changed, or if Spark cannot distinguish a new name from an old one.
         """
         known = {c.name.lower(): c for c in self.columns}
         fresh = {c.name.lower(): c for c in newer.columns}
@@ -263,16 +263,16 @@ class Contract(Strict):
         return evolved
 
     def says_all_of(self, newer: Contract) -> bool:
-        """Would it stay as it is with `newer`?"""
+        """Returns whether evolving to `newer` would leave the contract unchanged."""
         try:
             return self.evolved_to(newer) == self
         except ContractError:
             return False
 
     def in_wider_types(self, other: Contract) -> Contract:
-        """The contract in the wider types of both, which reads the values of both.
+        """Returns the contract in the wider types of the two, which reads the values of both.
 
-        The contract itself, if more differs than the size of whole numbers and decimals.
+        Returns the contract itself if more differs than the size of whole numbers and decimals.
         """
         if len(self.columns) != len(other.columns):
             return self
@@ -286,7 +286,7 @@ class Contract(Strict):
 
 
 def _may_be_large(column: Column) -> bool:
-    """A type that the lake has no place for can be as large as it likes."""
+    """Returns whether values may be large. A type that the lake cannot hold may have values of any size."""
     try:
         return column.is_large
     except ContractError:

@@ -1,5 +1,7 @@
-"""By what names the comparison and the proofs of a database are known: those of their DAGs, folders of pages,
-failures and leases. No feed's name begins so."""
+"""Names of a database's comparison and proofs: those of their DAGs, page folders, failures and leases.
+
+No feed's name begins like them.
+"""
 
 from __future__ import annotations
 

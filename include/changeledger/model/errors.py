@@ -9,7 +9,7 @@ class ChangeledgerError(Exception):
     """
 
     retryable = False
-    # Is it what a page reports, and not a failure of the work that writes the page?
+    # True for a result that a page reports, as opposed to a failure of the work that writes the page.
     reported = False
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -27,7 +27,7 @@ class ContractError(ChangeledgerError):
 
 
 class SourceDataLostError(ChangeledgerError):
-    """Changes between the last release and what the source still keeps are lost."""
+    """The source no longer keeps some changes after the last release."""
 
 
 class AuditFailed(ChangeledgerError):
@@ -51,7 +51,7 @@ class RowsTooLarge(ChangeledgerError):
 
 
 def load_again(feed: str) -> str:
-    """The remedy where a source has lost what follows the last release."""
+    """Returns the remedy for a source that has lost changes after the last release."""
     return (
         f"let the source send a snapshot, then load the feed again: `changeledger reset {feed} --accept-gap "
         "--reason ...`, and run it (docs/when-a-run-stops.md, 'A gap')"
@@ -63,7 +63,7 @@ class StageOrderError(ChangeledgerError):
 
 
 class WorkedOn(ChangeledgerError):
-    """Another process does the work, and says how it ends: no failure of the work."""
+    """Another process does the work and reports its result. This is not a failure of the work."""
 
     retryable = True
 
@@ -73,7 +73,7 @@ class LeaseHeld(WorkedOn):
 
 
 class LeaseLost(WorkedOn):
-    """Another run has taken over the feed: nothing that this one still does counts."""
+    """Another run has taken over the feed: nothing that this run still does takes effect."""
 
 
 class ReleaseStuck(ChangeledgerError):
@@ -81,7 +81,7 @@ class ReleaseStuck(ChangeledgerError):
 
 
 class StoresDisagree(ChangeledgerError):
-    """The control store and the lake are not of one time: one was lost, or restored without the other."""
+    """The control store and the lake do not match: one was lost, or restored without the other."""
 
 
 class SourceUnavailable(ChangeledgerError):
@@ -91,7 +91,7 @@ class SourceUnavailable(ChangeledgerError):
 
 
 class SparkNeeded(ChangeledgerError):
-    """A stage that was to run without Spark needs it."""
+    """A stage that must run without Spark needs Spark."""
 
 
 class SparkUnavailable(SourceUnavailable):

@@ -1,4 +1,4 @@
-"""What a column becomes when a writer has another type for it, and where that is none that rows can have."""
+"""How a column's type changes when a writer has another type for it, and which changes are refused."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def grown(table: str, old: Column, new: Column) -> Column:
-    """The newer column in the wider of the two types, under the name that the lake has.
+    """Returns the newer column in the wider of the two types, under the name in the lake.
 
-    A max type is wider than others: a record that was written in it may lack the value
-    (`Contract.as_large_as`). Raises ContractError where the values of one type do not all fit the other.
+    A max type is wider than others: a record that was written with it may lack the value
+    (`Contract.as_large_as`). Raises ContractError if neither type holds all values of the other.
     """
     was_large = old.length_stated and old.sql_type.is_large
     column = new.model_copy(update={"name": old.name, "large_object": old.large_object or new.large_object})
@@ -35,16 +35,16 @@ def grown(table: str, old: Column, new: Column) -> Column:
 
 
 def takes(column: Column, written: Column) -> bool:
-    """Is each value that was written in the one type one of the column's, as it is?"""
+    """Returns whether the column's type holds each value of the type of `written`, unchanged."""
     if column.spark_type == written.spark_type:
         return not _means_else(written, column)
     return holds(column.spark_type, written.spark_type)
 
 
 def _means_else(old: Column, new: Column) -> bool:
-    """Is a time of day, a moment, one with its offset or a GUID another one of these now?
+    """Returns whether one of `time`, `datetime2(7)`, `datetimeoffset`, `uniqueidentifier` became another one.
 
-    They are text in the lake. SQL Server converts the rows that are there, of which no change tells.
+    All of them are text in the lake. SQL Server converts the existing rows without recording changes.
     """
     was, becomes = (c.sql_type.text_form for c in (old, new))
     if was is None or becomes is None:
@@ -53,9 +53,9 @@ def _means_else(old: Column, new: Column) -> bool:
 
 
 def require_same_text(table: str, old: Column, new: Column) -> None:
-    """Raises ContractError where a column of the key has its values in another text than before.
+    """Raises ContractError if the values of a key column now have another text than before.
 
-    Each published row would stay beside the one that its next change makes under the new text.
+    Otherwise each published row would stay beside the row that its next change adds under the new text.
     """
     if old.spark_type == new.spark_type and _has_other_text(old, new):
         raise ContractError(
@@ -66,10 +66,12 @@ def require_same_text(table: str, old: Column, new: Column) -> None:
 
 
 def _has_other_text(old: Column, new: Column) -> bool:
-    """Other text is `abc` in a `varchar(5)` that becomes a `char(5)`, or a GUID in small letters.
+    """Returns whether the lake's text of the values changes.
 
-    SQL Server converts values to text of no form as the lake has them, but for a `datetimeoffset`. Text of
-    which nobody says how long it is may be of the new type already: a message names it for the first time.
+    Examples: `abc` in a `varchar(5)` that becomes a `char(5)`, or a GUID in lower case.
+
+    A conversion to plain text in SQL Server gives the text that the lake has, except for `datetimeoffset`.
+    Text of unstated length may have been of the new type already, if a message names it for the first time.
     """
     was, becomes = (c.sql_type.text_form for c in (old, new))
     if becomes is None:
@@ -78,11 +80,11 @@ def _has_other_text(old: Column, new: Column) -> bool:
 
 
 def wider(column: Column, other: Column) -> str | None:
-    """The type that holds the values of both, as they are; None: neither does."""
+    """Returns the type that holds the values of both columns unchanged, or None if neither does."""
     if column.type == other.type:
         return column.type
     for wide, narrow in ((column, other), (other, column)):
-        # A real as a double is another number, and Spark has no tinyint.
+        # A real becomes another number as a double, and Spark has no tinyint.
         is_wide = wide.spark_type != "double" and wide.sql_type.base != "tinyint"
         if is_wide and holds(wide.spark_type, narrow.spark_type):
             return wide.type

@@ -1,4 +1,4 @@
-"""What somebody has probably meant who wrote a name that nobody knows."""
+"""Guesses which known name an unknown name was meant to be."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from difflib import get_close_matches
 
 
 def meant(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The known name that is nearest; None if none is near. Neither case nor hyphens count.
+    """Returns the known name most like `name`, or None. Ignores case, and hyphens count as underscores.
 
-    `likeness`: how near it has to be, up to 1.
+    `likeness`: the least similarity, up to 1.
     """
     plain = {_plain(candidate): candidate for candidate in known}
     matches = get_close_matches(_plain(name), plain, n=1, cutoff=likeness)

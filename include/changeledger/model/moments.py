@@ -1,4 +1,4 @@
-"""Moments that people write."""
+"""Times as people write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 
 
 def in_utc(text: str) -> datetime:
-    """Without a zone it is UTC. Raises ValueError if it is no time, or its zone leads out of all years."""
+    """Parses an ISO 8601 time; without a zone it is UTC.
+
+    Raises ValueError if the text is not a time, or if the time in UTC is outside the years 1 to 9999.
+    """
     moment = datetime.fromisoformat(text)
     try:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

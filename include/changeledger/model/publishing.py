@@ -1,4 +1,4 @@
-"""How a column of a source is published: as it is, left out, hashed, cast, or under another name."""
+"""How a source column is published: unchanged, left out, hashed, cast, or under another name."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from changeledger.model.sql_type import SqlType
 from changeledger.model.table_names import RESERVED
 
 _WORDS: Final = ("drop", "hash")
-# By what `cast` says, the SQL Server type whose place in the lake is that type; `decimal` has its own digits.
+# SQL Server types that the lake stores as the type named in `cast`; `decimal(p,s)` is used as written.
 _TARGETS: Final = {"string": "nvarchar(4000)", "bigint": "bigint", "timestamp": "datetime2(6)"}
-# 64 hex digits.
+# SHA-256 as 64 hex digits.
 _HASHED: Final = "varchar(64)"
-# A real as a double is another number, so that its text is not the value's alone.
+# A real becomes another number as a double, so the text depends on more than the value.
 _WITHOUT_TEXT: Final = ("float", "double")
 # Digits before the point that hold every value.
 _DIGITS: Final = {"smallint": 5, "int": 10, "bigint": 19}
 
 
 class PublishRule(Strict):
-    """How one column is published: `drop` or `hash` alone may be written as a word."""
+    """How one column is published. `drop` or `hash` without other members may be written as a single word."""
 
     drop: bool = False
     """`true`: the column is left out."""
@@ -68,20 +68,20 @@ class PublishRule(Strict):
 
     @property
     def is_same_values(self) -> bool:
-        """Are the values published as they are?"""
+        """Whether the values are published unchanged."""
         return not (self.drop or self.hash or self.cast)
 
     @property
     def words(self) -> str:
-        """What the rule does, for people."""
+        """The rule in words."""
         said = [word for word in _WORDS if getattr(self, word)]
         said += [f"cast: {self.cast}"] if self.cast else []
         return ", ".join([*said, *([f"rename: {self.rename}"] if self.rename else [])])
 
     def type_of(self, source: str) -> str:
-        """The SQL Server type of the published values of a column of that type.
+        """Returns the SQL Server type of the published values of a column of the type `source`.
 
-        Raises ContractError where a value might not fit.
+        Raises ContractError if a value might not fit.
         """
         known = SqlType.parse(source)
         if self.hash:
@@ -116,9 +116,9 @@ def _require_decimal(text: str) -> None:
 
 
 def _holds(wide: str, narrow: str) -> bool:
-    """Does the lake's type `wide` hold every value of `narrow`, each as another one?
+    """Returns whether the lake's type `wide` holds every value of `narrow`, without making two values equal.
 
-    A number's own type does: the source may have widened its column up to the cast.
+    A number's own type is allowed: the source may have widened its column up to the cast.
     """
     if wide == "string":
         return narrow not in {"string", "binary", *_WITHOUT_TEXT}

@@ -1,9 +1,10 @@
-"""Which database and table of the source a feed means, by their names.
+"""Determines which database and table of the source a feed means.
 
-Names of tables may differ in case only in a case-sensitive database, names of databases on such a server.
+Names of tables can differ by case alone in a case-sensitive database, names of databases on such a server.
 
-A feed names either in any case. Of those that differ in nothing else it means one: that which it has read so
-far, else that of the very name, else the only one. The others are never taken for it (ADR 0028, ADR 0051).
+A feed may write names in any case. Among names that differ by case alone it means the one that it has read so
+far, else the one spelled exactly like it, else the only one. The others are never taken for it (ADR 0028,
+ADR 0051).
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from collections.abc import Collection, Iterable, Mapping
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ConfigError
 
-# Of the messages that name a database.
+# Share of the messages that must name the same database.
 _NEARLY_ALL = 0.9
-# The reasons of records of another table, and of another database.
+# Reasons of quarantine: the record is of another table, or of another database.
 TABLES_ALIKE, DATABASE_MISMATCH = "tables_alike", "database_mismatch"
 
 
 def meant(table: str, known: str | None, written: Collection[str]) -> str | None:
-    """Which of the names that the source writes is the feed's `table`; None if none is certain.
+    """Returns which name written by the source is the feed's `table`, or None if that is uncertain.
 
-    `known`: the name under which the feed has read it so far, in this window or not.
+    `known`: the name under which the feed has read the table so far, in this window or before.
     """
     if known is not None:
         return known
@@ -35,10 +36,11 @@ def meant(table: str, known: str | None, written: Collection[str]) -> str | None
 def database_meant(
     stated: str | None, feeds: str, known: Iterable[str | None], written: Mapping[str, int]
 ) -> str | None:
-    """Which of the databases that messages name is the feed's; None if none is certain.
+    """Returns which database named in the messages is the feed's, or None if that is uncertain.
 
-    `stated`: what the feed says that they call it; `feeds`: the feed's own name of it; `known`: the one of
-    which each of its tables has been read so far; `written`: how many messages name each.
+    `stated`: the name in messages that the feed states (`database_name:`); `feeds`: the feed's own name of
+    the database; `known`: for each table, the database that it has been read from so far; `written`: the
+    number of messages by the database that they name.
     """
     so_far = {name for name in known if name is not None}
     if stated is None and len(so_far) == 1:
@@ -53,12 +55,12 @@ def database_meant(
             return spelled[0] if len(spelled) == 1 else stated
     counts = Counter(alike or written)
     ((most, count),) = counts.most_common(1) or [("", 0)]
-    # A few damaged messages say nothing of the others.
+    # A few damaged messages do not count against the others.
     return most if count and count >= _NEARLY_ALL * counts.total() else None
 
 
 def not_of_database(name: str, meant: str | None) -> str:
-    """Why records of the database `name` are refused, and what to do. `meant`: the feed's."""
+    """Says why records of the database `name` are refused, and what to do. `meant`: the feed's database."""
     others = "the feed's tables have messages of others" if meant is None else f"the feed reads {meant}"
     return (
         f"the database is {name}, and {others}: give each database a feed of its own, and state in its "
@@ -67,7 +69,7 @@ def not_of_database(name: str, meant: str | None) -> str:
 
 
 def several_alike(table: str, names: Iterable[str]) -> ConfigError:
-    """Of a feed whose `table` may be one of several."""
+    """Returns the error for a feed whose `table` may be one of several."""
     return ConfigError(
         f"{table} may be one of several tables whose names differ in case only: {shown(sorted(names))}",
         f"write the name as the source does. {_ANOTHER}",
@@ -75,7 +77,10 @@ def several_alike(table: str, names: Iterable[str]) -> ConfigError:
 
 
 def not_meant(name: str, table: str, meant_name: str | None) -> str:
-    """Why records of the table `name` are refused, and what to do. `meant_name`: the name that is `table`."""
+    """Says why records of the table `name` are refused, and what to do.
+
+    `meant_name`: the source's name of the feed's `table`; None: uncertain.
+    """
     if meant_name is None:
         return (
             f"{shown([name])}: several tables of the source have names that differ in case only, and none is "

@@ -1,6 +1,6 @@
 """The state of a feed's source as extract last saw it: how far it is read, what waits there, and since when.
 
-A window that is green and empty does not show that nobody can read on at the source. This does, from the
+A successful empty window does not show that reading is blocked at the source. This state does, from the
 control store alone.
 """
 
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from changeledger.model.wording import counted
 
-# Clocks of one installation may differ by this much.
+# How much clocks of one installation may differ.
 _SKEW = timedelta(minutes=5)
 
 OPEN_TRANSACTION = "a producer's transaction is open: find the producer, or abort it (kafka-transactions.sh)"
@@ -24,38 +24,42 @@ NEVER_CAPTURED = "nothing has been captured yet: check whether the capture job r
 
 @dataclass(frozen=True)
 class SourceState:
-    """One source (`topic[partition]`, `cdc.lsn_time_mapping`, a change table) as extract has seen it `at`."""
+    """A source (`topic[partition]`, `cdc.lsn_time_mapping` or a change table) as extract saw it at `at`."""
 
     source: str
-    # The position up to which the feed has read it, and the highest one that it had.
+    # The position up to which the feed has read the source, and the source's highest position.
     read: str
     end: str
     at: datetime
-    # Offsets between them; None if they cannot be counted.
+    # The number of offsets between the two; None if they cannot be counted.
     behind: int | None = None
-    # Since when the oldest record that is not read waits, or nothing was captured; None: nothing waits.
+    # Since when the oldest unread record waits, or nothing was captured; None: nothing waits.
     since: datetime | None = None
-    # The time of the newest record: of a topic's that was read, of a database's that it has.
+    # The time of the newest record: for a topic, of those read; for a database, of those that it has.
     newest: datetime | None = None
-    # What keeps the feed from reading on, where it is known.
+    # What keeps the feed from reading on, if known.
     why: str | None = None
 
     def is_late(self, now: datetime, allowed: timedelta, interval: timedelta = timedelta(0)) -> bool:
-        """Does something wait for longer than is allowed? What the next run reads may
-        wait an `interval` more."""
+        """Returns whether something waits longer than allowed.
+
+        Records that the next run will read may wait an `interval` more.
+        """
         if self.since is None:
             return False
         return now - self.since > (allowed if self.why else allowed + interval)
 
     @property
     def waits(self) -> bool:
-        """Is something there that is not read, or is nothing captured? Rows of change tables are not counted,
-        but their positions are known."""
+        """Whether there are unread records, or nothing is captured.
+
+        Change tables have no count of unread rows: their positions are compared instead.
+        """
         return bool(self.behind) or self.since is not None or (self.behind is None and self.read < self.end)
 
     @property
     def is_odd(self) -> bool:
-        """Is there something to say though nothing waits?"""
+        """Whether there is something to report although nothing waits."""
         return self.why is not None and self.since is None
 
     def text(self) -> str:
@@ -76,9 +80,9 @@ def partition_state(  # noqa: PLR0913 - what a broker says of one
     earlier: SourceState | None,
     at: datetime,
 ) -> SourceState:
-    """Of a partition that is read up to `read`, committed up to `stable`, and ends at `end`.
+    """Returns the state of a partition that is read up to `read`, committed up to `stable` and ends at `end`.
 
-    `first`: the time of the first record that is not read, None if only marks of transactions follow.
+    `first`: the time of the first unread record; None if only transaction markers follow.
     `newest`: the time of the newest record that was read now.
     """
     known = (newest, None if earlier is None else earlier.newest)
@@ -91,19 +95,19 @@ def partition_state(  # noqa: PLR0913 - what a broker says of one
 
 
 def _waiting_since(read: int, first: datetime, earlier: SourceState | None, at: datetime) -> datetime:
-    """By the producer's clock, unless what extract saw before contradicts it: it may be wrong."""
+    """Returns since when records wait: by the producer's clock, unless extract's last look contradicts it."""
     if earlier is None:
         return min(first, at)
     if earlier.since is not None and earlier.read == str(read):
         return earlier.since
-    # What was not there the last time has come since.
+    # Records that extract did not see the last time have arrived since.
     return min(max(first, earlier.at), at) if int(earlier.end) <= read else min(first, at)
 
 
 def capture_state(
     source: str, read: str, end: str | None, newest: datetime | None, at: datetime
 ) -> SourceState:
-    """Of SQL Server's capture, which marks the time even where nothing changes."""
+    """Returns the state of SQL Server's capture, which marks the time even if nothing changes."""
     if end is None or newest is None:
         return SourceState(source, read, end or "", at, why=NEVER_CAPTURED)
     ahead = _ahead(newest, at)

@@ -1,4 +1,4 @@
-"""SQL Server types, as a column of a contract has them."""
+"""SQL Server types of a contract's columns, and their types in the lake."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _SIMPLE = {
     "timestamp": "binary",
     "rowversion": "binary",
 }
-# Their before image is NULL on update and delete, always (specs: large object data types).
+# Their before image is always NULL on update and delete (specs: large object data types).
 _LOB = {"text", "ntext", "image"}
 _MAX_TYPES = {"varchar", "nvarchar", "varbinary"}
 DECIMALS = frozenset({"decimal", "numeric"})
-# Whose values are any text.
+# Types whose values are any text.
 TEXTS = {"char", "varchar", "nchar", "nvarchar", "text", "ntext", "sysname", "xml"}
 _CLOCKS = {"time", "datetime2", "datetimeoffset"}
 _WITH_LENGTH = {"char", "varchar", "nchar", "nvarchar", "binary", "varbinary"}
-# The least and the greatest size of the types whose lake type or values follow from it.
+# The least and greatest size of the types whose lake type or values depend on it.
 _SIZES = {
     "decimal": (1, 38),
     "numeric": (1, 38),
@@ -62,7 +62,7 @@ _SIZES = {
 }
 # "float(n): if n is 1 to 24, it is treated as 24", which is a real (Microsoft's page "float and real").
 _MOST_BITS_OF_A_REAL = 24
-# Spark's whole numbers in the order in which each holds the one before it.
+# Spark's whole number types, narrowest first.
 _WHOLE = ("smallint", "int", "bigint")
 
 
@@ -75,7 +75,7 @@ class SqlType(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> SqlType:
-        """Raises ContractError when `text` is not a SQL Server type that the lake can hold."""
+        """Parses a type. Raises ContractError if it is not a SQL Server type that the lake can hold."""
         parsed = cls._parsed(text)
         if parsed is None:
             raise ContractError(
@@ -88,7 +88,7 @@ class SqlType(NamedTuple):
     @classmethod
     @lru_cache(maxsize=1_000)
     def _parsed(cls, text: str) -> SqlType | None:
-        """A feed has few types, and asks for them often."""
+        """Parses a type, or returns None. Cached: a feed has few types and asks for them often."""
         match = _TYPE.match(text.lower())
         if match is None:
             return None
@@ -120,7 +120,7 @@ class SqlType(NamedTuple):
 
     @property
     def fraction_digits(self) -> int:
-        """Digits of a second that a time type keeps; SQL Server's default is 7."""
+        """The digits of fractional seconds that a time type keeps; SQL Server's default is 7."""
         if self.base == "datetime":
             return 3
         if self.base == "smalldatetime":
@@ -129,7 +129,7 @@ class SqlType(NamedTuple):
 
     @property
     def text_form(self) -> tuple[str, int] | None:
-        """Of types whose values are text of one canonical form in the lake: which form (docs/types.md)."""
+        """The form of types whose values are canonical text in the lake (docs/types.md), else None."""
         if self.base in {"char", "nchar"}:
             return "padded", 1 if self.length is None else self.length
         if self.base in {"time", "datetimeoffset"} or (self.base == "datetime2" and self.spark == "string"):
@@ -142,17 +142,17 @@ class SqlType(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Can a value be larger than 8,000 bytes? To Qlik it is a large object; CES may have cut it."""
+        """Whether values can exceed 8,000 bytes. Qlik treats these as large objects; CES may cut them."""
         return self.is_max or self.is_lob or self.base in {"xml", "geometry", "geography"}
 
     @property
     def is_max(self) -> bool:
-        """So is one of which nobody says how long its values are."""
+        """Whether the type is a max type. One without a stated length counts as such."""
         return self.base in _MAX_TYPES and self.length in {None, -1}
 
 
 def holds(wide: str, narrow: str) -> bool:
-    """Does a lake column of type `wide` hold every value of `narrow`, by Iceberg's rules of promotion?"""
+    """Returns whether the lake's type `wide` holds every value of `narrow`, by Iceberg's promotion rules."""
     if wide in _WHOLE and narrow in _WHOLE:
         return _WHOLE.index(wide) >= _WHOLE.index(narrow)
     if (wide, narrow) == ("double", "float"):
@@ -164,9 +164,9 @@ def holds(wide: str, narrow: str) -> bool:
 
 
 def written(base: str, length: int | None, precision: int | None, scale: int | None) -> str:
-    """A type with those of its sizes that it has, as T-SQL writes it. `length`: below 0 for max.
+    """Returns a type as T-SQL writes it, with the sizes that apply to it.
 
-    `scale`: of a time the digits of its seconds.
+    `length`: negative for max. `scale`: for a time, the digits of its fractional seconds.
     """
     if base in DECIMALS:
         return f"{base}({precision},{scale or 0})"

@@ -1,4 +1,4 @@
-"""Every table of the lake, by name: those of a source table, of a feed, and of all feeds together."""
+"""Names of the lake's tables: those of a source table, of a feed, and those that belong to no feed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from changeledger.model.errors import ConfigError
 
-# What Spark and pyiceberg call the catalog of the lake.
+# The name of the lake's catalog in Spark and pyiceberg.
 CATALOG = "lake"
 # Columns that the ledger adds to published rows.
 RESERVED = frozenset(
@@ -23,14 +23,14 @@ RESERVED = frozenset(
         "_commit_snapshot_id", "_change_type", "_change_ordinal",
     }
 )  # fmt: skip
-# The namespace of what belongs to no feed, and its tables. Snapshots of a source are there, too.
+# The namespace of tables that belong to no feed. Snapshots of sources are in it, too.
 NAMESPACE = "changeledger"
 FINDINGS = f"lake.{NAMESPACE}.findings"
 DRIFT = f"lake.{NAMESPACE}.drift"
 REPAIRS = f"lake.{NAMESPACE}.repairs"
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _PLAIN = re.compile(r"[a-z0-9]+\.[a-z0-9]+")
-# Of a table's folder and of its name in a catalog; what is put before a name, or behind it, comes to it.
+# The longest base name: folders and catalogs allow 255 characters, including prefix and suffix.
 _LONGEST = 255 - len("raw_") - len("_history")
 
 
@@ -43,10 +43,12 @@ class TableNames(NamedTuple):
 
     @classmethod
     def of(cls, namespace: str, table: str) -> TableNames:
-        """`dbo.Order Lines` in feed `shop_cdc` is `lake.shop_cdc.dbo_order_lines` and its siblings.
+        """Returns the names for a source table.
 
-        A name in other letters than English ones ends in a hash, without which `dbo.注文` and `dbo.顧客` were
-        one table, and so does one that is too long: schema and table may have 128 characters each.
+        `dbo.Order Lines` in feed `shop_cdc` is `lake.shop_cdc.dbo_order_lines` and its siblings.
+
+        A name with non-ASCII letters ends in a hash, because `dbo.注文` and `dbo.顧客` would otherwise be the
+        same table. So does a name that is too long: schema and table may have 128 characters each.
         """
         base = _UNSAFE.sub("_", table.lower())
         if len(base) > _LONGEST or not table.isascii():
@@ -56,15 +58,15 @@ class TableNames(NamedTuple):
 
     @property
     def raw(self) -> str:
-        """The rows of its change table as received; messages have one raw table for the feed."""
+        """The raw table of a change table. Messages have one raw table for the whole feed."""
         lake, namespace, base = self.current.split(".")
         return f"{lake}.{namespace}.raw_{base}"
 
 
 class FeedTables(NamedTuple):
-    """The lake's tables of one feed that belong to no source table. Their columns are in `model.change`."""
+    """A feed's tables in the lake that belong to no source table. Their columns are in `model.change`."""
 
-    # Messages as received. A feed of change tables has a raw table for each (`TableNames.raw`).
+    # Messages as received. A feed of change tables has a raw table for each of them (`TableNames.raw`).
     raw: str
     dispositions: str
     quarantine: str
@@ -85,10 +87,10 @@ class FeedTables(NamedTuple):
 
 
 def snapshot_table(database: str, table: str) -> str:
-    """The rows of a source table as `verify` has read them.
+    """Returns the lake's table for the rows that `verify` reads of a source table.
 
-    Tables that two feeds keep apart (`dbo.a b`, `dbo.a_b`) are apart here, too: a name that others can become
-    has a hash behind it.
+    A name that other names could be mapped to ends in a hash: `dbo.a b` and `dbo.a_b`, which two feeds may
+    have, need two tables.
     """
     name = f"snapshot_{database}__{table}"
     if not _PLAIN.fullmatch(table.lower()):
@@ -97,7 +99,7 @@ def snapshot_table(database: str, table: str) -> str:
 
 
 def distinct_names(namespace: str, tables: Iterable[str]) -> Mapping[str, TableNames]:
-    """Lake names by table. Raises ConfigError when two tables would share one."""
+    """Returns names in the lake by source table. Raises ConfigError if two tables would share a name."""
     return _distinct(namespace, tuple(tables))
 
 

@@ -1,4 +1,4 @@
-"""What one run covers, and what else was asked of it."""
+"""What one run covers, and what else it was asked to do."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from changeledger.model.base_model import Strict
 
 # The stages of a run, in their order.
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
-# Of a time in a window's id.
+# The format of times in a window's id.
 _TIME = "%Y%m%dT%H%M%S%fZ"
 
 
 class Request(Strict):
-    """What was asked of a run beside its time; the defaults are what a schedule asks.
+    """What a run was asked to do, apart from its times. The defaults are those of a scheduled run.
 
-    `incremental` and `window` read all tables up to the window's end; a `window` of chosen tables only reads
-    again what was released; `replay` reads quarantined records again (ADR 0007); `repair` applies what the
-    last proofs have planned (ADR 0013). The last two read nothing new of the source.
+    - `incremental` and `window` read all tables up to the window's end. A `window` with chosen `tables` reads
+      again only what was released.
+    - `replay` reads quarantined records again (ADR 0007).
+    - `repair` applies what the last proofs have planned (ADR 0013).
+
+    The last two read nothing new from the source.
     """
 
     mode: Literal["incremental", "window", "replay", "repair"] = "incremental"
     # Empty: all tables of the feed.
     tables: tuple[str, ...] = ()
-    # Everything but publish.
+    # Runs every stage but publish.
     dry_run: bool = False
-    # failed rules up to this severity do not stop the run; critical ones always do.
+    # Failed rules up to this severity do not stop the run. Critical ones always do.
     tolerate: Literal["nothing", "error"] = "nothing"
     reason: str = ""
     # Who asked: Airflow's id of the run. Empty for a job that was started by hand.
@@ -57,26 +60,26 @@ class Request(Strict):
 
     @property
     def reads_nothing_new(self) -> bool:
-        """Does it leave the source alone?"""
+        """Whether the run leaves the source alone."""
         return self.mode in {"replay", "repair"}
 
     @property
     def reads_again(self) -> bool:
-        """Is it a run of its own over a time that other runs have covered?"""
+        """Whether the run goes over a time that other runs have covered."""
         return self.reads_nothing_new or bool(self.tables)
 
     @property
     def partial(self) -> bool:
-        """Does it leave the records of other tables, and what waits, as they are?"""
+        """Whether the run ignores the records of other tables, and pending records."""
         return self.mode == "window" and bool(self.tables)
 
     def argument(self) -> str:
-        """As a job's command line has it: JSON of what is not the default."""
+        """Returns the request as an argument of a job: JSON of all fields that differ from their default."""
         return self.model_dump_json(exclude_defaults=True)
 
 
 class Window(Strict):
-    """What one run covers: `[start, end)` in time; its source positions live in the control store."""
+    """What one run covers: `[start, end)` in time. Its source positions are in the control store."""
 
     start: datetime
     end: datetime
@@ -92,9 +95,9 @@ class Window(Strict):
 
     @property
     def id(self) -> str:
-        """Stable name: the same interval is the same window, whoever asks for it.
+        """The stable id: the same interval is the same window, whoever asks for it.
 
-        But for what reads again: every such run is a window of its own, which its tasks share.
+        Runs that read again are an exception: each is a window of its own, which the run's tasks share.
         """
         times = [t.astimezone(UTC).strftime(_TIME) for t in (self.start, self.end)]
         if self.request.reads_again:
@@ -108,12 +111,12 @@ class Window(Strict):
 
     @property
     def holder(self) -> str:
-        """Who holds the feed's lease: two runs over one window are two."""
+        """The name under which the run holds the feed's lease. Two runs over one window differ."""
         return f"{self.id} ({self.request.run})" if self.request.run else self.id
 
 
 def times_of(window_id: str) -> tuple[datetime, datetime] | None:
-    """Start and end of the window with that id; None if it is no id of a window."""
+    """Returns start and end of the window with that id, or None if it is not the id of a window."""
     try:
         start, end = (datetime.strptime(text, _TIME).replace(tzinfo=UTC) for text in window_id.split("_")[:2])
     except ValueError:
@@ -122,15 +125,15 @@ def times_of(window_id: str) -> tuple[datetime, datetime] | None:
 
 
 def branch_of(window_id: str) -> str:
-    """The Iceberg branch on which a window is built."""
+    """Returns the Iceberg branch on which a window is built."""
     return f"run_{window_id}"
 
 
 def promised(start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, int | None]:
-    """What a window reads by the range that is stored of it, by source: `topic[partition]`, or a table.
+    """Returns what a window reads according to its stored range, by source: `topic[partition]`, or a table.
 
-    The number of a partition's offsets. Of a table None: its source counts the rows. What has nothing between
-    its two positions is left out.
+    The value is the number of offsets of a partition, and None for a table, whose rows the source counts.
+    Sources with nothing between their two positions are left out.
     """
     counts: dict[str, int | None] = {}
     for source, last in end.items():
@@ -144,19 +147,19 @@ def promised(start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, int 
 
 
 def partition_name(topic: str, number: str) -> str:
-    """The name of a partition as a source."""
+    """Returns the name of a partition as a source."""
     return f"{topic}[{number}]"
 
 
 class SourceRead(NamedTuple):
-    """One source of a window (`topic[partition]`, a change table): is it in raw as the source has it?"""
+    """Whether one source of a window (`topic[partition]`, a change table) is complete in raw."""
 
     source: str
-    # Offsets, or rows that the source counts before they are read.
+    # The number of offsets, or of rows as the source counted them before the read.
     asked: int
-    # Raw rows.
+    # The number of raw rows.
     received: int
-    # Offsets that were removed before the feed has first read the partition.
+    # The number of offsets that were removed before the feed first read the partition.
     before: int = 0
-    # Why raw is not what was asked for.
+    # Why raw is not complete; None: it is.
     problem: str | None = None
