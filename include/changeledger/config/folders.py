@@ -10,7 +10,7 @@ _OWNER_ONLY = 0o700
 
 
 def private(folder: Path) -> Path:
-    """Returns the folder. Creates it and its missing parents, if necessary, with access for the owner only."""
+    """Returns the folder. Creates it and its missing parents, if necessary, for the owner only."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(_OWNER_ONLY, exist_ok=True)

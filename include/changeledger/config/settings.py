@@ -29,7 +29,7 @@ def _project() -> Path:
 
 
 def _in_project(*parts: str) -> Callable[[Mapping[str, Any]], Path]:
-    """Returns a factory for a folder of the project. A checkout has folders that people edit in `include/`."""
+    """Returns a factory for a folder of the project. In a checkout, edited folders are in `include/`."""
 
     def place(settings: Mapping[str, Any]) -> Path:
         project: Path = settings["project"]
