@@ -1,4 +1,4 @@
-"""The answer to a query, whoever gives it: names of columns, and rows of cells as they are printed."""
+"""The answer to a query, from Spark or DuckDB: column names, and rows of cells to print."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from changeledger.kernels import cast_text
 
 class Answer(NamedTuple):
     columns: list[str]
-    # Read as they are asked for.
+    # Read lazily.
     rows: Iterator[tuple[object, ...]]
 
 
 def plain(cell: Any) -> object:
-    """A cell whose instants have a zone: these in UTC, and what is nested as JSON has it."""
+    """Returns a cell with zoned times in UTC, and with nested values as JSON has them."""
     if isinstance(cell, float):
-        # JSON has no such numbers: in the words of Spark's own.
+        # JSON has no infinity and NaN: write them as Spark does.
         return cell if isfinite(cell) else cast_text.double(cell)
     if isinstance(cell, datetime):
         return cell if cell.tzinfo is None else cell.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""May we switch? Drawn for a terminal."""
+"""Draws the answer of `cutover` for a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COUNTS = ("events", "in_period", "equal", "lost", "surplus", "differs", "order"
 
 
 def print_cutover(facts: CutoverFacts, verdict: Verdict) -> None:
-    """The verdict first, then why, then the numbers."""
+    """Prints the verdict, then its reasons, then the numbers."""
     console = terminal.console()
     period = f"{facts.period.since:%Y-%m-%d %H:%M} to {facts.period.until:%Y-%m-%d %H:%M} UTC"
     console.print(

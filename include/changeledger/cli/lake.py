@@ -1,4 +1,4 @@
-"""What commands share: the lake of this installation, its feeds, and what is said beside an answer."""
+"""Shared by commands: the installation's lake, its feeds, and messages beside an answer."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Somebody waits.
+# Short, because somebody waits.
 _PATIENCE_SECONDS = 4.0
 
 
 @contextmanager
 def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
-    """A session on the lake of this installation; our own log lines show the `progress` of a long command."""
-    # Seconds to import: `--help` answers at once.
+    """Yields a session on the installation's lake. With `progress`, our log lines are shown."""
+    # Imported here because it takes seconds: `--help` answers at once.
     from changeledger.spark.session import spark_session  # noqa: PLC0415
 
     require_lake(Settings())
-    # Spark's Python side would log a wrong query's Java stack, beside the error that we print.
+    # PySpark would log the Java stack of a wrong query, in addition to the error that we print.
     if progress:
         _show_progress()
     else:
@@ -47,7 +47,7 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
 
 @contextmanager
 def openable(command: str) -> Iterator[Callable[[], SparkSession]]:
-    """As `opened`, of a command that may do without Spark: the session begins where it is asked for."""
+    """Like `opened`, for a command that may not need Spark: the session starts when it is asked for."""
     require_lake(Settings())
     logging.disable()
     with ExitStack() as stack:
@@ -55,7 +55,7 @@ def openable(command: str) -> Iterator[Callable[[], SparkSession]]:
 
 
 def require_lake(settings: Settings) -> None:
-    """Raises ConfigError if all is embedded and nothing is there: stores would be made, and be empty."""
+    """Raises ConfigError if all stores are embedded and none exists: opening would create empty ones."""
     if nothing_has_run(settings):
         raise ConfigError(
             f"there is no lake in {settings.home}: nothing has been run with it",
@@ -64,7 +64,7 @@ def require_lake(settings: Settings) -> None:
 
 
 def readable() -> tuple[dict[str, Feed], bool]:
-    """The feeds whose files can be read, and whether others are broken: these are named beside the answer."""
+    """Returns the feeds whose files can be read, and whether others are broken. Prints their errors."""
     feeds, errors = readable_feeds(Settings().feeds)
     for error in errors:
         say(f"left out: {error}")
@@ -72,12 +72,12 @@ def readable() -> tuple[dict[str, Feed], bool]:
 
 
 def say(text: str) -> None:
-    """Beside the answer, at once."""
+    """Prints a message beside the answer, to standard error, at once."""
     print(escaped(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def confirm(question: str, answer: str, done: str) -> None:
-    """Raises ConfigError if nobody has typed the answer: nothing was `done`."""
+    """Asks for confirmation. Raises ConfigError, saying that nothing was `done`, unless it gets `answer`."""
     try:
         typed = input(question)
     except EOFError:
@@ -87,7 +87,7 @@ def confirm(question: str, answer: str, done: str) -> None:
 
 
 def _show_progress() -> None:
-    """Our own log lines on standard error, and nobody else's."""
+    """Shows our own log lines on standard error, and no others."""
     logging.getLogger().addHandler(logging.NullHandler())
     lines = logging.StreamHandler()
     lines.setFormatter(terminal.Lines("%(asctime)s %(message)s", "%H:%M:%S"))

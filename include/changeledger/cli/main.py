@@ -46,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In the order of `--help`, where groups come last.
+# In the order of `--help`, which lists groups last.
 for command in (
     init.init, jars.jars, check.check, query.query, decode.decode, status.status, status.tables,
     databases.compare, databases.verify, cutover.cutover, releases.releases, releases.rollback,
@@ -73,7 +73,7 @@ def _options(
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one command: returns when all is done, else ends the process with one of `_CODES`."""
+    """Runs one command. Returns if it succeeds, else ends the process with one of `_CODES`."""
     # Commands import most of what they need when they run.
     collect_rarely()
     reach_directly()

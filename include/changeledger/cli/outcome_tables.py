@@ -1,4 +1,4 @@
-"""The last comparisons and proofs of a database, drawn for a terminal."""
+"""Draws the last comparisons and proofs of a database for a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeledger.stages.verification import proofs
 
 
 def drawn_comparison(database: str) -> Table:
-    """The last comparison of each table and pair."""
+    """Draws the last comparison of each table and pair of feeds."""
     grid = Table("reference", "feed", "table", "outcome", *VERDICTS, title=f"{database}: do its feeds agree?")
     for pair, rows in ControlStore(Settings().control_url).comparisons.last(database).items():
         for row in rows:
@@ -23,7 +23,7 @@ def drawn_comparison(database: str) -> Table:
 
 
 def drawn_proofs(database: str) -> Table:
-    """The last proof of each table."""
+    """Draws the last proof of each table."""
     grid = Table(
         "feed",
         "table",

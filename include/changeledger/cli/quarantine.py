@@ -1,4 +1,4 @@
-"""The quarantine of a feed as people work with it: what is in it, and asking for records to be read again."""
+"""What the commands do with a feed's quarantine: show what is in it, and ask for records to be read again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOOK_SECONDS = 2.0
 _REPLAY = table_schema(change.REPLAY_COLUMNS)
 
 
-# What is said of each table and reason.
+# The columns of the summary by table and reason.
 SUMMARY: Final = ("table", "reason", "records", "first run", "last run", "for example")
 
 
@@ -63,9 +63,9 @@ def _require_quarantined(feed: Feed, name: str, value: str, known: Collection[st
 
 
 def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any]]:
-    """The published rows of `change.QUARANTINE_COLUMNS` that are meant, some columns or all.
+    """Yields the chosen published rows of `change.QUARANTINE_COLUMNS`, with some columns or all.
 
-    Raises ConfigError without a lake, and for one of an earlier version.
+    Raises ConfigError if nothing is published yet, and for a control store of an earlier version.
     """
     ControlStore(Settings().control_url)
     table = feed.lake.quarantine
@@ -79,7 +79,7 @@ def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any
 
 
 def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
-    """`SUMMARY` by table and reason, the most first: an example is the least detail."""
+    """Returns `SUMMARY` for each table and reason, most records first. The example is the least detail."""
     groups: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
     for row in records(feed, chosen, "window_id", "table", "reason", "detail"):
         groups.setdefault((row["table"], row["reason"]), []).append(row)
@@ -96,11 +96,11 @@ def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
 
 
 def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], object]) -> int:
-    """Ask the next run to read the records again, as they came; returns how many are new on its list.
+    """Asks the next run to read the records again as received. Returns how many are new on its list.
 
-    Waits for a run of the feed that is running, and says so.
+    Waits for a running run of the feed, and says so.
     """
-    # Seconds to import: to look into the quarantine needs no Spark.
+    # Imported here because they take seconds, and looking into the quarantine needs no Spark.
     from changeledger.spark.rows import Workers  # noqa: PLC0415
     from changeledger.stages.extraction.replaying import ask  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
     holder = holder_here(_WORK)
     _await_lease(control, feed, holder, say)
     try:
-        # Now: the run that was waited for may have read some of them again.
+        # Only now, because the run that it has waited for may have read some of them again.
         rows = pa.Table.from_pylist(list(records(feed, chosen, *_REPLAY.names)), _REPLAY)
         return ask(spark, feed, Workers(lambda: spark).given(rows).frame)
     finally:

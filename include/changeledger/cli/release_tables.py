@@ -1,4 +1,4 @@
-"""The releases of a feed, as rows to print: one for each, the newest first."""
+"""The releases of a feed as rows to print, the newest first."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ COLUMNS = (
     "taken_back",
     "reset",
 )
-# More tables than these are for `--json`.
+# Only `--json` shows more tables than these.
 _MOST_TABLES = 10
 _ROWS = ("current", "history")
 
 
 def listed(releases: Sequence[ReleaseRow], resets: Sequence[ResetRow] = ()) -> list[dict[str, Any]]:
-    """By `COLUMNS`, of releases that are given oldest first. `resets`: of the same feed.
+    """Returns a row of `COLUMNS` for each release, newest first.
 
-    `tables`: by table the changes by operation, the rows of `current` and `history`, and with `_more` by how
-    much these are more than in the release before.
+    `releases`: oldest first. `resets`: those of the same feed.
+
+    `tables` in a row has for each table the changes by operation, and the number of rows of `current` and of
+    `history`; with the suffix `_more`, how many more these are than in the previous release.
     """
     takers, rows = taken_back(releases), []
     by_release = {reset.release: reset for reset in resets}
@@ -50,13 +52,13 @@ def listed(releases: Sequence[ReleaseRow], resets: Sequence[ResetRow] = ()) -> l
             None if reset is None else _of_reset(reset),
         )
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
-        # A table that came after the release that a rollback goes back to has no rows.
+        # After a rollback, a table that is newer than the restored release has no rows.
         before = counts if release.is_rollback else {**before, **counts}
     return rows[::-1]
 
 
 def in_words(row: Mapping[str, Any]) -> list[object]:
-    """The cells of a row of `listed` for a terminal."""
+    """Returns the cells of a row of `listed` for a terminal."""
     lines = [_table(table, counts) for table, counts in row["tables"].items()]
     left = len(lines) - _MOST_TABLES
     more = [f"and {counted(left, 'more table')}: --json"] if left > 0 else []
@@ -85,7 +87,10 @@ def _in_words(what: str, done: Mapping[str, Any] | None) -> str:
 
 
 def _counts(release: ReleaseRow) -> dict[str, Any]:
-    """By table. A rollback has the counts of the release that it goes back to: it changed nothing itself."""
+    """Returns the counts by table.
+
+    A rollback has the row counts of the release that it goes back to, and no changes of its own.
+    """
     counts = release.counts.get("tables", {})
     if not release.is_rollback:
         return dict(counts)

@@ -1,4 +1,4 @@
-"""The environment that `make up` leaves for a shell, which is old once `make up` has ended."""
+"""The environment that `make up` leaves for a shell. It is outdated once `make up` has ended."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from changeledger.model.errors import ChangeledgerError, SourceUnavailable
 
-# Set by the file itself, to its own path.
+# The environment file sets this variable to its own path.
 FILE = "CHANGELEDGER_UP_ENV"
 
 
 def note(error: ChangeledgerError) -> str:
-    """What an error may be due to in such a shell, to follow its text."""
+    """Returns a note to follow the text of an error that an outdated environment may have caused."""
     file = os.environ.get(FILE)
     if not file:
         return ""

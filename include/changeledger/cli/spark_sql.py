@@ -1,4 +1,4 @@
-"""What Spark answers to a checked statement."""
+"""Runs a checked statement on Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from changeledger.model.errors import ConfigError
 from changeledger.read_only_sql.check import Statement
 from changeledger.spark import failures
 
-# Of values that Python does not have: an interval of months, the first day of its calendar in a zone.
+# Errors for values that Python cannot represent: an interval of months, or a zoned time on its first day.
 _OF_PYTHON = (PySparkNotImplementedError, ValueError, OverflowError)
 _EXISTING = (
     "correct the statement: changeledger query 'SHOW NAMESPACES IN lake' lists the feeds, "
@@ -27,10 +27,10 @@ _EXISTING = (
 
 
 def answer(spark: SparkSession, statement: Statement, most: int | None = None) -> Answer:
-    """Its first `most` rows; None: all. Raises ConfigError if Spark cannot read or run the statement."""
+    """Returns the first `most` rows; None: all. Raises ConfigError if Spark cannot run the statement."""
     try:
         frame = spark.sql(statement.text)
-        # Over Spark Connect nothing is analysed before it is asked for.
+        # Spark Connect analyses a statement only when something of it is asked for.
         kinds = [field.dataType for field in frame.schema.fields]
     except AnalysisException as error:
         raise ConfigError(error.getMessage() or str(error), "correct the statement") from None
@@ -43,7 +43,11 @@ def answer(spark: SparkSession, statement: Statement, most: int | None = None) -
 
 
 def use_utc() -> None:
-    """PySpark gives instants in this process' zone, without it: where clocks go back, two are one there."""
+    """Sets this process' time zone to UTC.
+
+    PySpark returns timestamps as local times of this process without a zone. In a repeated hour two different
+    ones would be equal.
+    """
     os.environ["TZ"] = "UTC"
     time.tzset()
 
@@ -64,7 +68,7 @@ def _rows(frame: DataFrame, kinds: list[DataType]) -> Iterator[tuple[object, ...
 
 
 def _typed(cell: Any, kind: DataType) -> Any:
-    """The cell with UTC at its instants, and decimals with the places of their type."""
+    """Returns the cell with UTC at its timestamps, and with decimals in the scale of their type."""
     if cell is None:
         return None
     if isinstance(kind, TimestampType | DecimalType):
@@ -83,6 +87,6 @@ def _typed(cell: Any, kind: DataType) -> Any:
 
 def _exact(cell: Any, kind: TimestampType | DecimalType) -> Any:
     if isinstance(kind, DecimalType):
-        # PySpark gives 1E-10 of ten places as 1.00E-10, of twelve.
+        # PySpark returns 1E-10 of scale 10 as 1.00E-10, of scale 12.
         return Decimal(format(cell, f".{kind.scale}f"))
     return cell.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""The lake's tables that a statement names: are they there?"""
+"""Checks whether the lake has the tables that a statement names."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from changeledger.read_only_sql.tokens import cut
 
 
 def require(tables: Iterable[tuple[str, str]]) -> None:
-    """Raises ConfigError for a table that the lake does not have: an engine would say it with its stack."""
+    """Raises ConfigError for a table that the lake does not have. An engine would print a stack trace."""
     for feed, table in tables:
         if not catalog.exists(f"{catalog.NAME}.{feed}.{table}"):
             refuse(feed, table)
 
 
 def refuse(feed: str, table: str) -> NoReturn:
-    """Raises ConfigError: says what is missing, and what was perhaps meant."""
+    """Raises ConfigError that says what is missing and what may have been meant."""
     require_feed(feed, table)
     near = meant(table, _tables(feed))
     raise ConfigError(
@@ -32,7 +32,7 @@ def refuse(feed: str, table: str) -> NoReturn:
 
 
 def require_feed(feed: str, table: str = "") -> None:
-    """Raises ConfigError for a feed that has no table yet; `table`: the one that is asked for."""
+    """Raises ConfigError for a feed without tables. `table`: the table that was asked for."""
     if _tables(feed):
         return
     near = meant(feed, catalog.namespaces())
@@ -44,7 +44,7 @@ def require_feed(feed: str, table: str = "") -> None:
 
 
 def named(statement: Statement) -> list[tuple[str, str]]:
-    """Feed and table of each `lake.<feed>.<table>`, with whatever follows: a branch, or a metadata table."""
+    """Returns feed and table of each `lake.<feed>.<table>`, even if a branch or metadata table follows."""
     tokens = cut(statement.text).tokens
     tables = []
     for at in range(len(tokens) - 4):

@@ -1,4 +1,4 @@
-"""The status of feeds, drawn for a terminal."""
+"""Draws the status of feeds for a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLES = {
 
 
 def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
-    """One block a feed: a line for each thing that there is to say, in colour where somebody must look."""
+    """Draws a block for each feed, with a line for each fact, in colour if somebody must look."""
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -75,7 +75,7 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
 
 
 def _asked(feed: FeedStatus) -> list[tuple[str, str]]:
-    """What people have done to its releases."""
+    """Returns lines about what people have done to the feed's releases."""
     lines = []
     if feed.rolled_back is not None:
         number, reason, by = feed.rolled_back
@@ -88,7 +88,7 @@ def _asked(feed: FeedStatus) -> list[tuple[str, str]]:
 
 
 def _trouble(feed: FeedStatus) -> list[tuple[str, str]]:
-    """What somebody has to deal with before the feed is right."""
+    """Returns lines about what somebody has to deal with."""
     lines = []
     if feed.failure is not None:
         window, stage, error, at = feed.failure
@@ -119,7 +119,7 @@ def _released(feed: FeedStatus) -> str:
 
 
 def _sources(feed: FeedStatus) -> list[tuple[str, str]]:
-    """What was read of the source, and what waits there: the clock says nothing of it."""
+    """Returns lines about what was read from the source and what waits there."""
     lines = []
     if feed.sources:
         parts = [f"looked at {_utc(min(look.at for look in feed.sources))}"]

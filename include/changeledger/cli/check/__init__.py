@@ -1,4 +1,4 @@
-"""Is a feed ready to run? Asks the installation and the source before anything is written.
+"""Checks whether a feed is ready to run. Asks the installation and the source, and writes nothing.
 
-What is asked, and how a record is read, is what extract, normalize and the `decode` command do.
+It asks what extract asks, and reads records as normalize and the `decode` command do.
 """

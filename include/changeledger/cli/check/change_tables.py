@@ -1,4 +1,4 @@
-"""The change tables of a feed: are they there, may they be read, how far back do they reach?"""
+"""Checks a feed's change tables: whether they exist and can be read, and how far back they reach."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checks(feed: Feed, connection: Connection) -> Checks[None]:
         known: dict[str, Contract] = {}
         readers: list[TableReader] = []
         for config in feed.tables:
-            # A table that cannot be read hides no other.
+            # One by one, so that a table that cannot be read does not hide the others.
             alone = feed.only([config.table])
             reader = yield from caught(f"table {config.table}", _table(alone, config, dialect, database))
             if reader is None:
@@ -65,7 +65,7 @@ def _table(
 
 
 def _rows(feed: Feed, config: TableConfig, reader: TableReader, database: JdbcDatabase) -> Checks[list[Row]]:
-    """Some rows of the table's newest change table."""
+    """Reads some rows of the table's newest change table."""
     now = datetime.now(UTC)
     _, ends = reader.bounds(Window(start=now - timedelta(hours=1), end=now), {})
     newest = reader.tables[-1]
@@ -81,7 +81,7 @@ def _rows(feed: Feed, config: TableConfig, reader: TableReader, database: JdbcDa
     for state in reader.source_states({}, now):
         if state.is_odd or state.is_late(now, feed.deadline):
             yield Check("capture", WARNING, state.text(), "look at the capture job, or at the Qlik task")
-    # Cells as the records of `decode` have them.
+    # Cells in the form of `decode`'s records.
     return [Row(newest.table, {name: _text(value) for name, value in row.items()}) for row in cells]
 
 

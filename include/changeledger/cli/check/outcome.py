@@ -1,4 +1,4 @@
-"""What a check has shown, and what became of the records that were looked at."""
+"""Results of checks, and of decoding the records that a check looks at."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ Result = TypeVar("Result")
 
 
 class Check(NamedTuple):
-    """`check`: what was looked at. `retryable`: may another try succeed, without a change?"""
+    """The result of one check.
+
+    `check`: what was checked. `retryable`: whether another try may succeed without a change.
+    """
 
     check: str
     result: str
     text: str
     remedy: str = ""
     retryable: bool = False
-    # Decoded records that are shown, as `decode` prints them.
+    # Decoded records to show, as `decode` prints them.
     records: Sequence[dict[str, Any]] = ()
 
 
@@ -48,9 +51,9 @@ Checks = Generator[Check, None, Result]
 
 
 def caught(check: str, steps: Checks[Result]) -> Checks[Result | None]:
-    """The steps and their result; an error that ends them is a failed check, and there is no result.
+    """Runs the steps and returns their result. An error becomes a failed check, and the result is None.
 
-    Raises what is neither an error of ours nor a known one of another system.
+    Raises errors that are neither ours nor known errors of another system.
     """
     try:
         return (yield from steps)
@@ -63,15 +66,17 @@ def caught(check: str, steps: Checks[Result]) -> Checks[Result | None]:
 
 
 def described(config: TableConfig, contracts: Mapping[str, Contract]) -> Iterator[Check]:
-    """A table, by the change tables that its contracts were read from, the newest last; and what `columns:`
-    states in vain."""
+    """Yields a check for each contract of a table, and one for each unknown column of `columns:`.
+
+    `contracts`: by the change table from which each was read, the newest last.
+    """
     for where, contract in contracts.items():
         yield _described(contract, where)
     yield from unknown_columns(config, [*contracts.values()])
 
 
 def _described(contract: Contract, where: str) -> Check:
-    """Key and types."""
+    """Returns a check with the table's key and types; failed without a key."""
     check = f"table {contract.table}"
     if not contract.key:
         return Check(
@@ -84,7 +89,10 @@ def _described(contract: Contract, where: str) -> Check:
 
 
 def unknown_columns(config: TableConfig, contracts: Sequence[Contract]) -> Iterator[Check]:
-    """The columns that `columns:` states and no contract of the table has. The last one is the newest."""
+    """Yields warnings for columns in `columns:` that no contract of the table has.
+
+    The last contract is the newest.
+    """
     stated = [c.name for c in config.columns]
     of_each = [contract.unknown(stated) for contract in contracts]
     for name, said in of_each[-1].items():
@@ -96,7 +104,7 @@ def unknown_columns(config: TableConfig, contracts: Sequence[Contract]) -> Itera
 
 
 def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
-    """`results`: as `decode` gives them."""
+    """Yields checks of what became of the decoded records. `results`: as `decode` returns them."""
     dispositions = Counter(result["disposition"] for result in results)
     changes = [result for result in results if result["disposition"] == change.CHANGE]
     said = ", ".join(f"{number} {disposition}" for disposition, number in dispositions.most_common())
@@ -115,7 +123,7 @@ def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
 
 
 def _reasons(results: Sequence[dict[str, Any]], disposition: str) -> Iterator[tuple[str, int, str]]:
-    """Each reason with how many records have it, and the detail of the first."""
+    """Yields each reason with the number of records that have it, and the detail of the first."""
     of_reason: dict[str, list[str]] = {}
     for result in results:
         if result["disposition"] == disposition:

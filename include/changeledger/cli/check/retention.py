@@ -1,4 +1,4 @@
-"""Does the source keep records until a run has read them?"""
+"""Checks whether the source keeps records until a run has read them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from changeledger.cli.check.outcome import FAILED, OK, WARNING, Check
 from changeledger.config.feed import Feed
 from changeledger.model.wording import duration
 
-# Enough for a schedule's longest pause: a week of runs every half hour.
+# Enough to find a schedule's longest pause: a week of runs every half hour.
 _RUNS_LOOKED_AT = 400
 
 
 def longest_pause(schedule: str) -> timedelta:
-    """Between two runs that follow each other."""
+    """Returns the longest time between two consecutive runs."""
     times = croniter(schedule, datetime.now(UTC), ret_type=datetime)
     runs: list[datetime] = [times.get_next() for _ in range(_RUNS_LOOKED_AT)]
     return max(later - earlier for earlier, later in pairwise(runs))
 
 
 def kept(what: str, kept_for: timedelta, feed: Feed) -> Check:
-    """Of something that keeps records for that long."""
+    """Returns the check of a source, named `what`, that keeps records for a certain time."""
     pause = longest_pause(feed.schedule)
     text = f"{what} keeps records for {duration(kept_for)}; the schedule pauses for up to {duration(pause)}"
     if kept_for <= pause:

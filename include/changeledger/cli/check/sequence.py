@@ -1,4 +1,4 @@
-"""The checks of a feed, in their order."""
+"""The checks of a feed, in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 120
 
 
 def checks(name: str) -> Iterator[Check]:
-    """Each as soon as it is done; what needs something that has failed is left out."""
+    """Yields each check as soon as it is done. Leaves out checks that depend on a failed one."""
     feed = yield from caught("feed", _feed(name))
     if feed is None:
         return
@@ -35,7 +35,7 @@ def checks(name: str) -> Iterator[Check]:
     source = yield from caught("connection", _connection(feed))
     if source is None:
         return
-    # Clients of Kafka and of databases take seconds to import.
+    # Imported here because clients of Kafka and of databases take seconds to import.
     kind = "topics" if isinstance(feed.source, KafkaTopics) else "change_tables"
     yield from caught("source", import_module(f"changeledger.cli.check.{kind}").checks(feed, source))
 
@@ -48,14 +48,14 @@ def _feed(name: str) -> Checks[Feed]:
 
 
 def _publishing(feed: Feed) -> Checks[None]:
-    """What the feed's own file leaves to its first run: names of rules, and the secret of hashes."""
+    """Checks what is otherwise checked by the feed's first run: names of rules, and the secret of hashes."""
     for table in feed.tables:
         require_own_names(table)
     hashed = [
         table.table for table in feed.tables if any(rule.hash for rule in table.publish.columns.values())
     ]
     if hashed:
-        # SQLAlchemy takes long to import.
+        # Imported here because SQLAlchemy takes long to import.
         from changeledger.stages.common.publishing import secret  # noqa: PLC0415
 
         secret(feed)
@@ -69,7 +69,7 @@ def _spark(feed: Feed) -> Checks[None]:
         raise ConfigError(*error.parts) from None
     count = counted(len(jars(Settings())), "jar")
     spark = connection(feed.spark_connection)
-    # Behind a semicolon an sc:// address may have a token.
+    # An sc:// address may contain a token after a semicolon.
     place = (spark.host or spark.conn_type).partition(";")[0]
     yield Check("spark", OK, f"Java and {count} are there; {feed.spark_connection} is {place}")
 
@@ -81,9 +81,9 @@ def _connection(feed: Feed) -> Checks[Connection]:
 
 
 def connection(conn_id: str) -> Connection:
-    """From the environment, as a job gets it, else from Airflow's, which is in the environment afterwards.
+    """Returns a connection from the environment, as a job gets it, or else from Airflow.
 
-    Raises ConfigError if neither has it.
+    Airflow's connection is put into the environment. Raises ConfigError if neither has the connection.
     """
     variable = connection_variable(conn_id)
     if variable not in os.environ:
@@ -94,7 +94,10 @@ def connection(conn_id: str) -> Connection:
 
 
 def _of_airflow(conn_id: str) -> str | None:
-    """As Airflow finds it, in a secrets backend or its database. None if it does not, or is not set up."""
+    """Returns the connection's JSON from Airflow: from a secrets backend or its database.
+
+    Returns None if Airflow does not find it, or is not set up.
+    """
     command = [sys.executable, "-m", "airflow", "connections", "get", conn_id, "-o", "json"]
     try:
         answer = subprocess.run(  # noqa: S603 - Airflow's own command

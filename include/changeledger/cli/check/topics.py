@@ -1,4 +1,4 @@
-"""The topics of a feed: are they there, how long do they keep messages, and how are these read?"""
+"""Checks a feed's topics: whether they exist, how long they keep messages, and how these are read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from changeledger.kernels.rows import as_batch
 from changeledger.model.wording import counted
 from changeledger.stages.normalization.reading import Input
 
-# Of messages at either end of a partition.
+# The number of messages that are read at each end of a partition.
 _EACH_END = 30
 _PATIENCE_SECONDS = 20.0
 
@@ -94,7 +94,7 @@ def _retention(feed: Feed, kafka: Kafka, topics: Sequence[str]) -> Checks[None]:
 
 
 def _readable(feed: Feed, kafka: Kafka, topics: Sequence[str]) -> Checks[pa.RecordBatch]:
-    """Some messages of both ends of each partition."""
+    """Reads some messages at both ends of each partition."""
     first, last = kafka.earliest(topics), kafka.latest(topics)
     number = sum(last[topic][p] - first[topic][p] for topic in last for p in last[topic])
     if not number:
@@ -139,7 +139,7 @@ def _decoded(feed: Feed, connection: Connection, messages: pa.RecordBatch) -> Ch
 
 
 def _format(connection: Connection, messages: pa.RecordBatch) -> Check:
-    """JSON, or Avro of a registry."""
+    """Returns the check of the format: JSON, or Avro of a registry."""
     named = messages.select(["key", "value", "headers"]).to_pylist()
     ids = frames.schema_ids((row["key"], row["value"], row["headers"] or ()) for row in named)
     if not ids:

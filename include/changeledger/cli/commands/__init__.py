@@ -1,1 +1,1 @@
-"""The commands: their arguments, and what they do."""
+"""The commands: their arguments and what they do."""

@@ -25,7 +25,7 @@ def check(feed: arguments.Feed, as_json: arguments.AsJson = False) -> None:
     answer.
     """
     load_arrow()
-    # Seconds to import: `--help` answers at once.
+    # Imported here because they take seconds: `--help` answers at once.
     from changeledger.cli.check.outcome import FAILED, Check  # noqa: PLC0415
     from changeledger.cli.check.sequence import checks  # noqa: PLC0415
 
@@ -43,7 +43,7 @@ def check(feed: arguments.Feed, as_json: arguments.AsJson = False) -> None:
         if done.remedy:
             out.print(terminal.plain(f"        Remedy: {done.remedy}"), soft_wrap=True)
         for record in done.records:
-            # As wide as a terminal, also where the lines go into a file.
+            # As wide as a terminal, even if the output goes to a file.
             Console(highlight=False).print(drawn(record))
 
     failures = []

@@ -41,7 +41,7 @@ def cutover(  # noqa: PLR0913, PLR0917 - the command's options
 
     Ends with 0 for go, 1 for no-go, 75 for not yet. The rules: docs/cutover.md.
     """
-    # As in `tables`: SQLAlchemy and pyarrow.
+    # Imported here, as in `tables`, because SQLAlchemy and pyarrow are slow to import.
     from changeledger.cli.cutover_tables import print_cutover  # noqa: PLC0415
     from changeledger.control import ControlStore  # noqa: PLC0415
     from changeledger.reports import cutover as report  # noqa: PLC0415

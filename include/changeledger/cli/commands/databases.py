@@ -33,8 +33,8 @@ _Snapshot = Annotated[
 def _work(
     command: str, name: str, page_of: Callable[[Database, Settings], PagePath]
 ) -> Iterator[tuple[SparkSession, Database, dict[str, Feed], PagePath]]:
-    """A session, the database with its feeds, and its page, which says so where the command fails."""
-    # As in `opened`.
+    """Yields a session, the database with its feeds, and its page. If the command fails, the page says so."""
+    # Imported here for the reason given in `opened`.
     from changeledger.control import ControlStore  # noqa: PLC0415
     from changeledger.control.failures import failure_kept  # noqa: PLC0415
     from changeledger.pages.html import failure_noted  # noqa: PLC0415
@@ -84,7 +84,7 @@ def compare(
 
 
 def _accept(name: str, reason: str, feed: str, table: str) -> None:
-    """Raises ConfigError if nothing disagrees, or without a reason."""
+    """Accepts what disagrees. Raises ConfigError if nothing disagrees, or if the reason is empty."""
     if not reason.strip():
         raise ConfigError("--accept is empty: the report shows the reason", "say why")
     from changeledger.control import ControlStore  # noqa: PLC0415 - as in `opened`

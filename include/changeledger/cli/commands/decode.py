@@ -45,7 +45,7 @@ def decode(
     fields). Needs no Kafka, no database and no lake.
     """
     load_arrow()
-    # Long to import: `--help` answers at once.
+    # Imported here because they are slow to import: `--help` answers at once.
     from changeledger.cli.decode import reader, records  # noqa: PLC0415
 
     lines = _lines(file)
@@ -67,12 +67,12 @@ def decode(
 
 
 def _warn(text: str) -> None:
-    """Beside the results, which may be piped."""
+    """Prints a warning to standard error, because the results may be piped."""
     print(escaped(f"warning: {text}"), file=sys.stderr)  # noqa: T201
 
 
 def _lines(path: Path | None) -> list[bytes]:
-    """The lines that are not blank, as bytes: one that is not UTF-8 is the fault of its record alone."""
+    """Returns the lines that are not blank, as bytes: one that is not UTF-8 spoils its own record only."""
     try:
         data = sys.stdin.buffer.read() if path is None else path.read_bytes()
     except OSError as error:

@@ -20,7 +20,7 @@ def jars() -> None:
     Each is checked by its checksum; what is there already stays. Run it again after an upgrade, and when the
     lake moves to S3, whose client it fetches then.
     """
-    # With SQLAlchemy: what other commands do without.
+    # Imported here because it imports SQLAlchemy, which the other commands do not need.
     from changeledger.spark.lake_catalog import is_on_s3  # noqa: PLC0415
 
     settings = Settings()
@@ -31,7 +31,7 @@ def jars() -> None:
         )
     configurations = [_NAME, *([f"{_NAME}-s3"] if is_on_s3(settings.catalog) else [])]
     target = settings.jars.parent
-    # To import pyspark, which ships it, takes longer than to find it.
+    # pyspark ships Ivy. Finding the file is faster than importing pyspark.
     (ivy,) = Path(str(distribution("pyspark").locate_file("pyspark/jars"))).glob("ivy-*.jar")
     try:
         ensure(configurations, target, ivy, java(), target / "ivy.log", say)

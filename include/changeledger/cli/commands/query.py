@@ -32,7 +32,7 @@ def query(
     if on_spark:
         _ask_spark(sql, as_json=as_json)
         return
-    # Half a second to import: `--help` answers at once.
+    # Imported here because it takes half a second: `--help` answers at once.
     from changeledger.cli.duckdb_sql import engine  # noqa: PLC0415
 
     _print(engine.answer(sql), as_json=as_json)

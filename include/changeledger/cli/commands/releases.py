@@ -58,7 +58,7 @@ def rollback(
     The next run reads again from there. Raw records and the tags of the releases that are taken back stay, so
     that one can go forward again (docs/running.md, 'Take a release back').
     """
-    # Seconds to import: `--help` answers at once.
+    # Imported here because they take seconds: `--help` answers at once.
     from changeledger.control import Asked  # noqa: PLC0415
     from changeledger.stages.maintenance.rolling_back import roll_back  # noqa: PLC0415
 
@@ -123,7 +123,7 @@ def reset(  # noqa: PLR0913, PLR0917 - the options of a command
         raise ConfigError("--reason is empty: `changeledger releases` shows it", "say why")
     if withdraw and accept_gap:
         raise ConfigError("--accept-gap is for a reset, and --withdraw takes one back", "leave one out")
-    # Seconds to import: `--help` answers at once.
+    # Imported here because they take seconds: `--help` answers at once.
     from changeledger.control import AskedReset  # noqa: PLC0415
     from changeledger.stages.maintenance import resetting  # noqa: PLC0415
 

@@ -30,7 +30,7 @@ def status(
 
     Ends with 1 if the last run of a feed has failed, or a source is late.
     """
-    # Seconds to import: `--help` answers at once.
+    # Imported here because they take seconds: `--help` answers at once.
     from changeledger.cli import status_tables  # noqa: PLC0415
     from changeledger.control import ControlStore  # noqa: PLC0415
     from changeledger.state.status import gather  # noqa: PLC0415
@@ -39,7 +39,7 @@ def status(
     feeds, broken = ({}, False) if named else readable()
     require_lake(Settings())
     if not (named or feeds or broken):
-        # Whoever watches by the exit code would take a wrong folder for feeds that stand well.
+        # An error, because a monitor that reads the exit code would take a wrong folder for healthy feeds.
         raise ConfigError(
             f"there is no feed in {Settings().feeds}",
             "set CHANGELEDGER_FEEDS to the folder of the feed files, or write one (docs/feeds.md)",

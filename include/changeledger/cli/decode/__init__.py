@@ -1,5 +1,5 @@
-"""Records outside a run: how a message or row is read, for people who debug a feed.
+"""Decodes records outside a run, for people who debug a feed.
 
-No Kafka, no database, no lake, no Airflow: records come as JSON lines, and their dialect's own decoder
-reads them as normalize would.
+This needs no Kafka, no database, no lake and no Airflow: records come as JSON lines, and their dialect's
+decoder reads them as normalize would.
 """

@@ -1,7 +1,7 @@
-"""Rows of change tables, cell by cell: to which table they belong, and its columns.
+"""Assigns rows of change tables to their tables and determines the tables' columns.
 
-A cell that a row does not have is not NULL. So rows that have the same columns are read together, as if from
-a table that has these alone; what the others of the table have is not captured in them.
+A cell that a row does not have is not NULL. So rows with the same columns are read together, as if from a
+table with these columns only: the table's other columns are not captured in them.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
 
-# Number and cells of a row.
+# A row with its number.
 Numbered = tuple[int, Row]
 
 
 class ChangeTable(NamedTuple):
-    """The rows of one change table. Its columns are named as they are first, in whatever case they come."""
+    """The rows of one change table. Its columns have the case in which they first occur."""
 
     table: str
     rows: Sequence[Numbered]
-    # Lower-case name to name, in the order of the row that has most.
+    # Names by lower-case name, in the order of the row with the most columns.
     names: Mapping[str, str]
-    # Those of the dialect's own.
+    # The dialect's own columns, in lower case.
     header: frozenset[str]
-    # What is stated of the table; None if nothing is.
+    # The stated contract of the table, or None.
     contract: Contract | None
     config: TableConfig
 
     def columns(self, present: frozenset[str], *, counts_header: bool) -> Contract:
-        """The columns of rows that have `present`, and the key's, with their places in a mask."""
+        """Returns the contract of rows that have the columns `present`, with ordinals as in a mask.
+
+        It contains the key's columns, too.
+        """
         before = len(self.header) if counts_header else 0
         known = {} if self.contract is None else {c.name.lower(): c for c in self.contract.columns}
         if any(c.ordinal == 1 for c in known.values()):
@@ -59,7 +62,7 @@ class ChangeTable(NamedTuple):
         return Contract(table=self.table, columns=tuple(columns))
 
     def _column(self, name: str, ordinal: int) -> Column:
-        """A column as the feed states it, else as text."""
+        """Returns a column with the type that the feed states, or else as text."""
         types = {c.name.lower(): c.type for c in self.config.stated}
         places = {key.lower(): at for at, key in enumerate(self.config.key, 1)}
         return Column(
@@ -70,7 +73,7 @@ class ChangeTable(NamedTuple):
         )
 
     def groups(self) -> Iterator[tuple[frozenset[str], list[Numbered]]]:
-        """The rows by the columns that they have, those that have most first."""
+        """Yields the rows grouped by their columns, those with the most columns first."""
         by_columns: dict[frozenset[str], list[Numbered]] = {}
         for numbered in self.rows:
             by_columns.setdefault(frozenset(map(str.lower, numbered[1].cells)), []).append(numbered)
@@ -80,7 +83,7 @@ class ChangeTable(NamedTuple):
 def change_tables(
     dialect: TableDialect, feed: Feed, rows: Sequence[Numbered], contracts: Mapping[str, Contract]
 ) -> tuple[list[ChangeTable], list[Result]]:
-    """The tables of the rows, and what becomes of the rows of other tables."""
+    """Returns the change tables of the rows, and the results of rows that belong to no table of the feed."""
     by_name: dict[str, list[Numbered]] = {}
     for n, row in rows:
         by_name.setdefault(row.table, []).append((n, row))
@@ -118,9 +121,9 @@ def _results(rows: Sequence[Numbered], disposition: str, reason: str, detail: st
 
 
 def _own_name(listed: str, tables: Iterable[str]) -> str | None:
-    """Which of the rows' tables is the listed one; None if none is certain.
+    """Returns which of the rows' tables is the listed one, or None if that is uncertain.
 
-    The name of a capture instance has an underscore for the dot, and perhaps others.
+    The name of a capture instance has an underscore for the dot, and possibly further underscores.
     """
     alike = {table for table in tables if _same_table(table, listed)}
     exact = next((table for table in alike if table.replace(".", "_") == listed.replace(".", "_")), listed)
@@ -130,10 +133,10 @@ def _own_name(listed: str, tables: Iterable[str]) -> str | None:
 def _contract_of(
     name: str, table: str, contracts: Mapping[str, Contract], *, is_alone: bool
 ) -> Contract | None:
-    """The contract of a source table; one of the two names may lack the schema.
+    """Returns the contract of a source table, or None. One of the two names may lack the schema.
 
-    The only contract is that of the only table, where that has a name that says nothing: a capture instance
-    is named as people like.
+    The only contract applies to the only table if the table's name does not tell: people name capture
+    instances as they like.
     """
     for same in (_same_table, _same_but_for_the_schema):
         of_table = [contract for known, contract in contracts.items() if same(known, table)]
@@ -148,7 +151,7 @@ def _config_of(table: str, feed: Feed) -> TableConfig | None:
 
 
 def _same_table(table: str, other: str) -> bool:
-    """Do both name one table? A capture instance has an underscore for the dot."""
+    """Returns whether both names are of one table. A capture instance has an underscore for the dot."""
     return table.replace(".", "_").lower() == other.replace(".", "_").lower()
 
 
@@ -158,7 +161,7 @@ def _same_but_for_the_schema(table: str, other: str) -> bool:
 
 
 def inputs(dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]) -> list[reading.Input]:
-    """The tables' rows decoded. The rows of a table prove the byte order of its masks together."""
+    """Decodes the tables' rows. All rows of a table together determine the byte order of its masks."""
     counts = dialect.masks_count_header
     records, resolved, stated = [], {}, {}
     for table in tables:
@@ -189,13 +192,13 @@ def _records(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
     rows: Sequence[Numbered],
     names: frozenset[str] | None = None,
 ) -> reading.Records:
-    """Rows read with all columns of their table, or with those of these `names`."""
+    """Returns rows with all columns of their table, or with the columns `names`."""
     raw = _batch(table, [name for name in table.names if names is None or name in names], rows)
     return reading.of_change_table(dialect.kernel, table.table, writer_schema, InMemory.of(raw), feed, WINDOW)
 
 
 def _batch(table: ChangeTable, names: Sequence[str], rows: Sequence[Numbered]) -> pa.RecordBatch:
-    """Cells as text, for the contract to read; header columns that hold bytes as those."""
+    """Returns the cells as text, which the contract parses. Header columns with bytes become binary."""
     by_row = [{name.lower(): cell for name, cell in row.cells.items()} for _, row in rows]
     cells = {table.names[name]: _cells(table, name, [row.get(name) for row in by_row]) for name in names}
     stored = stored_names(pa.schema([(name, values.type) for name, values in cells.items()]), {})

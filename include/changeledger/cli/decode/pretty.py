@@ -1,4 +1,4 @@
-"""A result drawn for people: old and new values side by side, the mask's bits beside their columns."""
+"""Draws results for people: old and new values side by side, and the mask's bits beside their columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from changeledger.console.terminal import plain
 from changeledger.pages.escaping import json_line
 
 _PLACE = ("commit_lsn", "change_lsn", "event_serial_no", "committed_at", "transaction_id")
-# Characters of a value that are drawn: a document would fill the terminal many times.
+# How many characters of a value are drawn: a document would fill the terminal many times.
 _MOST = 200
 _COLOURS = {"insert": "green", "snapshot": "green", "update": "yellow", "delete": "red"}
 
 
 def drawn(result: dict[str, Any]) -> RenderableType:
-    """One result: a change as a table of its cells, anything else as a line that says why."""
+    """Draws one result: a change as a table of its cells, anything else as lines that say why."""
     records = ", ".join(map(str, result.get("records") or [result["record"]]))
     if result["disposition"] != "change":
         details = [plain(result[name]) for name in ("reason", "detail") if result.get(name)]
@@ -45,7 +45,7 @@ def drawn(result: dict[str, Any]) -> RenderableType:
 
 
 def quarantined(row: dict[str, Any]) -> RenderableType:
-    """A quarantined record: where it stood, why it could not be read, and what it was."""
+    """Draws a quarantined record: its position, why it could not be read, and its content."""
     record = row["source_position"]
     where = [str(record[name]) for name in ("source", "partition", "offset") if record[name] is not None]
     parts: list[RenderableType] = [
@@ -73,7 +73,7 @@ def _place(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _cells(result: dict[str, Any]) -> Table:
-    """A row for each column; the bit is what the record says of it (its mask, else its two images)."""
+    """Draws a row for each column. The bit says whether it changed, by the mask or else by the two images."""
     changed = result.get("changed")
     grid = Table(box=None, pad_edge=False, header_style="bold")
     grid.add_column("bit", justify="right")

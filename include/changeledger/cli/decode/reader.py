@@ -1,4 +1,4 @@
-"""Reads raw records with their dialect's kernels, and says what became of each."""
+"""Reads raw records with their dialect's kernels and returns what became of each."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from changeledger.stages.normalization.mask_reading import resolved_alone
 
 Schemas = Callable[[Iterable[str]], Mapping[str, str]]
 Warn = Callable[[str], None]
-# What was read, and how the number of a record is found.
+# What was read, and a function that returns the number of a record by its position.
 _Read = tuple[list[reading.Input], Numbers]
 
 _NO_RECORD = "not_a_record"
-# Enough for the year 9999.
+# As many digits as the year 9999 needs.
 _MILLIS = re.compile(r"[0-9]{1,15}\Z")
 
 
 class AnyTable(Feed):
-    """The feed of records whose feed file nobody gave: every table that they name is one of its own."""
+    """The feed of records that come without a feed file. It has every table that they name."""
 
     tables: tuple[TableConfig, ...] = ()
 
     def table(self, name: str) -> TableConfig | None:
         schema, _, table = name.partition(".")
-        # Whatever SQL Server takes for a name: no file names it, so no pattern binds it.
+        # Not validated: the name may be anything that SQL Server accepts, since it comes from no feed file.
         unlisted = TableConfig.model_construct(table=name) if schema and table else None
         return super().table(name) or unlisted
 
@@ -58,7 +58,7 @@ def is_on_kafka(dialect: str) -> bool:
 
 
 def feed_of(dialect: str, records: Sequence[Message | Row | Unreadable]) -> Feed:
-    """The feed that has all topics and tables of the records, with every setting as it is by default."""
+    """Returns a feed with all topics and tables of the records, and the default of every setting."""
     topics = sorted({record.topic for record in records if isinstance(record, Message)})
     source = {"topics": topics or ["none"]} if is_on_kafka(dialect) else {}
     return AnyTable.model_validate(
@@ -70,10 +70,13 @@ def feed_of(dialect: str, records: Sequence[Message | Row | Unreadable]) -> Feed
 
 
 def schemas_of(feed: Feed) -> Schemas:
-    """The registry that the feed's connection names, where that connection is available; else no schemas."""
+    """Returns a lookup in the registry that the feed's connection names.
+
+    Without an available connection or a registry it finds no schemas.
+    """
     if connection_variable(feed.connection) not in os.environ:
         return lambda _: {}
-    # Seconds to import, with the client of Kafka: nearly nobody who decodes has a registry available.
+    # Imported here because it takes seconds, with Kafka's client, and `decode` rarely has a registry.
     from changeledger.kafka.schema_registry import SchemaRegistry  # noqa: PLC0415
 
     registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
@@ -88,11 +91,11 @@ def results(
     schemas: Schemas = lambda _: {},
     warn: Warn = lambda _: None,
 ) -> Iterator[Result]:
-    """What became of the records, in their order; `record` is a record's number, from 1.
+    """Returns what became of the records, in their order. `record` is a record's number, from 1.
 
-    `schemas` gives the Avro schemas of ids, as far as they are known; `warn` takes what people should know of
-    records, though all can be read.
-    A change that several records make comes once, in the place of the first, with all of them in `records`.
+    `schemas` returns the Avro schemas of ids, as far as they are known. `warn` gets warnings about records
+    that can be read.
+    A change made of several records appears once, in the place of the first, with all of them in `records`.
     """
     dialect = DIALECTS[feed.dialect]
     outcomes: list[Result] = [
@@ -114,7 +117,7 @@ def results(
 
 
 def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
-    """The feed with what the contracts state of its tables, in place of its own words."""
+    """Returns the feed with its tables replaced by those that the contracts describe."""
     stated = [
         TableConfig.model_construct(
             table=contract.table,
@@ -139,7 +142,7 @@ def _messages(
     warn: Warn,
 ) -> _Read:
     places = [(m.topic, m.partition, m.offset) for _, m in messages]
-    # Two records at one place are no Kafka's, nor is one without: their order in the input stands for it.
+    # Kafka has no two records at one position, and none without: use the order in the input as offset.
     if len(set(places)) < len(places) or any(m.offset is None for _, m in messages):
         messages = [(n, m._replace(offset=n)) for n, m in messages]
     numbers = {(m.topic, m.partition, m.offset): n for n, m in messages}
@@ -150,7 +153,7 @@ def _messages(
 def of_messages(
     dialect: MessageDialect, feed: Feed, messages: pa.RecordBatch, schemas: Schemas, warn: Warn
 ) -> list[reading.Input]:
-    """What became of messages (`arrow.MESSAGE`), by table; the last input has those of no table."""
+    """Decodes messages (`arrow.MESSAGE`) by table. The last input has the messages of no table."""
     named = messages.select(["key", "value", "headers"]).to_pylist()
     ids = frames.schema_ids((row["key"], row["value"], row["headers"] or ()) for row in named)
     known = kernels.EarlierWindows({}, {}, schemas(ids))
@@ -167,7 +170,7 @@ def of_messages(
 
 
 def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
-    """The messages as `arrow.MESSAGE`."""
+    """Returns the messages as `arrow.MESSAGE`."""
     columns = dict(zip(Message._fields, zip(*messages, strict=True), strict=True))
     columns["headers"] = tuple([{"key": k, "value": v} for k, v in message.headers] for message in messages)
     return pa.RecordBatch.from_arrays(
@@ -188,13 +191,13 @@ def _times(timestamps: Sequence[str | None]) -> pa.TimestampArray:
 
 
 def _micros(timestamp: str) -> int | None:
-    """A time as text, or in milliseconds from 1970, as Kafka has it; None if it is neither."""
+    """Parses a time, as text or in milliseconds since 1970 as in Kafka, to microseconds; None if neither."""
     micros = instants.of_text(timestamp, in_zone=True)
     return int(timestamp) * 1000 if micros is None and _MILLIS.match(timestamp) else micros
 
 
 def _with_named_columns(dialect: MessageDialect, records: reading.Records) -> reading.Records:
-    """Records whose columns have no types, read by the names that their messages have."""
+    """Returns records whose columns have no types with a writer schema of the names in their messages."""
     if dialect.named_columns is None:
         return records
     raws = [raw.collected().select(Sample._fields) for raw in records.raw]

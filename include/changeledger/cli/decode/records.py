@@ -1,4 +1,4 @@
-"""Raw records from JSON lines, and contracts from a file."""
+"""Reads raw records from JSON lines, and contracts from a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 
 _HEX = "0123456789abcdefABCDEF"
-# The table of rows that do not name theirs.
+# The table of rows that do not name their table.
 NO_TABLE = "table"
 
 
 class Message(NamedTuple):
-    """A Kafka message: the columns of a raw table of messages, without `timestamp` if there is none."""
+    """A Kafka message, with the columns of a raw table of messages."""
 
     topic: str
     partition: int
@@ -34,14 +34,14 @@ class Message(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a change table: its cells as text; binary ones as 0x and hex."""
+    """A row of a change table, with its cells as text; binary cells are 0x and hex."""
 
     table: str
     cells: Mapping[str, str | None]
 
 
 class Unreadable(NamedTuple):
-    """A line that is no record, and why."""
+    """Why a line is not a record."""
 
     why: str
 
@@ -56,7 +56,7 @@ def rows(lines: Iterable[str | bytes]) -> list[Row | Unreadable]:
 
 def _read(line: str | bytes, make: Any) -> Any:
     try:
-        # Numbers keep their digits: none of them goes through a double.
+        # Numbers keep their digits, because none of them is converted to a double.
         fields = json.loads(line, parse_float=str, parse_int=_Digits, object_pairs_hook=_members)
         if not isinstance(fields, dict):
             return Unreadable("the line is no JSON object")
@@ -68,7 +68,7 @@ def _read(line: str | bytes, make: Any) -> Any:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises ValueError where a member stands twice: which of its values counts nobody can say."""
+    """Raises ValueError for a duplicate member: it is unknown which of its values counts."""
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
@@ -77,13 +77,13 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Digits(str):
-    """A whole number as it is written."""
+    """A whole number as written."""
 
     __slots__ = ()
 
 
 def _message(fields: Mapping[str, Any]) -> Message:
-    """A message in our words, or in those of `kcat -J`: `payload`, `ts`, and headers as one flat list."""
+    """Reads a message in our form, or in that of `kcat -J`: `payload`, `ts`, and headers as one flat list."""
     words = {"payload": "value", "ts": "timestamp"}
     fields = {words.get(name, name): member for name, member in fields.items()}
     if not fields.keys() & {"key", "value", "key_hex", "value_hex"}:
@@ -101,7 +101,7 @@ def _message(fields: Mapping[str, Any]) -> Message:
 
 
 def _name(value: Any) -> str:
-    """A name as text. Raises ValueError if it has half of a surrogate pair, which is no character."""
+    """Returns a name as text. Raises ValueError if it has a lone surrogate, which is not a character."""
     str(value).encode("utf-8")
     return str(value)
 
@@ -121,12 +121,15 @@ def _bytes(fields: Mapping[str, Any], member: str) -> bytes | None:
         return None
     if not isinstance(text, str) or isinstance(text, _Digits):
         raise TypeError(f"{member} is no text; write what is not text as {member}_hex")
-    # A lone surrogate stays one, for the decoder to meet.
+    # A lone surrogate is kept for the decoder.
     return text.encode("utf-8", "surrogatepass")
 
 
 def _headers(headers: Any) -> list[tuple[str, bytes | None]]:
-    """Headers as an object; or, for Kafka allows a name twice, as a list of objects, of pairs, or flat."""
+    """Reads headers from an object, or from a list of objects, a list of pairs or a flat list.
+
+    The lists exist because Kafka allows duplicate names.
+    """
     if headers is None:
         return []
     if isinstance(headers, dict):
@@ -152,7 +155,7 @@ def _row(fields: Mapping[str, Any]) -> Row:
 
 
 def _cell(value: Any) -> str | None:
-    """A cell as text. Raises ValueError as `_name` does."""
+    """Returns a cell as text. Raises TypeError for an object or a list, and ValueError as `_name` does."""
     if value is None:
         return None
     if isinstance(value, dict | list):
@@ -161,7 +164,7 @@ def _cell(value: Any) -> str | None:
 
 
 def is_bytes(text: str) -> bool:
-    """Is a cell's text bytes, as 0x and hex?"""
+    """Returns whether a cell's text is bytes: 0x and hex digits."""
     return text[:2].lower() == "0x" and len(text) % 2 == 0 and all(c in _HEX for c in text[2:])
 
 
@@ -192,7 +195,7 @@ class _Stated(BaseModel):
             raise ValueError(f"key names what is no column: {shown(sorted(missing))}")
         ordinals = [c.ordinal or at for at, c in enumerate(self.columns, 1)]
         if len(set(ordinals)) < len(ordinals):
-            # A column that does not state its ordinal has that of its place.
+            # A column that does not state its ordinal has that of its place in the list.
             raise ValueError(f"two columns have one ordinal: {ordinals}")
         return self
 
@@ -215,10 +218,10 @@ class _Stated(BaseModel):
 
 
 def contracts(path: Path) -> dict[str, Contract]:
-    """The contracts in a YAML or JSON file, by table: one, or a list of them.
+    """Reads the contracts in a YAML or JSON file, by table. The file has one contract or a list.
 
-    A contract is written as a table in a feed's file is (`table`, `key`, `columns`); a column may have its
-    `ordinal` beside. Raises ConfigError that says what is wrong.
+    A contract is written like a table in a feed's file (`table`, `key`, `columns`), and a column may have an
+    `ordinal`. Raises ConfigError that says what is wrong.
     """
     remedy = f"correct {path}: `table`, `key`, and `columns` with `name` and `type` (docs/decode.md)"
     try:

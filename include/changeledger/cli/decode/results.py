@@ -1,4 +1,4 @@
-"""Decoded records as JSON: a change, or why a record is none."""
+"""Decoded records as JSON: a change, or why a record is not a change."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from changeledger.reconcile import duplicates
 from changeledger.stages.normalization.reading import Input
 
 Result = dict[str, Any]
-# The number of a record in the input, by where it stands (`arrow.RECORD`).
+# A function that returns a record's number in the input by its position (`arrow.RECORD`).
 Numbers = Callable[[Mapping[str, Any]], int]
-# In place of a window's id.
+# Stands for a window's id.
 WINDOW = "decode"
 
-# What a result says of a change, in this order.
+# The members of a change's result, in this order.
 _MEMBERS = (
     "key", "previous_key", "before", "after", "before_unknown_columns", "after_unknown_columns",
     "changed", "mask", "commit_lsn", "change_lsn", "event_serial_no", "sort_key",
@@ -39,7 +39,7 @@ _OUTCOME = ("source_position", "disposition", "reason", "detail")
 
 
 def of_input(feed: Feed, table_input: Input, number: Numbers) -> list[Result]:
-    """The results of a table's records, or of those that became no change."""
+    """Returns the results of a table's records, or of records that belong to no table."""
     batch = as_batch(table_input.decoded.collected())
     if table_input.contract is None:
         return [_no_change(row, table_input.table, number) for row in batch.select(_OUTCOME).to_pylist()]
@@ -64,9 +64,9 @@ def of_input(feed: Feed, table_input: Input, number: Numbers) -> list[Result]:
 
 
 def _other_records(rows: list[dict[str, Any]], number: Numbers) -> dict[int, list[int]]:
-    """By a change's own record the others that it is made of.
+    """Returns, by the number of a change's own record, the other records that the change is made of.
 
-    A row of old values is named by its change; segments of an event name its first one.
+    A change names its row of old values. Segments of an event name the event's first segment.
     """
     others = defaultdict(list)
     for row in rows:
@@ -93,7 +93,7 @@ def _change(
     if len(records) > 1:
         result["records"] = records
     result |= {"operation": row["operation"], "table": table}
-    # A table without a key has an empty one.
+    # The key of a table without key columns is an empty struct.
     members = {name: row[name] for name in _MEMBERS if row[name] is not None and row[name] != {}}
     result |= {name: _plain(value, kinds[name]) for name, value in members.items()}
     return [result]
@@ -106,7 +106,7 @@ def _no_change(row: Mapping[str, Any], table: str | None, number: Numbers) -> Re
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value as JSON: exact numbers and times as text, bytes as 0x and hex."""
+    """Returns a value for JSON: exact numbers and times as text, bytes as 0x and hex."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -129,7 +129,7 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
 
 
 def _number(value: float, kind: pa.DataType) -> float | str:
-    """The number in the fewest digits that are it; JSON has no words for infinity and NaN."""
+    """Returns the number in its fewest digits. Infinity and NaN become text: JSON does not have them."""
     if not math.isfinite(value):
         return str(value)
     return float(str(np.float32(value))) if pa.types.is_float32(kind) else value

@@ -1,5 +1,5 @@
-"""How `changeledger query` answers without Spark: DuckDB over the lake's tables, read as Arrow.
+"""Answers `changeledger query` without Spark: DuckDB over the lake's tables, read as Arrow.
 
-DuckDB may do nothing but compute: it opens no file, loads no extension, and its settings are locked. What a
-statement may consist of is listed all the same, and checked on the tree that DuckDB's own parser makes of it.
+DuckDB can only compute: it opens no file, loads no extension, and its settings are locked. In addition, a
+statement may have only the parts that are listed here, which is checked on the tree of DuckDB's own parser.
 """

@@ -1,11 +1,11 @@
-"""Addresses of the lake's tables in a statement, with the state of the table that each asks for.
+"""Finds addresses of the lake's tables in a statement, with the state of the table that each asks for.
 
     lake.shop.orders.branch_x    lake.shop.orders VERSION AS OF 'release_12'
     lake.shop.orders.tag_x       lake.shop.orders AT (VERSION => 'release_12')
     lake.shop.orders.snapshots   lake.shop.orders TIMESTAMP AS OF '2026-01-01'
 
-DuckDB's catalogs have tables in schemas, and one state of each. So each of these becomes a table of the same
-name in a schema of its own, `"shop 1"`.
+A table in a DuckDB catalog has one state only. So each table with a state becomes a table of the same name in
+a schema of its own, such as `"shop 1"`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import duckdb
 
 from changeledger.lake import catalog
 
-# Tables about a table, by the names that Spark and pyiceberg share.
+# Metadata tables whose names Spark and pyiceberg share.
 METADATA = frozenset({"snapshots", "refs", "history", "files", "manifests", "partitions", "entries"})
 
 _REF = re.compile(r"(?P<kind>branch|tag)_(?P<name>.+)", re.DOTALL)
 _NAMES = {duckdb.token_type.identifier, duckdb.token_type.keyword}
-# Words and signs of a state as they follow a table, a literal as its kind.
+# The words and signs of a state after a table's name; literals are replaced with LITERAL.
 _STATES = re.compile(
     r"""
     (?: (?:FOR\ )? (?P<of>VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\ AS\ OF (?:\ TIMESTAMP)? \ LITERAL
@@ -34,7 +34,7 @@ _LONGEST_STATE = 7
 
 
 class Address(NamedTuple):
-    """A table, and its state: `kind` is empty for main, else branch, tag, version, timestamp or metadata."""
+    """A table and its state. `kind` is empty for main, else branch, tag, version, timestamp or metadata."""
 
     feed: str
     table: str
@@ -47,7 +47,7 @@ class Address(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A statement as DuckDB reads it, and the addresses with a state by their schemas and tables in it."""
+    """A statement for DuckDB, and the addresses with a state by their schema and table in the statement."""
 
     text: str
     states: dict[tuple[str, str], Address]
@@ -56,13 +56,13 @@ class Reading(NamedTuple):
 class _Token(NamedTuple):
     text: str
     kind: object
-    # Bytes of the statement.
+    # Byte offsets in the statement.
     begin: int
     end: int
 
     @property
     def name(self) -> str | None:
-        """What it names, if it can be a name."""
+        """The name that the token stands for, or None if it cannot be a name."""
         quote = self.text[:1]
         if quote in {'"', "`"} and len(self.text) > 1:
             return self.text[1:-1].replace(quote * 2, quote)
@@ -70,7 +70,7 @@ class _Token(NamedTuple):
 
     @property
     def literal(self) -> str | None:
-        """The value of a plain text or of an integer."""
+        """The value of a text or integer literal, or None."""
         if self.text.startswith("'"):
             return self.text[1:-1].replace("''", "'")
         return self.text if self.text.isdecimal() else None
@@ -81,10 +81,10 @@ class _Token(NamedTuple):
 
 
 def read(sql: str) -> Reading:
-    """Raises UnicodeEncodeError for text that is no UTF-8."""
+    """Rewrites a statement for DuckDB. Raises UnicodeEncodeError for text that is not UTF-8."""
     raw = sql.encode()
     tokens = _tokens(sql, raw)
-    # A semicolon at the end says nothing; DuckDB's parser would see a second, empty statement.
+    # DuckDB's parser would see a second, empty statement after a final semicolon.
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     parts, schemas, at, written = [], dict[Address, str](), 0, 0
@@ -106,7 +106,7 @@ def quoted(name: str) -> str:
 
 
 def _tokens(sql: str, raw: bytes) -> list[_Token]:
-    """As DuckDB cuts the statement, without comments."""
+    """Returns DuckDB's tokens of the statement, without comments."""
     cuts = duckdb.tokenize(sql)
     ends = [*(begin for begin, _ in cuts), len(raw)][1:]
     return [
@@ -117,7 +117,7 @@ def _tokens(sql: str, raw: bytes) -> list[_Token]:
 
 
 def _address(tokens: list[_Token], at: int) -> tuple[Address | None, int]:
-    """The address that begins at the token, and the token after it."""
+    """Returns the address that begins at the token, or None, and the index of the token after it."""
     names, after = [tokens[at].name], at + 1
     while after + 1 < len(tokens) and tokens[after].text == "." and tokens[after + 1].name is not None:
         names.append(tokens[after + 1].name)
@@ -127,7 +127,7 @@ def _address(tokens: list[_Token], at: int) -> tuple[Address | None, int]:
     feed, table = ((name or "").lower() for name in names[1:3])
     if len(names) == 4:
         return _suffixed(feed, table, names[3] or ""), after
-    # What follows, cut where the longest state ends.
+    # Enough tokens for the longest state.
     following = tokens[after : after + _LONGEST_STATE]
     state = _STATES.match(" ".join(token.shape for token in following))
     if state is None:

@@ -1,6 +1,4 @@
-"""One statement, checked by the tree that DuckDB's own parser makes of it: it reads tables of the lake and
-computes, and can do nothing else.
-"""
+"""Checks, on the tree of DuckDB's own parser, that a statement only reads tables of the lake and computes."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _EXPRESSIONS = {
     "DEFAULT", "FUNCTION", "LAMBDA", "LAMBDA_REF", "OPERATOR", "POSITIONAL_REFERENCE", "STAR",
     "SUBQUERY", "TYPE", "WINDOW",
 }  # fmt: skip
-# Queries, what follows FROM, and what orders and limits them.
+# Queries, items of FROM, and clauses that order and limit.
 _PARTS = {
     "SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE",
     "BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION",
@@ -37,21 +35,21 @@ _PARTS = {
 }  # fmt: skip
 _SHOWN = {"DESCRIBE", "SUMMARY"}
 _MOST = 100
-# A time, and what is written of its zone.
+# A time with its zone as text.
 _ZONED = re.compile(r"\s*\d+-\d+-\d+[ T]+\d+:\d+(?::\d+(?:\.\d+)?)?\s*(?P<zone>[^\s\d.:].*?)\s*")
 _UTC = re.compile(r"Z|UTC|[+-]00(?::?00)?", re.IGNORECASE)
 _WITHOUT_ZONE = re.compile(r"DATETIME|TIMESTAMP(?:_[MNU]?S)?", re.IGNORECASE)
 
 
 class Query(NamedTuple):
-    """A statement that reads the lake and computes; what it reads, by schema and table in DuckDB."""
+    """A statement that only reads the lake and computes, and what it reads, by schema and table in DuckDB."""
 
     text: str
     tables: dict[tuple[str, str], Address]
 
 
 def checked(connection: DuckDBPyConnection, sql: str) -> Query:
-    """Raises ConfigError for a statement that does something else, or may do so."""
+    """Returns the checked statement. Raises ConfigError if it does, or may do, anything else."""
     try:
         reading = addresses.read(sql)
         tree = _tree(connection, reading.text)
@@ -66,11 +64,11 @@ def checked(connection: DuckDBPyConnection, sql: str) -> Query:
 
 
 class _Refused(Exception):
-    """The statement is not run. Says why."""
+    """Why a statement is not run."""
 
 
 def _remedy(sql: str) -> str:
-    # A tenth of a second to import: for a refusal only.
+    # Imported here because it takes a tenth of a second, and only a refusal needs it.
     from changeledger.read_only_sql.check import checked as checked_for_spark  # noqa: PLC0415
 
     try:
@@ -81,7 +79,7 @@ def _remedy(sql: str) -> str:
 
 
 def _tree(connection: DuckDBPyConnection, text: str) -> dict[str, Any]:
-    """Of the one query in the text."""
+    """Returns the tree of the only query in the text. Raises _Refused if there is not exactly one."""
     rows = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
     answer = json.loads(rows[0][0])
     if answer["error"] and answer["error_type"] == "parser":
@@ -94,7 +92,7 @@ def _tree(connection: DuckDBPyConnection, text: str) -> dict[str, Any]:
 
 
 def _shown_error(connection: DuckDBPyConnection, text: str) -> str:
-    """With the line and the place in it."""
+    """Returns the parser's error with the line and the place in it, or an empty text."""
     try:
         connection.extract_statements(text)
     except ParserException as error:
@@ -103,7 +101,7 @@ def _shown_error(connection: DuckDBPyConnection, text: str) -> str:
 
 
 def _tables(tree: dict[str, Any], states: dict[tuple[str, str], Address]) -> dict[tuple[str, str], Address]:
-    """The lake's tables in the tree. Raises _Refused for a part that is not listed."""
+    """Returns the lake's tables in the tree. Raises _Refused for a part that is not listed."""
     nodes = list(_nodes(tree))
     for node in nodes:
         _require_listed(node)
@@ -128,7 +126,7 @@ def _tables(tree: dict[str, Any], states: dict[tuple[str, str], Address]) -> dic
 
 
 def _nodes(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All objects of the tree; a function that stands for a table comes without its name."""
+    """Yields all objects of the tree. The function of a table function comes without its name."""
     waiting: list[Any] = [tree]
     while waiting:
         part = waiting.pop()
@@ -159,7 +157,7 @@ def _require_listed(node: dict[str, Any]) -> None:
 
 
 def _require_no_zone(cast: dict[str, Any]) -> None:
-    """DuckDB reads TIMESTAMP '2026-01-31 12:00:00+01:00' without its offset: an hour too late."""
+    """Refuses TIMESTAMP '2026-01-31 12:00:00+01:00': DuckDB ignores the offset, which is an hour too late."""
     name, text = cast["type_expr"].get("type_name", ""), (cast["child"].get("literal") or {}).get("text")
     if not isinstance(text, str) or not _WITHOUT_ZONE.fullmatch(name):
         return
@@ -172,6 +170,6 @@ def _require_no_zone(cast: dict[str, Any]) -> None:
 
 
 def _require_function(name: str, known: frozenset[str]) -> None:
-    # Operators are functions whose names have no letter.
+    # Operators are functions without a letter in their names.
     if any(letter.isalpha() or letter == "_" for letter in name) and name.lower() not in known:
         raise _Refused(f"{name[:_MOST]} is not among the functions that `query` runs")

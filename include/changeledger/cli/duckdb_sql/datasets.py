@@ -1,4 +1,4 @@
-"""Tables of the lake as datasets that DuckDB scans: it asks for columns and rows, and only those are read."""
+"""Tables of the lake as datasets that DuckDB scans. Only the columns and rows that it asks for are read."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from changeledger.model import moments
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
-# pyiceberg reads the files that it is given side by side, each into memory.
+# pyiceberg reads the files that it gets in parallel, each into memory.
 _FILES_AT_ONCE = os.cpu_count() or 2
 
 
 class LakeDataset(ds.Dataset):  # type: ignore[misc]
-    """One state of a table, by the part of Arrow's protocol of datasets that DuckDB uses:
-    https://arrow.apache.org/docs/python/integration/dataset.html
+    """One state of a table, with the part of Arrow's dataset protocol that DuckDB uses.
+
+    See https://arrow.apache.org/docs/python/integration/dataset.html
     """
 
     def __init__(self, scan: DataScan, columns: Schema, errors: list[Exception]) -> None:
-        # Arrow's own constructor refuses; nothing of it is used.
+        # Arrow's own constructor raises, and nothing of it is needed.
         self._scan = scan
         self._columns = columns
         self._errors = errors
@@ -64,22 +65,22 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]
 
 
 def dataset(table: Table, address: Address, errors: list[Exception]) -> LakeDataset | pa.Table:
-    """`errors` gets what happens while it is read: DuckDB would give only its text.
+    """Returns one state of a table for DuckDB. Raises ConfigError if the table has no such state.
 
-    Raises ConfigError if the table has no such state.
+    `errors` gets errors that occur while the dataset is read, because DuckDB passes on only their text.
     """
     if address.kind == "metadata":
         _require_told(table, address)
         return _in_utc(getattr(table.inspect, address.of)())
     scan = table.scan(snapshot_id=_snapshot(table, address))
-    # A branch has the table's newest columns, a tag and a snapshot those of their time.
+    # A branch has the table's newest columns; a tag or a snapshot has those of its time.
     ref = table.metadata.refs.get(address.of)
     is_branch = ref is not None and ref.snapshot_ref_type == SnapshotRefType.BRANCH
     return LakeDataset(scan, table.schema() if is_branch else scan.projection(), errors)
 
 
 def _require_told(table: Table, address: Address) -> None:
-    """Raises ConfigError for what pyiceberg cannot tell of a table without a snapshot, or without a file."""
+    """Raises ConfigError for a metadata table that pyiceberg cannot read without a snapshot or a file."""
     main = table.current_snapshot()
     if (main is None and address.of in {"entries", "partitions"}) or (
         main is not None and address.of == "files" and not main.manifests(table.io)
@@ -91,7 +92,7 @@ def _require_told(table: Table, address: Address) -> None:
 
 
 def _in_utc(rows: pa.Table) -> pa.Table:
-    """The times of a table about a table with their zone, which pyiceberg leaves out."""
+    """Returns a metadata table with the times' zone, UTC, which pyiceberg leaves out."""
     schema = rows.schema
     for at, field in enumerate(schema):
         if pa.types.is_timestamp(field.type):
@@ -100,7 +101,7 @@ def _in_utc(rows: pa.Table) -> pa.Table:
 
 
 def _columns(condition: ds.Expression, schema: pa.Schema) -> Iterator[str]:
-    """The columns that it names: those without which Arrow cannot resolve it."""
+    """Yields the columns that the condition names: those without which Arrow cannot resolve it."""
     for position, name in enumerate(schema.names):
         try:
             ds.Scanner.from_batches([], schema=schema.remove(position), filter=condition)
@@ -109,7 +110,7 @@ def _columns(condition: ds.Expression, schema: pa.Schema) -> Iterator[str]:
 
 
 def _snapshot(table: Table, address: Address) -> int | None:
-    """Of the state; None: main."""
+    """Returns the snapshot id of the state; None for main. Raises ConfigError if there is no such state."""
     if not address.kind:
         return None
     if address.kind == "timestamp":

@@ -1,4 +1,4 @@
-"""DuckDB answers a checked query of the lake's tables."""
+"""Runs a checked query of the lake's tables on DuckDB."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    # Names of the statement are no variables of ours.
+    # Names in the statement must not refer to variables of this program.
     "python_enable_replacements": "false",
     "memory_limit": "50%",
-    # Spark's.
+    # As in Spark.
     "default_null_order": "nulls_first_on_asc_last_on_desc",
 }
-# Python has no such value, or not all of it.
+# Types whose values Python cannot represent, or not completely.
 _AS_TEXT = {"interval", "timestamp_ns"}
-# Types that hold values of others.
+# Types that contain values of other types.
 _NESTED = {"struct", "list", "array", "map", "union"}
 _ROWS_AT_ONCE = 1000
 _NAME = r'[`"]?(\w+)[`"]?'
@@ -47,19 +47,19 @@ _SHOW = re.compile(
 
 
 def answer(sql: str) -> Answer:
-    """Raises ConfigError for a statement that is not run, and for one that DuckDB cannot run."""
+    """Answers a statement. Raises ConfigError if it is refused, or if DuckDB cannot run it."""
     if (shown := _shown(sql)) is not None:
         return shown
     connection = connected()
     query = checked(connection, sql)
     require_lake(Settings())
     rows = _rows(connection, query)
-    # Its first value is the names: what is wrong is found before anything is printed.
+    # The first item has the column names. Errors thus occur before anything is printed.
     return Answer([str(name) for name in next(rows)], rows)
 
 
 def _shown(sql: str) -> Answer | None:
-    """What SHOW says of the lake; None if the statement is none. Raises ConfigError for one of no feed."""
+    """Returns the answer of a SHOW statement, or None for another. Raises ConfigError for an unknown feed."""
     asked = _SHOW.fullmatch(sql)
     if asked is None:
         return None
@@ -74,11 +74,11 @@ def _shown(sql: str) -> Answer | None:
 
 def connected() -> DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config=_CONFIG)
-    # Of the machine or of the container.
+    # Half of the memory of the machine or of the container.
     ((half,),) = connection.execute(
         "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
     ).fetchall()
-    # The other half is for what pyiceberg reads.
+    # The other half is for the data that pyiceberg reads.
     limit = min(half, psutil.virtual_memory().available // 2)
     connection.execute(
         f"SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET memory_limit = '{limit} B'; "
@@ -88,7 +88,7 @@ def connected() -> DuckDBPyConnection:
 
 
 def _show(connection: DuckDBPyConnection, query: Query, errors: list[Exception]) -> None:
-    """Makes its tables visible, each as it is now. Raises ConfigError for one that is missing."""
+    """Registers the query's tables, each in its current state. Raises ConfigError for one that is missing."""
     for number, ((schema, name), address) in enumerate(query.tables.items()):
         table = catalog.find(address.full_name)
         if table is None:
@@ -100,15 +100,15 @@ def _show(connection: DuckDBPyConnection, query: Query, errors: list[Exception])
 
 
 def _is_text(kind: Any) -> bool:
-    """Is a value of the type, or one within it, given as DuckDB's text?"""
+    """Returns whether values of the type, or values nested in it, are given as DuckDB's text."""
     if kind.id not in _NESTED:
         return kind.id in _AS_TEXT
-    # An array has its length beside its type.
+    # The children of an array include its length.
     return any(_is_text(member) for _, member in kind.children if not isinstance(member, int))
 
 
 def _rows(connection: DuckDBPyConnection, query: Query) -> Iterator[tuple[object, ...]]:
-    """The names of the columns, then each row."""
+    """Yields the column names, then each row."""
     errors = list[Exception]()
     try:
         _show(connection, query, errors)

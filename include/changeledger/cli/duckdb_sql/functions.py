@@ -1,15 +1,15 @@
-"""The functions that `changeledger query` runs: DuckDB's that compute something of their arguments alone.
+"""The functions that `changeledger query` runs: those of DuckDB that only compute with their arguments.
 
-Not among them: those that tell of the engine or the session (`current_setting`, `version`), that change it
-(`setseed`, `nextval`, `write_log`), that plan or run another statement (`json_serialize_plan`, `query`), that
-wait (`sleep_ms`), that only fail (`error`), and DuckDB's inner ones.
+Left out are functions that show the engine or the session (`current_setting`, `version`), change it
+(`setseed`, `nextval`, `write_log`), plan or run another statement (`json_serialize_plan`, `query`), wait
+(`sleep_ms`) or only fail (`error`), and DuckDB's internal ones.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Functions that stand for a table. The others of DuckDB read files, run statements or show the engine.
+# Table functions. DuckDB's others read files, run statements or show the engine.
 TABLES: Final = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 _NAMES = """
     !__postfix abs acos acosh add age aggregate ago alias any_value apply approx_count_distinct

@@ -1,1 +1,1 @@
-"""A new project: the files that `changeledger init` writes, from those in this folder."""
+"""The files of a new project, which `changeledger init` writes from those in this folder."""

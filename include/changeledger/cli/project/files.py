@@ -1,4 +1,4 @@
-"""Which files a new project has, and what is in them."""
+"""The files of a new project and their contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from changeledger.model.errors import ConfigError
 
 _HERE: Final = Path(__file__).parent
-# By dialect its example in `feeds/`.
+# The example in `feeds/` of each dialect.
 FEEDS: Final[Mapping[str, str]] = {
     "ces": "shop_ces",
     "debezium": "shop_debezium",
@@ -35,7 +35,7 @@ _CONNECTIONS: Final[Mapping[str, str]] = {
 
 
 def files(project: Path, dialects: Sequence[str]) -> dict[Path, str]:
-    """The text of each file by its path in the project."""
+    """Returns the text of each file by its path in the project."""
     filled = {
         "<project>/dags": shlex.quote(str(project / "dags")),
         "<project>": shlex.quote(str(project)),
@@ -56,7 +56,7 @@ def files(project: Path, dialects: Sequence[str]) -> dict[Path, str]:
 
 
 def write(project: Path, texts: Mapping[Path, str]) -> None:
-    """Write all of them, or none. Raises ConfigError that names those that exist."""
+    """Writes all files. Writes none, and raises ConfigError that names them, if any of them exists."""
     existing = [str(path) for path in texts if (project / path).exists()]
     if existing:
         raise ConfigError(
