@@ -1,4 +1,4 @@
-"""Airflow's side: all DAGs. Imports nothing heavy, for DAG files are parsed often."""
+"""All DAGs. This package imports nothing heavy, because Airflow parses DAG files often."""
 
 from changeledger.orchestration.feed_dag import feed_dag
 from changeledger.orchestration.project_dags import (

@@ -1,7 +1,7 @@
-"""What people are told, in the log and by notifiers: failures, lateness, quarantine, recovery.
+"""Alerts in the log and by notifiers: failures, lateness, quarantine, recovery.
 
-Each message says of what it is (`subject`), what has happened, since when, the first row that is wrong, and
-where to look: `link`, Airflow's page of the task or run, and `page`, the ledger's with cause and remedy.
+Each message says what it is about (`subject`), what has happened, since when, the first row that is wrong,
+and where to look: `link` is Airflow's page of the task or run, and `page` the ledger's with cause and remedy.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("changeledger.alerts")
 
-# How errors begin that tell more than that a job has failed.
+# Events of errors that say more than that a job has failed, by the error's name.
 _OF_ERRORS: Final[Mapping[str, Event]] = {
     FeedsDisagree.__name__: "disagreeing", PublishedDrifts.__name__: "drifting",
 }  # fmt: skip
-# The audit's rule that counts quarantined records, and shows the first ones.
+# The audit's rule that counts quarantined records and shows the first ones.
 _QUARANTINED: Final = "no_quarantined_records"
 Known = TypeVar("Known")
 
 
 def on_failure(feed: Feed) -> Callable[[Context], None]:
-    """The callback of a feed's tasks; Airflow calls it once no retry is left."""
+    """Returns the failure callback of a feed's tasks. Airflow calls it when no retry is left."""
 
     def failed(context: Context) -> None:
         window, ti = _window(feed, context), context["ti"]
@@ -48,7 +48,7 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
         audits: list[AuditRow] = []
         if window is not None:
             holder = window.holder
-            # Nobody will continue with the run: the feed's other runs may.
+            # This run does not continue, so the feed's other runs may.
             _as_far_as_known(lambda: _control().leases.release(feed.feed, holder))
             audits = _audits(feed, window) if ti.task_id == "audit" else []
             _save_failure(feed, window, ti, error)
@@ -75,9 +75,9 @@ def on_job_failure(
     page: Callable[[Settings], PagePath] | None = None,
     **whose: str,
 ) -> Callable[[Context], None]:
-    """The callback of what is done beside a feed's windows; `whose` names the feed or the database.
+    """Returns the failure callback of a job outside a feed's windows. `whose` names the feed or the database.
 
-    The `page` that the job writes says so, where the job itself was not able to: killed, or never begun.
+    The callback writes the failure to the job's `page` if the job could not: it was killed, or never started.
     """
 
     def failed(context: Context) -> None:
@@ -92,7 +92,7 @@ def on_job_failure(
 
 
 def on_job_success(job: str, notify: Sequence[Notify], **whose: str) -> Callable[[Context], None]:
-    """The callback of the same, when it has succeeded."""
+    """Returns the success callback of such a job."""
 
     def succeeded(context: Context) -> None:
         recovered(notify, _subject(job, whose), {**whose, "stage": job}, context)
@@ -113,7 +113,7 @@ def _note(page: PagePath, started: datetime | None, error: str) -> None:
 
 
 def late(feed: str, context: Mapping[str, Any]) -> None:
-    """Of a run that has not ended in time. Runs of a backfill wait for each other: that is no news."""
+    """Reports a run that has not ended in time. Ignores runs of a backfill, which wait for each other."""
     run = context.get("dag_run") or {}
     if run.get("run_type") == "backfill":
         return
@@ -128,7 +128,7 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
 
 
 def ended(feed: Feed, window: Window, stage: str, context: Mapping[str, Any], *, is_last: bool) -> None:
-    """What a stage that has succeeded leaves to tell. `is_last`: the run ends with it."""
+    """Sends the alerts that are due after a successful stage. `is_last`: the run ends with it."""
     if stage == "extract":
         _late_sources(feed, window, context)
     if stage == "audit":
@@ -138,7 +138,7 @@ def ended(feed: Feed, window: Window, stage: str, context: Mapping[str, Any], *,
 
 
 def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> None:
-    """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
+    """Reports records that wait at the source longer than allowed, although the run has succeeded."""
     states = _as_far_as_known(lambda: _control().sources.states(feed.feed)) or {}
     waiting = [state for state in states.values() if state.is_late(state.at, feed.deadline)]
     if waiting:
@@ -153,7 +153,7 @@ def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> Non
 
 
 def _quarantined(feed: Feed, window: Window, audits: Sequence[AuditRow], context: Mapping[str, Any]) -> None:
-    """Once for each window, by its audit: more records than a notifier tolerates are quarantined."""
+    """Reports, once for each window, that more records are quarantined than a notifier tolerates."""
     rules = [a for a in audits if a.rule == _QUARANTINED]
     count = sum(a.violations for a in rules)
     notify = [notifier for notifier in feed.notify if count > notifier.quarantined_above]
@@ -173,7 +173,7 @@ def _quarantined(feed: Feed, window: Window, audits: Sequence[AuditRow], context
 def recovered(
     notify: Sequence[Notify], subject: str, told: Mapping[str, Any], context: Mapping[str, Any]
 ) -> None:
-    """Once after a failure that was told."""
+    """Reports the recovery, once after a failure that was reported."""
     since = _as_far_as_known(lambda: _control().notices.recovered(subject))
     if since is not None:
         alert(notify, "recovered", subject, {**told, "since": since}, context)
@@ -186,10 +186,10 @@ def alert(
     what: Mapping[str, Any],
     context: Mapping[str, Any],
 ) -> None:
-    """To the log, and to the notifiers that tell such an event. `link`: the task's log if `what` has none."""
+    """Writes to the log, and calls the notifiers of the event. The default of `link` is the task's log."""
     link = what.get("link", getattr(context.get("ti"), "log_url", None))
     told = {"event": event, **what, "link": link, "page": ledger_page(event, what)}
-    # On one line: an error's remedy is on one of its own.
+    # On one line, because an error's remedy is on a line of its own.
     line = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in told.items() if value)
     log.log(logging.INFO if event == "recovered" else logging.ERROR, "%s", line)
     for notifier in notify:
@@ -198,7 +198,7 @@ def alert(
 
 
 def _as_far_as_known(ask: Callable[[], Known]) -> Known | None:
-    """None where stores and settings say something against it: people are told what is known without."""
+    """Returns the answer, or None if stores or settings raise an error: the rest is reported anyway."""
     try:
         return ask()
     except ChangeledgerError as error:
@@ -214,12 +214,12 @@ def _control() -> ControlStore:
 
 
 def _since(subject: str, event: Event) -> datetime | None:
-    """Since when the subject fails, of which people are told now."""
+    """Notes that people are told now, and returns since when the subject fails."""
     return _as_far_as_known(lambda: _control().notices.note(subject, event))
 
 
 def _first(audits: Sequence[AuditRow]) -> str | None:
-    """The first row that breaks one of these rules; without values where the installation wants it so."""
+    """Returns the first row that breaks one of these rules, without values if the installation hides them."""
     return next((a.detail["first"] for a in audits if a.detail.get("first")), None)
 
 
@@ -227,12 +227,12 @@ def _window(feed: Feed, context: Context) -> Window | None:
     try:
         return resolve_window(feed, context["params"], context["dag_run"])
     except (ChangeledgerError, KeyError, AttributeError):
-        # It was refused; or Airflow reports a task that it has lost, without its run.
+        # The window was refused, or Airflow reports a lost task without its run.
         return None
 
 
 def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
-    """For `status`, where the job itself has not said why: it was killed, or never begun."""
+    """Saves the failure for `status` if the job itself has not: it was killed, or never started."""
     began = getattr(ti, "start_date", None) or datetime.now(UTC)
 
     def save() -> None:

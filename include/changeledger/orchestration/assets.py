@@ -1,4 +1,4 @@
-"""Airflow's assets: source tables and what is published of them, so that its graph shows the way between."""
+"""Airflow assets for source tables and published tables, so that Airflow's graph connects them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = CURRENT, HISTORY, CHANGES
 
 
 def sources(feed: Feed) -> list[Asset]:
-    """The tables that the feed tells of; feeds of one database have the same ones."""
+    """Returns the assets of the feed's source tables. Feeds of one database share them."""
     return [
         Asset(
             name=f"{feed.database}: {reported.table}",
@@ -25,7 +25,7 @@ def sources(feed: Feed) -> list[Asset]:
 
 
 def published(feed: Feed, *kinds: str) -> list[Asset]:
-    """The lake's tables of these kinds, or of all, for DAGs that begin when these are new."""
+    """Returns the assets of the lake's tables of these kinds, by default all, to schedule DAGs by."""
     return [
         Asset(
             name=getattr(names, kind),

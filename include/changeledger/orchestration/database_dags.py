@@ -1,6 +1,6 @@
-"""The DAGs of a database: do the feeds that capture it agree, does what they publish match it?
+"""The DAGs of a database: one compares its feeds with each other, one verifies what they have published.
 
-Each has one task with a page, daily and when one of its feeds has published.
+Each has one task, which writes a page. They run daily and when one of their feeds has published.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
 
 
 class _Work(NamedTuple):
-    """One of the things done for a database: `job` is its script, its task and its tag."""
+    """A job for a database. `job` names its script, its task and its tag."""
 
     job: str
     dag_id: str
@@ -147,15 +147,15 @@ class _Work(NamedTuple):
     params: Mapping[str, Param]
     # Cron, UTC.
     daily: str
-    # What it writes.
+    # The page that it writes.
     page: Callable[[Settings], PagePath]
-    # Which of the published tables it reads.
+    # The kinds of published tables that it reads.
     reads: Sequence[str]
     source_connection: str | None = None
 
 
 def _database_dag(database: Database, feeds: Iterable[Feed], work: _Work) -> DAG:
-    """`feeds`: those that it looks at; the first one's Spark does the work."""
+    """Returns the DAG. `feeds`: the feeds that it looks at; it runs on the Spark of the first."""
     looked_at = list(feeds)
     with DAG(
         dag_id=work.dag_id,
@@ -163,7 +163,7 @@ def _database_dag(database: Database, feeds: Iterable[Feed], work: _Work) -> DAG
         doc_md=work.doc_md,
         schedule=AssetOrTimeSchedule(
             timetable=CronTriggerTimetable(work.daily, timezone="UTC"),
-            # One of each feed: a release updates all of its tables.
+            # One asset of each feed is enough: a release updates all of the feed's tables.
             assets=AssetAny(*(published(feed, CURRENT)[0] for feed in looked_at)),
         ),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),

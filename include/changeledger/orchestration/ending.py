@@ -1,7 +1,8 @@
-"""What a task logs of its job, and how it fails: error and remedy are its last lines, without a traceback.
+"""How a task logs its job and fails: error and remedy are the last lines of its log, without a traceback.
 
-Airflow 3.3 logs every exception of an operator with its traceback, AirflowFailException among them, and a
-SystemExit without one. That it retries, unless the task's retry policy says no (`task_runner.py`).
+Airflow 3.3 logs every exception of an operator with its traceback, even AirflowFailException, but a
+SystemExit without one. It retries after a SystemExit, unless the task's retry policy says no
+(`task_runner.py`).
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from airflow.sdk import RetryDecision, RetryPolicy
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-# As `changeledger.job` has them: Airflow notes time and level itself.
+# Lines in the format of `changeledger.job`. Time and level are cut off, because Airflow logs them itself.
 _LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR|CRITICAL) (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 class Failed(SystemExit):
-    """A task fails; `final` if another try would fail in the same way. `str` is the whole error."""
+    """The failure of a task. `final`: another try would fail in the same way. `str` is the whole error."""
 
     def __init__(self, error: str, *, final: bool = True) -> None:
         self.error, self.final = error, final
-        # Airflow shows it as `exit_code` in the last line: the remedy's first line, where there is one.
+        # Airflow shows this as `exit_code` in the last line: the first line of the remedy, if there is one.
         lines = [line.strip() for line in error.splitlines()]
         super().__init__(next((line for line in lines if line.startswith("Remedy: ")), lines[-1]))
 
@@ -35,7 +36,7 @@ class Failed(SystemExit):
 
 
 class UnlessFinal(RetryPolicy):
-    """As the task's `retries` say, but for what no try would change."""
+    """Retries as the task's `retries` say, except after a final failure."""
 
     def evaluate(
         self,
@@ -50,7 +51,7 @@ class UnlessFinal(RetryPolicy):
 
 
 class JobLines:
-    """Each line with its level. The last error is kept: a log ends with it, whatever Spark prints then."""
+    """Assigns levels to lines. Keeps the last error for the log's end, whatever Spark prints after it."""
 
     def __init__(self) -> None:
         # The lines of the last error, a Python traceback among them.
@@ -65,9 +66,9 @@ class JobLines:
             )
             begins = level >= logging.ERROR or line == _TRACEBACK
             if entry or begins:
-                # The job went on.
+                # The job has gone on, so the error kept so far is not the last.
                 yield from self.kept()
-            # An error goes on in lines that begin with blanks, a traceback until the next line of ours.
+            # An error continues in lines that begin with blanks, a traceback until our next line.
             goes_on = within and not entry and (line[:1].isspace() or self.error[0] == _TRACEBACK)
             within = begins or goes_on
             if within:
@@ -76,6 +77,6 @@ class JobLines:
                 yield level, text
 
     def kept(self) -> Iterator[tuple[int, str]]:
-        """What was kept, and is not the end of the log."""
+        """Yields the lines that were kept, once they turn out not to be the log's end."""
         lines, self.error = self.error, []
         yield from ((logging.ERROR, line) for line in lines)

@@ -1,4 +1,4 @@
-"""One Airflow DAG per feed: five stages in a line, over the run's window."""
+"""The Airflow DAG of a feed: five stages in a row, over the run's window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeledger.model.window import STAGES
 from changeledger.orchestration import alerts, assets, form
 from changeledger.orchestration.stage_operator import StageOperator
 
-# How many Spark jobs run at once, of all feeds: `airflow pools set changeledger 2 "Spark jobs at once"`.
+# Limits the Spark jobs of all feeds: `airflow pools set changeledger 2 "Spark jobs at once"`.
 POOL = "changeledger"
 
 RETRYING = {
@@ -82,7 +82,7 @@ Source: connection `{feed.connection}` · Spark: connection `{feed.spark_connect
 
 
 def feed_dag(feed: Feed) -> DAG:
-    """The DAG named after the feed. Made in a `with`, it registers itself with the file that calls."""
+    """Returns the DAG named after the feed. Its `with` block registers it with the calling DAG file."""
     tables = "\n".join(
         f"- `{t.table}`" + (f" (key {', '.join(t.key)})" if t.key else "") for t in feed.tables
     )
@@ -93,19 +93,19 @@ def feed_dag(feed: Feed) -> DAG:
         schedule=CronDataIntervalTimetable(feed.schedule, timezone="UTC"),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
-        # They wait for the feed's lease, one after the other; one that cannot be run is refused meanwhile.
+        # The runs wait for the feed's lease in turn. Meanwhile, one that cannot be run is refused.
         max_active_runs=4,
         tags=["changeledger", feed.dialect, feed.database],
         default_args={
             "owner": feed.owner,
             "pool": POOL,
-            # Who is further gets the pool first: runs that wait for the feed must not keep out who has it.
+            # The most advanced run gets the pool first: runs that wait for the feed must not block it.
             "weight_rule": "upstream",
             "on_failure_callback": alerts.on_failure(feed),
             "execution_timeout": feed.execution_timeout,
             **RETRYING,
         },
-        # From when it was due, so that a run which cannot even begin is reported, too.
+        # Counted from when the run was due, so that a run that cannot even begin is reported, too.
         deadline=DeadlineAlert(
             name="late",
             reference=DeadlineReference.DAGRUN_QUEUED_AT,

@@ -1,4 +1,4 @@
-"""The form that Airflow shows when somebody triggers a feed's DAG, and what its answers ask of the run."""
+"""The form that Airflow shows when somebody triggers a feed's DAG, and the request that its answers make."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOLERATE = {"nothing": "nothing: a failed rule stops the run", "error": "errors
 
 
 def params(feed: Feed) -> dict[str, Param]:
-    """Airflow checks types and choices before it makes a run; `request` checks what must fit together."""
+    """Returns the form's fields. Airflow checks types and choices, `request` whether they fit together."""
     return {
         "mode": Param(
             "incremental",
@@ -74,9 +74,9 @@ def _moment(title: str, description: str) -> Param:
 
 
 def request(answers: Mapping[str, Any], feed: Feed, run_id: str) -> Request:
-    """Raises ConfigError if the answers do not fit together, or name a table that the feed lacks."""
+    """Returns the request. Raises ConfigError if the answers do not fit together or a table is unknown."""
     mode = answers.get("mode", "incremental")
-    # As JSON an empty one may be an empty text, too.
+    # In JSON an empty field may also be an empty text.
     times = [name for name in ("start", "end") if answers.get(name)]
     if mode == "window" and len(times) < 2:
         raise ConfigError("the mode `window` needs both `start` and `end`", "trigger the DAG with both")

@@ -1,4 +1,4 @@
-"""The Airflow operator of a job script: spark-submit or Spark Connect, as the Spark connection says."""
+"""The Airflow operator of job scripts, by spark-submit or Spark Connect depending on the Spark connection."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection, Context
 
 
-# Airflow's settings (keys, its database), connections and variables; where alerts go; another server.
+# Not passed to jobs: Airflow's settings (keys, its database), connections and variables, and another server.
 _NOT_OF_JOBS = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "SPARK_REMOTE")
-# How often a run looks whether the feed is free. Waiting takes no slot, looking takes a process' start.
+# How often a run checks whether the feed is free. Waiting takes no slot; checking starts a process.
 _WAIT = timedelta(seconds=20)
-# Airflow's TriggerDagRunOperator puts it into the conf, where OpenLineage is installed.
+# Airflow's TriggerDagRunOperator puts this into the conf if OpenLineage is installed.
 _LINEAGE = "openlineage"
 
 
 class JobOperator(SparkSubmitOperator):
     """Runs the script of a job (`changeledger.jobs`) with `arguments`.
 
-    The Spark connection is read when the task runs: `spark` submits to its master, in client
-    mode; `spark_connect` runs the script as plain Python attached to its warm server.
-    The source's connection, where there is one, reaches the job in its process' environment only.
-    Where a job `asks_first`, it is submitted only when it has found something to do with Spark.
+    The Spark connection is read when the task runs. `spark` submits to its master, in client mode;
+    `spark_connect` runs the script as plain Python attached to the running server.
+    The job gets the source's connection, if there is one, only in its process' environment.
+    With `asks_first`, the script runs without Spark first, and is submitted only if it needs Spark.
     """
 
     asks_first = False
@@ -111,7 +111,7 @@ class JobOperator(SparkSubmitOperator):
             )
 
     def _refuse_unknown(self, conf: Iterable[str]) -> None:
-        """A member of a run's conf that no field of the form is; Airflow takes any."""
+        """Raises ConfigError for a member of a run's conf that is not in the form. Airflow accepts any."""
         known = sorted(self.dag.params)
         wrong = sorted(name for name in conf if name not in known and name != _LINEAGE)
         if wrong:
@@ -129,7 +129,7 @@ class JobOperator(SparkSubmitOperator):
                 f"the connection {self.spark_connection!r} asks for deploy-mode cluster", "set it to client"
             )
         if (spark.host or "").startswith("k8s://") and find_spec("airflow.providers.cncf") is None:
-            # The Spark provider's own complaint would be a NameError.
+            # The Spark provider would raise a NameError.
             raise ConfigError(
                 f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
                 "submits to with apache-airflow-providers-cncf-kubernetes",
@@ -151,7 +151,7 @@ class JobOperator(SparkSubmitOperator):
 
         hook._process_spark_submit_log = log_but_error  # type: ignore[method-assign]
         try:
-            # Not `env_vars`: on YARN and Kubernetes the hook writes those on the command line.
+            # Not by `env_vars`: on YARN and Kubernetes the hook writes these on the command line.
             with _as_environment(environment):
                 super().execute(context)
         except AirflowException as error:
@@ -165,10 +165,10 @@ class JobOperator(SparkSubmitOperator):
         self._log_kept()
 
     def _run_attached(self, environment: dict[str, str], *more: str) -> int:
-        """The script as plain Python: 0, or the code that says that it needs Spark."""
+        """Runs the script as plain Python. Returns 0, or the code that says that it needs Spark."""
         command = [sys.executable, self.application, *map(str, self.application_args or []), *more]
         self.log.info("Running %s", " ".join(command))
-        # A session of its own, so that on_kill reaches whatever the job started.
+        # A process session of its own, so that on_kill reaches everything that the job started.
         with subprocess.Popen(  # noqa: S603 - our own script and arguments
             command,
             env=environment,
@@ -190,9 +190,9 @@ class JobOperator(SparkSubmitOperator):
             self.log.log(level, "%s", text)
 
     def _end_by(self, returncode: int) -> BaseException:
-        """What the job's `exit_codes` ask of Airflow; for another code another try may help."""
+        """Returns the exception by which Airflow does what the exit code asks. Unknown codes are retried."""
         if returncode == exit_codes.HELD:
-            # Who holds it is no error of this task.
+            # A held lease is not an error of this task.
             self.log.info("%s", "\n".join(text for _, text in self._lines.kept()))
             again = datetime.now(UTC) + _WAIT
             self.log.info(
@@ -207,7 +207,7 @@ class JobOperator(SparkSubmitOperator):
         final = returncode == exit_codes.FINAL
         if self._lines.error and returncode in (exit_codes.FINAL, exit_codes.RETRY):
             return Failed("\n".join(self._lines.error), final=final)
-        # A fault of a program, with its traceback; or it was killed.
+        # The job failed with a traceback, or was killed.
         reason = "".join(f": {line}" for line in self._lines.error[-1:])
         self._log_kept()
         return Failed(f"{self.task_id} ended with code {returncode}{reason}; see the log above", final=final)
@@ -222,7 +222,7 @@ class JobOperator(SparkSubmitOperator):
 
 @contextmanager
 def _as_environment(environment: Mapping[str, str]) -> Iterator[None]:
-    """What a process that starts meanwhile has as its environment. A task is alone in its process."""
+    """Replaces this process' environment, for processes started meanwhile. A task is alone in its process."""
     kept = dict(os.environ)
     os.environ.clear()
     os.environ.update(environment)
@@ -245,7 +245,7 @@ def _connection(conn_id: str, what: str) -> Connection:
 
 
 def _lake() -> dict[str, str]:
-    """The setting that names the lake, with the credentials of its connection, if it has one."""
+    """Returns the setting of the lake's catalog with the credentials of its connection, if it has one."""
     settings = Settings()
     if not settings.catalog_connection:
         return {}
@@ -254,9 +254,10 @@ def _lake() -> dict[str, str]:
 
 
 def _with_credentials(catalog: Mapping[str, str], connection: Connection) -> dict[str, str]:
-    """The lake's catalog with the members of the connection's `extra`.
+    """Returns the lake's catalog with the members of the connection's `extra`.
 
-    Host and password are a REST catalog's address and token; with a login they are a client's id and secret.
+    Host and password are a REST catalog's address and token. With a login, login and password are a client's
+    id and secret.
     """
     members = dict(catalog)
     if connection.host:
@@ -271,12 +272,14 @@ def _with_credentials(catalog: Mapping[str, str], connection: Connection) -> dic
 
 
 def _job_environment() -> dict[str, str]:
-    """This process' environment (CHANGELEDGER_* with it), with this Python, and without Airflow's secrets:
-    a job gets its source's connection alone, and no key of Airflow's."""
+    """Returns this process' environment (with CHANGELEDGER_*), with this Python, without Airflow's secrets.
+
+    A job gets only its source's connection and none of Airflow's keys.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_OF_JOBS)}
     return {
         **environment,
-        # A log is read in Airflow: what it names there is a link.
+        # People read the log in Airflow, so pages are named by link.
         "CHANGELEDGER_PAGES_URL": links.data_docs(),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -1,6 +1,6 @@
-"""Addresses of Airflow's pages and of the ledger's that `airflow_ui` serves in it, for tasks and messages.
+"""Addresses, for tasks and messages, of Airflow's pages and of the ledger's, which `airflow_ui` serves in it.
 
-Those for messages are None where Airflow does not know its own address.
+Addresses for messages are None if Airflow does not know its own address.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DATA_DOCS = "/data-docs"
 
 
 class DataDocsLink(BaseOperatorLink):
-    """Airflow asks for it when the task has ended, well or not."""
+    """The link from an audit to its Data Docs. Airflow asks for it when the task has succeeded or failed."""
 
     name = "Data Docs"
 
@@ -32,7 +32,7 @@ class DataDocsLink(BaseOperatorLink):
 
 
 class ReportLink(BaseOperatorLink):
-    """From a comparison to its report."""
+    """The link from a comparison or verification to its page."""
 
     name = "Report"
 
@@ -41,13 +41,13 @@ class ReportLink(BaseOperatorLink):
 
 
 def data_docs() -> str:
-    """The address of all Data Docs; empty if Airflow does not know its own."""
+    """Returns the address of all Data Docs, or an empty text if Airflow does not know its own."""
     base = _base()
     return base + DATA_DOCS if base else ""
 
 
 def report(dag_id: str) -> str:
-    """The address of a comparison's or verification's page."""
+    """Returns the address of a comparison's or verification's page."""
     return _page(dag_id, "index.html")
 
 
@@ -56,7 +56,7 @@ def _page(*place: str) -> str:
 
 
 def ledger_page(event: str, told: Mapping[str, Any]) -> str | None:
-    """Where people see cause and remedy of what a message tells: of a window, a feed or a database.
+    """Returns the page with cause and remedy of a message about a window, a feed or a database.
 
     `told`: see `alerts`.
     """
@@ -71,19 +71,19 @@ def ledger_page(event: str, told: Mapping[str, Any]) -> str | None:
 
 
 def run_page(feed: str, run: str | None) -> str | None:
-    """Of a run of the feed's DAG."""
+    """Returns the page of a run of the feed's DAG."""
     base = _base()
     return f"{base}/dags/{_part(feed)}/runs/{_part(run)}" if base and run else None
 
 
 def _in_ledger(path: str) -> str | None:
-    """Airflow's navigation has the address of the frame below its own one for the view."""
+    """Returns the address of a ledger's page in Airflow: the view's address, followed by the frame's."""
     base = _base()
     return f"{base}/plugin/ledger{urlsplit(base).path}/changeledger/{path}" if base else None
 
 
 def _base() -> str:
-    """Airflow's own address; empty if it does not know it (`[api] base_url`)."""
+    """Returns Airflow's own address (`[api] base_url`), or an empty text if it is not set."""
     return (conf.get("api", "base_url", fallback="") or "").rstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""The weekly DAG that keeps the lake small: one task a feed."""
+"""The weekly DAG that keeps the lake small, with one task for each feed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Airflow's notifiers of a YAML file: found, checked, and told.
+"""Finds, checks and calls the Airflow notifiers of a YAML file.
 
-What is told reaches a notifier through Jinja's context, never as part of a template: a row's value is text.
+The message reaches a notifier through Jinja's context, never as part of a template, because a row's value
+must not be run as one.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from changeledger.model.wording import exact
 
 log = logging.getLogger("changeledger.alerts")
 
-# What notifiers call the text of a message and its subject; the first that a notifier has is filled in.
+# Names of notifiers' arguments for text and subject. The first one that a notifier has is filled in.
 _TEXTS: Final = ("text", "message", "body", "content", "message_body", "summary")
 _HTML: Final = "html_content"
 _SUBJECTS: Final = ("subject", "title")
-# The variable of Jinja with what is told.
+# The Jinja variable with the message.
 _NAME: Final = "changeledger"
-# Parts of a message that its first line says.
+# Parts of a message that are in its first line.
 _IN_SUBJECT: Final = ("subject", "event")
 _PROVIDERS: Final = "airflow.providers."
 _WHERE: Final = 'correct `notify:` (docs/running.md, "Who is told")'
@@ -45,7 +46,7 @@ Named = TypeVar("Named", bound=Notifying)
 
 
 def with_notifiers(named: Mapping[str, Named]) -> tuple[dict[str, Named], list[ConfigError]]:
-    """Those whose notifiers can be called, by name, and what is wrong of the others."""
+    """Returns those whose notifiers can be called, by name, and the errors of the others."""
     usable, errors = {}, []
     for name, config in named.items():
         try:
@@ -59,7 +60,7 @@ def with_notifiers(named: Mapping[str, Named]) -> tuple[dict[str, Named], list[C
 
 
 def notifier(notify: Notify) -> BaseNotifier:
-    """A new one: it is used once. Raises ConfigError for an unknown class or argument."""
+    """Returns a new notifier, for one call. Raises ConfigError for an unknown class or argument."""
     notifier_class = _class(notify.notifier)
     known = _parameters(notifier_class)
     for name in notify.arguments:
@@ -75,7 +76,7 @@ def notifier(notify: Notify) -> BaseNotifier:
 
 
 def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) -> None:
-    """`told`: see `alerts`. A notifier that fails is logged: what it tells of goes on as it is."""
+    """Calls a notifier. `told`: see `alerts`. Logs an error of the notifier and does not raise it."""
     try:
         lines = [
             f"{name}: {_text(value)}" for name, value in told.items() if value and name not in _IN_SUBJECT
@@ -85,7 +86,7 @@ def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) ->
         said = {**told, "title": subject, "text": text, "html": f"<pre>{escape(text)}</pre>"}
         notifier(notify)({**context, _NAME: said})
     except Exception as error:  # noqa: BLE001 - whatever a provider raises
-        # Not its words: they may have the address of a channel, which is a secret.
+        # Without the error's text: it may contain the address of a channel, which is a secret.
         log.warning("%s has told nobody: %s", notify.notifier, type(error).__name__)
 
 
@@ -96,7 +97,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(notify: Notify, known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The arguments for text and subject. Raises ConfigError where nobody knows which they are."""
+    """Yields the arguments for text and subject. Raises ConfigError if the one for the text is unknown."""
     given = {name: value for name, value in notify.arguments.items() if _NAME in repr(value)}
     is_html = _HTML in known
     text = _HTML if is_html else next((name for name in _TEXTS if name in known), None)
@@ -136,7 +137,7 @@ def _class(path: str) -> type[BaseNotifier]:
 
 
 def _parameters(notifier_class: type[BaseNotifier]) -> list[str]:
-    """The names of arguments; those of base classes, too, where it passes others on."""
+    """Returns the names of the arguments, including those of base classes that get the class' others."""
     names: dict[str, None] = {}
     for base in notifier_class.__mro__:
         if base in (BaseNotifier, object) or "__init__" not in vars(base):

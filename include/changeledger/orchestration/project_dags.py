@@ -1,7 +1,7 @@
-"""The Airflow DAGs of a project, from its YAML: what the files of a `dags/` folder call.
+"""Creates the Airflow DAGs of a project from its YAML. The files of a `dags/` folder call these functions.
 
-A file that cannot be read is left out of all of them, and takes no other with it. `refuse_wrong_settings`, in
-a DAG file of its own, shows it among Airflow's import errors.
+A YAML file that cannot be read is left out without affecting the others. `refuse_wrong_settings`, in a DAG
+file of its own, shows the error among Airflow's import errors.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def all_dags() -> None:
 
 
 def feed_dags() -> None:
-    """One DAG for each feed, named after it."""
+    """Creates a DAG for each feed, named after it."""
     for feed in _feeds().values():
         feed_dag(feed)
 
 
 def compare_dags() -> None:
-    """One for each database that several feeds capture."""
+    """Creates a DAG for each database that several feeds capture."""
     feeds, _ = readable_feeds(Settings().feeds)
     for database in _databases(feeds).values():
         if database.is_compared(feeds):
@@ -42,7 +42,7 @@ def compare_dags() -> None:
 
 
 def verify_dags() -> None:
-    """One for each database whose tables can be read."""
+    """Creates a DAG for each database that is to be verified."""
     feeds, _ = readable_feeds(Settings().feeds)
     for database in _databases(feeds).values():
         if database.is_verified(feeds):
@@ -54,7 +54,7 @@ def maintenance_dag() -> None:
 
 
 def refuse_wrong_settings() -> None:
-    """Raises ConfigError for what is wrong in the YAML of feeds and databases, and for a missing folder."""
+    """Raises ConfigError for all errors in the YAML of feeds and databases, or for a missing folder."""
     settings = Settings()
     if not settings.feeds.is_dir():
         raise ConfigError(
@@ -63,7 +63,7 @@ def refuse_wrong_settings() -> None:
         )
     feeds, of_feeds = readable_feeds(settings.feeds)
     databases, of_databases = readable_databases(settings.databases, feeds)
-    # A feed whose file is broken may be what a database's file is about.
+    # A database's file may be about a feed whose file is broken.
     unread = [] if of_feeds else [database.unread(feeds) for database in databases.values()]
     of_rules = [*_names_of_rules(feeds.values())]
     of_notifiers = [*with_notifiers(feeds)[1], *with_notifiers(databases)[1]]
@@ -72,7 +72,7 @@ def refuse_wrong_settings() -> None:
 
 
 def _names_of_rules(feeds: Iterable[Feed]) -> Iterator[ConfigError]:
-    """Expectations with the name of a rule of the audit, which would stop the feed's first run."""
+    """Yields errors for expectations named like an audit rule, which would stop the feed's first run."""
     for feed in feeds:
         for table in feed.tables:
             try:

@@ -1,4 +1,4 @@
-"""The Airflow operator of one stage of a feed."""
+"""The Airflow operator of a feed's stage."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ if TYPE_CHECKING:
 class StageOperator(JobOperator):
     """Runs a stage for one feed, over the window of the run.
 
-    The window is found in `_run`, not in a template: what is raised while Airflow renders templates
-    reaches no log.
+    `_run` determines the window, not a template: an error while Airflow renders templates reaches no log.
     """
 
-    # The arguments are shown among the rendered fields, as they were.
+    # Shows the actual arguments among the rendered fields.
     overwrite_rtif_after_execution = True
     window: Window
 
     def __init__(self, *, stage: str, feed: Feed, **kwargs: Any) -> None:
         super().__init__(job=stage, arguments=[], name=f"changeledger-{feed.feed}-{stage}", **kwargs)
-        # An idle window ends with extract, and costs no Spark. Publish moves refs; Spark counts records where
-        # messages waited and in replays and repairs.
+        # An idle window ends with extract and needs no Spark. Publish moves refs, and needs Spark only to
+        # count records where messages waited, and in replays and repairs.
         self.asks_first = stage in ("extract", "publish")
         if stage == "audit":
             self.operator_extra_links = (DataDocsLink(),)
@@ -42,7 +41,7 @@ class StageOperator(JobOperator):
         self.feed = feed
 
     def _run(self, context: Context) -> None:
-        # From what the run has stored, so that a retry or a cleared task has the same window.
+        # Uses only what the run has stored, so that a retry or a cleared task has the same window.
         self.window = resolve_window(self.feed, context["params"], context["dag_run"])
         self.application_args = [
             "--feed", self.feed.feed,
@@ -59,8 +58,8 @@ class StageOperator(JobOperator):
         self._report(context, is_last=self.stage == STAGES[-1])
 
     def get_openlineage_facets_on_complete(self, _: object) -> OperatorLineage:
-        """OpenLineage's provider asks for it by this name."""
-        # An option, which is not in the lock.
+        """Returns the published tables. OpenLineage's provider calls the method by this name."""
+        # An optional package, which is not in the lock.
         from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415
         from openlineage.client.event_v2 import Dataset  # noqa: PLC0415
 
@@ -72,7 +71,7 @@ class StageOperator(JobOperator):
         alerts.ended(self.feed, self.window, self.stage, context, is_last=is_last)
 
     def _note_assets(self, context: Context) -> None:
-        """Release, window and counts with the event of each published table."""
+        """Adds release, window and counts to the asset event of each published table."""
         if not self.outlets:
             return
         from changeledger.control import ControlStore  # noqa: PLC0415 - DAG files are parsed often
@@ -99,7 +98,7 @@ class Place(NamedTuple):
 
 
 def place(table: str, warehouse: str) -> Place:
-    """Of `lake.<feed>.<table>` where it lies, as OpenLineage's Spark listener names it: the two meet.
+    """Returns the name of `lake.<feed>.<table>` by its location, as OpenLineage's Spark listener names it.
 
     Source: OpenLineage's naming of datasets on a local file system and in object stores.
     """

@@ -1,4 +1,4 @@
-"""What a run covers: one function for runs by schedule, by hand, by an asset and by a backfill."""
+"""Determines the window of a run, whether by schedule, by hand, by an asset or by a backfill."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from changeledger.orchestration.form import request
 if TYPE_CHECKING:
     from airflow.sdk.types import DagRunProtocol
 
-# Runs that were made for a data interval. By hand Airflow makes one up: the last full one, which is old.
+# Runs for a data interval. For a run by hand Airflow makes one up: the last full one, which is old.
 _WITH_INTERVAL = {"scheduled", "backfill"}
 
 
 def resolve_window(feed: Feed, params: Mapping[str, Any], run: DagRunProtocol) -> Window:
-    """From what the run has stored alone, so that a retry or a cleared task has the same window.
+    """Returns the window, using only what the run has stored, so that a retry or a cleared task has the same.
 
-    The params of the mode `window`, else the data interval of a schedule or backfill. A run by hand or by
-    an asset has the unfinished interval up to its own moment: what it reads begins at the last release
-    anyway. Raises ConfigError for a window that is empty, reversed or in the future.
+    - In the mode `window` it has the times of the params.
+    - In a scheduled run or a backfill it is the data interval.
+    - In a run by hand or by an asset it is the unfinished interval up to that time. What the run reads begins
+      at the last release anyway.
+
+    Raises ConfigError for a window that is empty, reversed or in the future.
     """
     asked = request(params, feed, run.run_id)
     interval = run.data_interval_start, run.data_interval_end
@@ -55,8 +58,8 @@ def _moment(name: str, text: str) -> datetime:
 
 
 def _begun_interval(schedule: str, moment: datetime) -> datetime:
-    """When the interval began in which the moment lies, or at whose end it is."""
-    # Airflow's scheduler side, which DAG files need not load.
+    """Returns the start of the interval that contains the moment or ends with it."""
+    # Imported here because it is of Airflow's scheduler, which DAG files do not need.
     from airflow.timetables.interval import CronDataIntervalTimetable as Timetable  # noqa: PLC0415
     from pendulum import instance  # noqa: PLC0415
 
