@@ -1,4 +1,4 @@
-"""Who may see and do what: whatever Airflow allows of a feed's DAG. What to hand FastAPI as dependencies."""
+"""FastAPI dependencies for permissions. Users may see and do what Airflow allows them on a feed's DAG."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from changeledger.control import ControlStore
 from changeledger.state.feeds import feeds_of
 from changeledger.state.stores import nothing_has_run
 
-# Of a route below /feeds/{dag_id}: the user may see the feed's DAG, or trigger it.
+# For routes below /feeds/{dag_id}: require that the user may see, or trigger, the feed's DAG.
 MAY_SEE = Depends(requires_access_dag("GET"))
 MAY_TRIGGER = Depends(requires_access_dag("POST", DagAccessEntity.RUN))
 
 
 class NothingHasRun(HTTPException):
-    """Of a page that shows what runs have left."""
+    """The answer of pages that show results of runs, while there is none."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -33,7 +33,7 @@ class NothingHasRun(HTTPException):
 
 
 def control_store() -> ControlStore:
-    """Raises NothingHasRun where it would be made."""
+    """Returns the control store. Raises NothingHasRun if opening it would create it."""
     settings = Settings()
     if nothing_has_run(settings):
         raise NothingHasRun
@@ -41,13 +41,13 @@ def control_store() -> ControlStore:
 
 
 def visible_feeds(user: GetUserDep) -> Mapping[str, Feed]:
-    """The feeds whose DAGs the user may see, by name."""
+    """Returns the feeds whose DAGs the user may see, by name."""
     allowed = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
     return {name: feed for name, feed in feeds_of(Settings().feeds).feeds.items() if name in allowed}
 
 
 def the_feed(dag_id: str) -> Feed:
-    """The feed of a route below /feeds/{dag_id}. `MAY_SEE` of the route asks whether it may be seen."""
+    """Returns the feed of a route below /feeds/{dag_id}. The route's `MAY_SEE` checks the permission."""
     feed = feeds_of(Settings().feeds).feeds.get(dag_id)
     if feed is None:
         raise HTTPException(
@@ -58,7 +58,7 @@ def the_feed(dag_id: str) -> Feed:
 
 
 def triggering(user: GetUserDep) -> Callable[[str], bool]:
-    """Whether to show what `MAY_TRIGGER` allows, of any feed."""
+    """Returns a function that says whether the user may trigger a feed, to show or hide actions."""
 
     def is_allowed(dag_id: str) -> bool:
         return get_auth_manager().is_authorized_dag(
@@ -80,9 +80,10 @@ def user_name(user: GetUserDep) -> str:
 
 
 def from_this_page(request: Request) -> None:
-    """What changes something must come from a page of this origin: forms elsewhere send the cookie, too.
+    """Refuses a changing request that does not come from a page of this origin.
 
-    Every browser since 2023 says so in Sec-Fetch-Site; older ones say it in Origin.
+    Forms elsewhere send the cookie, too. Every browser since 2023 sends Sec-Fetch-Site; older ones send
+    Origin.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
     is_ours = site == "same-origin" if site is not None else urlsplit(origin).netloc == request.url.netloc

@@ -1,4 +1,4 @@
-"""What a person asks for on the pages: a run of a feed's DAG, and a rollback by the command."""
+"""Actions on the pages: trigger a feed's DAG, and roll back with the command."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from fastapi import Depends
 import changeledger
 from changeledger.model.errors import ConfigError, StageOrderError
 
-# By what a run is asked for: the feed, the answers to its form, and who asks. Returns the run's id.
+# Triggers a run: the feed, the answers to its form, and who asks. Returns the run's id.
 Trigger = Callable[[str, Mapping[str, Any], str], str]
-# By what a release is gone back to: the feed, the release, the reason, who asks, and whether to read again.
+# Rolls back: the feed, the release to go back to, the reason, who asks, and whether to read again.
 RollBack = Callable[[str, int, str, str, bool], None]
 
 _NOT_READ = (
     "Airflow reads the files of feeds about once a minute: try again then. If it stays so, the import error "
     "of `settings_errors.py` above Airflow's list of DAGs says why"
 )
-# A thousand tables take a minute or two.
+# A rollback of a thousand tables takes a minute or two.
 _PATIENCE_SECONDS = 600
 
 
 def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
-    """Airflow checks the answers as it does those of its own form.
+    """Triggers a run. Airflow checks the answers like those of its own form.
 
-    Raises ConfigError where Airflow has no such DAG, or one without what is asked for: it reads the feed's
-    file later than the pages do.
+    Raises ConfigError if Airflow does not have the DAG, or an older one that does not accept the answers: it
+    reads the feed's file later than the pages do.
     """
     try:
         run = trigger_dag(
@@ -49,11 +49,11 @@ def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
 
 
 def roll_back(feed: str, release: int, reason: str, by: str, reads_again: bool) -> None:
-    """In a process of its own: who loses a lease ends its process, and this one serves Airflow.
+    """Rolls back in a separate process: losing a lease ends the process, and this process serves Airflow.
 
-    Raises StageOrderError with what the command says.
+    Raises StageOrderError with the command's error.
     """
-    # With `=`, whatever a person types is the value of its option.
+    # With `=`, whatever a person types is the option's value.
     options = [f"--reason={reason}", f"--by={by}", *([] if reads_again else ["--keep-position"])]
     command = [sys.executable, "-m", "changeledger.cli", "rollback", *options, "--", feed, str(release)]
     package = str(Path(changeledger.__file__).parents[1])

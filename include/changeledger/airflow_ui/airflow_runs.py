@@ -1,4 +1,4 @@
-"""Airflow's runs, of which the ledger may have no window."""
+"""Airflow's runs, for which the ledger may have no window."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sqlalchemy import select
 
 
 class RunState(NamedTuple):
-    """A run of a DAG. `state`: Airflow's, empty if it has no such run; `is_paused`: is its DAG?"""
+    """A run of a DAG. `state`: empty if Airflow has no such run. `is_paused`: whether its DAG is paused."""
 
     id: str
     state: str
     is_paused: bool = False
 
 
-# Of a feed's DAG the run with that id.
+# Finds a run by the DAG's id and its own.
 FindRun = Callable[[str, str], RunState]
 
 
@@ -31,7 +31,7 @@ def find_run(dag_id: str, run_id: str) -> RunState:
 
 
 def finding() -> FindRun:
-    """What FastAPI asks for it."""
+    """Returns the function, as a FastAPI dependency."""
     return find_run
 
 

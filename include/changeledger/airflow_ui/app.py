@@ -1,4 +1,4 @@
-"""The app that Airflow serves below `/changeledger`, behind its login: what the ledger knows, for people."""
+"""The app with the ledger's pages, which Airflow serves below `/changeledger`, behind its login."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREFIX = "/changeledger"
 _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-# Each module of views has a router; its addresses begin below PREFIX.
+# Each module of views has a router. Addresses are relative to PREFIX.
 for views in (
     feed_list,
     feed_views,
@@ -40,7 +40,7 @@ for views in (
     app.include_router(views.router)
 
 
-# Without a login: they say nothing of the feeds.
+# Served without a login, because they show nothing about the feeds.
 @app.get("/style.css")
 def style() -> Response:
     return Response(stylesheet(), media_type="text/css", headers=_KEPT)
@@ -48,8 +48,11 @@ def style() -> Response:
 
 @app.get("/icon.svg")
 def icon(request: Request) -> Response:
-    """For Airflow's navigation, which has one for its dark mode, and none for the page that is selected: in
-    light mode the ground is pale then dark, so that the lines need a ground of their own."""
+    """Returns the icon for Airflow's navigation, in a variant for dark mode.
+
+    Airflow has no variant for the selected page. In light mode its background is pale, or dark if selected,
+    so the lines have a background of their own.
+    """
     lines, ground = ("#d4d8dd", "none") if "dark" in request.query_params else ("#3f4650", "#ffffff")
     text = static("icon.svg").replace("currentColor", lines).replace("transparent", ground)
     return Response(text, media_type="image/svg+xml", headers=_KEPT)
@@ -57,9 +60,10 @@ def icon(request: Request) -> Response:
 
 @app.exception_handler(AnyHTTPException)
 def refused(request: Request, error: AnyHTTPException) -> Response:
-    """A page, for it is a person who reads. An address with a slash too many leads to the one without.
+    """Returns a page, because people read it. Redirects an address with a superfluous final slash.
 
-    The way there is relative: behind a proxy FastAPI would lead to `http:`, which no frame of `https:` shows.
+    The redirect is relative: behind a proxy FastAPI would redirect to `http:`, which a frame of an `https:`
+    page does not show.
     """
     *_, last, end = request.url.path.split("/")
     if error.status_code == HTTPStatus.NOT_FOUND and not end and request.url.path != f"{root_of(request)}/":
@@ -77,7 +81,7 @@ def not_understood(request: Request, error: RequestValidationError) -> HTMLRespo
 
 @app.exception_handler(ChangeledgerError)
 def failed(request: Request, error: ChangeledgerError) -> HTMLResponse:
-    """Such as a control store that does not answer, or a release that is gone."""
+    """Returns a page for errors such as a control store that does not answer, or a release that is gone."""
     status = 503 if isinstance(error, SourceUnavailable) else 409
     return _problem(request, status, error.message, error.remedy)
 

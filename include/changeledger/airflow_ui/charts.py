@@ -1,4 +1,4 @@
-"""Stacked bars over time as SVG: positions in parts of the picture, whose axes are HTML beside it."""
+"""Stacked bars over time as SVG. Positions are in the picture's own units; the axes are HTML beside it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final, NamedTuple
 
 WIDTH: Final = 1000
 HEIGHT: Final = 100
-# Of a bar's room, what stays empty.
+# The share of a bar's room that stays empty.
 _GAP = 0.18
 _STEPS = (1, 2, 5, 10)
-# One or two bars are not as wide as the picture.
+# So that one or two bars do not fill the picture's width.
 _FEW, _ROOM_OF_FEW = 2, 12
 
 
 class Segment(NamedTuple):
-    """`shade`: a class of the stylesheet."""
+    """A part of a bar. `shade`: a class of the stylesheet."""
 
     shade: str
     y: float
@@ -24,7 +24,7 @@ class Segment(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """`address`: of what it shows, if that has a page."""
+    """A bar. `address`: the page of what it shows, if there is one."""
 
     x: float
     width: float
@@ -35,7 +35,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """`top`: the value at the upper edge; `legend`: each shade and its meaning; `ticks`: times below."""
+    """A chart. `top`: the value at the upper edge; `legend`: shades and meanings; `ticks`: times below."""
 
     bars: Sequence[Bar]
     top: float
@@ -44,12 +44,12 @@ class Chart:
 
     @property
     def levels(self) -> tuple[float, float, float]:
-        """Values of the axis, from the top."""
+        """The values of the axis, from the top."""
         return self.top, self.top / 2, 0
 
 
 class Column(NamedTuple):
-    """What one bar shows. `values`: by name, in the unit of the chart; `at`: its time, for the axis."""
+    """The data of one bar. `values`: by name, in the chart's unit; `at`: its time, for the axis."""
 
     address: str
     at: str
@@ -60,10 +60,10 @@ class Column(NamedTuple):
 def stacked(
     columns: Sequence[Column], shades: Mapping[str, str], least: Mapping[str, float] | None = None
 ) -> Chart | None:
-    """Bars in the order given, segments from below in that of `shades` (class by name).
+    """Returns bars in the given order, with segments from below in the order of `shades` (class by name).
 
-    None: nothing to show. `least`: by name, the height of the smallest segment in parts of a hundred, where a
-    few among millions are to be seen.
+    Returns None if there is nothing to show. `least`: by name, the least height of a segment in hundredths,
+    so that a few among millions are visible.
     """
     top = _round_up(max((sum(column.values.values()) for column in columns), default=0))
     if not top:
@@ -90,7 +90,7 @@ def stacked(
 
 
 def _round_up(value: float) -> float:
-    """To 1, 2 or 5 times a power of ten."""
+    """Rounds up to 1, 2 or 5 times a power of ten."""
     if value <= 0:
         return 0
     power = 1.0

@@ -1,4 +1,4 @@
-"""Where Airflow's tabs lead: of a DAG, a run or a task to what the ledger knows of it."""
+"""Redirects from Airflow's tabs of a DAG, a run or a task to the ledger's page about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changeledger.state.feeds import feeds_of
 
 router = APIRouter(prefix="/dags/{dag_id}", dependencies=[MAY_SEE])
 
-# DAGs of a database: how its feeds agree.
+# DAGs of a database lead to the page Agreement.
 _OF_DATABASES = ("compare_", "verify_")
 
 
@@ -34,7 +34,7 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
 @router.get("/runs/{run_id}")
 @router.get("/runs/{run_id}/tasks/{task_id}")
 def run(request: Request, dag_id: str, run_id: str, control: Control) -> RedirectResponse:
-    """The window of the run; the feed, where it has none yet."""
+    """Redirects to the window of the run, or to the feed if the run has no window yet."""
     window = control.overview.window_of_run(dag_id, run_id)
     root = root_of(request)
     if window is None:

@@ -1,4 +1,4 @@
-"""The Data Docs of audits as pages of Airflow: who may see a feed's DAG may see what its audits found."""
+"""Serves the Data Docs of audits in Airflow. Whoever may see a feed's DAG may see what its audits found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from changeledger.config.settings import Settings
 from changeledger.model.window import times_of
 from changeledger.pages.html import stylesheet
 
-# The page of a comparison or a proof, and the one of an audit in its window's folder.
+# The page of a comparison or of proofs, and the page of an audit in its window's folder.
 _INDEX, _AUDIT = "index.html", "audit.html"
 _MOST = 50
 _FEW = 3
@@ -30,7 +30,7 @@ _NONE = "Nothing has written a page yet."
 
 app = FastAPI(title="Data Docs", docs_url=None, redoc_url=None, openapi_url=None)
 
-# Pages of Great Expectations with values from sources: no part of Airflow's own origin.
+# The sandbox keeps these pages, with values from sources, out of Airflow's own origin.
 _HEADERS = {
     "Content-Security-Policy": "sandbox allow-scripts allow-popups",
     "X-Content-Type-Options": "nosniff",
@@ -42,7 +42,7 @@ _LOST = "the pages cannot be read now: check the folder or store of CHANGELEDGER
 
 @app.exception_handler(AnyHTTPException)
 def problem(request: Request, error: AnyHTTPException) -> HTMLResponse:
-    """A page, for it is a person who reads."""
+    """Returns a page, because people read it."""
     is_login = error.status_code == 401
     text = _problem(str(error.detail), request.scope.get("root_path", ""), is_login=is_login)
     return HTMLResponse(text, error.status_code, _HEADERS)
@@ -55,7 +55,7 @@ def lost(request: Request, _error: OSError) -> HTMLResponse:
 
 @app.get("/")
 def index(user: GetUserDep) -> HTMLResponse:
-    """The pages of all DAGs that the user may see."""
+    """Lists the pages of all DAGs that the user may see."""
     root = Settings().data_docs
     folders = sorted((f for f in root.iterdir() if f.is_dir()), key=str) if root.is_dir() else []
     seen = [
@@ -70,7 +70,7 @@ def index(user: GetUserDep) -> HTMLResponse:
     return HTMLResponse(_of_all(seen), headers=_HEADERS)
 
 
-# The DAG is named after its feed, or its comparison, whose folder it is. A mounted app has no login.
+# The folder is named like the DAG. The dependency checks the login, because a mounted app has none.
 @app.get("/{dag_id}/{path:path}", dependencies=[Depends(requires_access_dag("GET"))])
 def page(dag_id: str, path: str) -> Response:
     root = Settings().data_docs
@@ -89,7 +89,7 @@ def page(dag_id: str, path: str) -> Response:
 
 
 def _stored(root: ObjectPath, dag_id: str, path: str) -> Response:
-    """A page of a store, in which `..` is a name like any other: it names no folder here."""
+    """Returns a page from an object store. Refuses `..`, which is a name like any other there."""
     folder, place = root / dag_id, PurePosixPath(path)
     if {"..", "."} & {dag_id, *path.split("/")} or "/" in dag_id or place.is_absolute():
         raise HTTPException(404, _NOTHING)
@@ -119,20 +119,23 @@ def _of_dag(folder: PagePath) -> str:
 
 
 def _problem(text: str, root: str, *, is_login: bool) -> str:
-    """`root`: the path of all Data Docs."""
+    """Returns a page for an error. `root`: the path of all Data Docs."""
     link = '<a href="/">Log in to Airflow</a>' if is_login else f'<a href="{escape(root)}/">All Data Docs</a>'
     return _page("Data Docs", f"<p>{escape(text)}</p>\n<p>{link}</p>")
 
 
 def _links(folder: PagePath, prefix: str) -> list[tuple[str, str]]:
-    """Each page's address and its name."""
+    """Returns address and name of each page."""
     if (folder / _INDEX).is_file():
         return [(prefix + _INDEX, "the last one")]
     return [(f"{prefix}{quote(name)}/{_AUDIT}", _window(name)) for name in _audited(folder)]
 
 
 def _audited(folder: PagePath) -> list[str]:
-    """Ids of windows; in a store by their time, for it would be asked when each page was written."""
+    """Returns window ids, newest page first.
+
+    In an object store they are in the order of the ids, because the time of each page would need a request.
+    """
     if isinstance(folder, ObjectPath):
         return sorted((window.name for window in folder.iterdir()), reverse=True)
     pages = sorted(folder.glob(f"*/{_AUDIT}"), key=lambda page: page.stat().st_mtime, reverse=True)
@@ -140,7 +143,7 @@ def _audited(folder: PagePath) -> list[str]:
 
 
 def _window(name: str) -> str:
-    """A window's id as people read it."""
+    """Returns a window's id in readable form."""
     times = times_of(name)
     if times is None:
         return name

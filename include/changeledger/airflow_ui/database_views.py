@@ -1,4 +1,4 @@
-"""Do the feeds of a database agree, accepting that they do not, and may we switch?"""
+"""Views of a database: agreement of its feeds, accepting disagreements, and cutover."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from changeledger.state.feeds import feeds_of
 from changeledger.state.verdict import LEAST_EVENTS, Reason, judge
 
 router = APIRouter()
-# In Airflow's audit log.
+# Writes to Airflow's audit log.
 LOGGED = action_logging("changeledger_accept")
 
-# Tables and days of a list; the rest is looked for by name, and in the chart.
+# How many tables a list shows. Others can be searched for by name.
 _TABLES = 100
 _UNEXPLAINED, _EXPECTED, _EQUAL = "unexplained", "expected", "equal"
 _SHADES = {_UNEXPLAINED: "c6", _EXPECTED: "c4", _EQUAL: "c1"}
-# In hundredths of the picture: one difference among a million is to be seen.
+# In hundredths of the picture's height, so that one difference among a million is visible.
 _LEAST = {_UNEXPLAINED: 3.0}
 
-# Where a person can do something about a reason of a verdict: pages of the ledger, and DAGs of Airflow.
+# Where people can act on a reason of a verdict: pages of the ledger, and DAGs of Airflow.
 _FINDINGS, _COMPARE, _PROVE, _PROOFS = "findings", "compare", "prove", "proofs"
 _QUARANTINE, _OF_TABLES, _FEED = "quarantine", "tables", "feed"
-# By the rule, of those that a page can help with.
+# Those places by the rule's code, for rules that have one.
 _PLACES: Final = {
     "lost": _FINDINGS, "surplus": _FINDINGS, "differs": _FINDINGS, "order": _FINDINGS, "accepted": _FINDINGS,
     "never_compared": _COMPARE, "table_never_compared": _COMPARE, "table_left_behind": _COMPARE,
@@ -53,23 +53,23 @@ _PLACES: Final = {
     "gap": _FEED, "run_failed": _FEED,
 }  # fmt: skip
 
-# Of an address, to look back.
+# How many days to look back, from the address.
 Days = Annotated[int, Query(ge=1, le=3650)]
 
 
 def _database(name: str, visible: access.VisibleFeeds) -> tuple[Database, list[str]]:
-    """With those of its feeds that the user may see; 404 if there is none."""
+    """Returns the database and those of its feeds that the user may see. Raises 404 if there is none."""
     names = sorted(feed for feed, known in visible.items() if known.database == name)
     if not names:
         raise HTTPException(404, f"there is no feed of a database {name} that you may see")
-    # Its file may name feeds that this user may not see.
+    # With all feeds, because its file may name feeds that this user may not see.
     return named_database(Settings(), feeds_of(Settings().feeds).feeds, name), names
 
 
 @router.get("/agreement", response_model=None)
 @router.get("/cutover", response_model=None)
 def databases(request: Request, visible: access.VisibleFeeds) -> Response:
-    """The databases of feeds; where there is one, its view."""
+    """Lists the databases of the feeds, or redirects to the only one."""
     section = request.url.path.rpartition("/")[2]
     names = sorted({feed.database for feed in visible.values()})
     if len(names) == 1:
@@ -91,9 +91,9 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
     days: Days = of_agreement.DAYS,
     tables: str = "",
 ) -> HTMLResponse:
-    """`reference` and `feed`: the pair to show; `comparison`: the one whose findings are."""
+    """Shows how feeds agree. `reference`, `feed`: the pair to show. `comparison`: whose findings to show."""
     of, feeds = _database(database, visible)
-    # An id that belongs to feeds which the user may not see is none.
+    # The id of a comparison of feeds that the user may not see counts as unknown.
     compared = of_agreement.comparison_of(control, comparison, feeds) if comparison else None
     wanted = (reference, feed) if compared is None else (compared.reference, compared.feed)
     known = of_agreement.agreement(control, of, feeds, wanted, days)
@@ -133,7 +133,7 @@ def accept(  # noqa: PLR0913, PLR0917 - what the form has
     table: Annotated[str, Form()] = "",
     reason: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
-    """The next comparison begins behind what disagrees with the reference: in all tables, or in one."""
+    """Accepts what disagrees with the reference, in one table or all. The next comparison begins after it."""
     if not reason.strip():
         raise HTTPException(422, "Say why: the reason is kept with the comparison.")
     if not control.comparisons.accept(feed.database, reason.strip(), user, feed.feed, table, reference):
@@ -146,11 +146,11 @@ def accept(  # noqa: PLR0913, PLR0917 - what the form has
 def _findings(
     request: Request, control: ControlStore, compared: ComparisonRow, verdict: str
 ) -> list[tuple[dict[str, Any], str | None]]:
-    """Each with the address of its row."""
+    """Returns the findings, each with the address of its row."""
     root, redact = root_of(request), Settings().redact_values
     contract = control.contracts.of_feed(compared.reference, [compared.table]).get(compared.table)
     if contract is not None and contract.key != contract.published.key:
-        # Findings have its names in the source: the row is named by its change.
+        # Findings have the source's names of the key, which is published differently: link by change.
         contract = None
     return [
         (finding, row_links.of_finding(root, finding, contract, redact=redact))
@@ -159,7 +159,7 @@ def _findings(
 
 
 def _over_time(days: Sequence[Day]) -> charts.Chart | None:
-    """Effects by the day on which they were compared; a day without a comparison has an empty place."""
+    """Draws effects by the day on which they were compared, with a gap for a day without a comparison."""
     columns, known = [], dict(days)
     first, last = min(known, default=date.min), max(known, default=date.min)
     for day in (first + timedelta(days=at) for at in range((last - first).days + 1)):
@@ -203,7 +203,7 @@ def cutover(  # noqa: PLR0913, PLR0917 - what an address says
             body = report.body(facts, verdict, _links_of(root_of(request), facts))
         except ConfigError as error:
             problem = error
-    # To begin with, the feed that the others are compared with, and one of the others.
+    # By default from the feed that the others are compared with, to one of the others.
     old = old or next((name for name in names if name == of.reference or visible[name].primary), names[0])
     new = new or next((name for name in names if name != old), old)
     asked = {"old": old, "new": new, "days": days, "events": events}
@@ -212,7 +212,7 @@ def cutover(  # noqa: PLR0913, PLR0917 - what an address says
 
 
 def _links_of(root: str, facts: of_cutover.CutoverFacts) -> Callable[[Reason], report.Link | None]:
-    """`root`: the address of the app."""
+    """Returns a function that links a reason to where people can act on it. `root`: the app's address."""
     database = quote(facts.database, safe="")
     pair = urlencode({"reference": facts.old.feed, "feed": facts.new.feed})
     agreement, dags = f"{root}/agreement/{database}", f"{root.removesuffix('/changeledger')}/dags"

@@ -1,4 +1,4 @@
-"""The first view: one line for each feed."""
+"""The first view, with one line for each feed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def feeds(request: Request, visible: VisibleFeeds, user: GetUserDep) -> HTMLResp
         lines = overview.unread(visible)
     else:
         lines = overview.lines(ControlStore(settings.control_url), visible)
-    # They name feeds, and say what is in their files.
+    # Only for users who may see import errors, because these name feeds and quote their files.
     sees_errors = get_auth_manager().is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
     errors = feeds_of(settings.feeds).errors if sees_errors else ()
     return render(request, "feeds.html.j2", lines=lines, errors=errors, last=overview.LAST)

@@ -1,4 +1,4 @@
-"""One feed: windows over time, what fails, quarantine, tables; and one window, one table of it."""
+"""Views of a feed (windows over time, failed rules, quarantine, tables), of a window and of a table."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from changeledger.state.windows import (
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
 
-# Windows of the charts, and tables of the list.
+# How many windows the charts show, and how many tables the list.
 _WINDOWS = 48
 _TABLES = 100
 _DISPOSITIONS = {
     change.CHANGE: "c1", change.PAIRED: "c2", change.DUPLICATE: "c3", change.PENDING: "c4",
     change.CONTROL: "c5", change.TOMBSTONE: "c7", change.QUARANTINED: "c6",
 }  # fmt: skip
-# What the audit's own rules call the key of a change, as JSON.
+# The column in which the audit's own rules have the key of a change, as JSON.
 _KEY = "key"
 _STAGES = dict(zip(STAGES, ("c1", "c2", "c3", "c4", "c5"), strict=True))
 
@@ -59,7 +59,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
     tables: str = "",
     run: str = "",
 ) -> HTMLResponse:
-    """`run`: Airflow's, whose window somebody looks for: it may have none, or none yet."""
+    """Shows a feed. `run`: the Airflow run whose window somebody looks for; it may have none, or none yet."""
     settings, rows = Settings(), control.overview.rows_of(feed.feed, _WINDOWS)
     windows = window_states(rows)
     latest = last_stored(windows)
@@ -112,7 +112,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
         stages={}
         if shown is None
         else stage_seconds(shown, control.overview.stage_ends(feed.feed, [window_id]).get(window_id, {})),
-        # Where more was asked than received first.
+        # Incomplete reads first.
         reads=sorted(control.sources.reads(feed.feed, window_id), key=lambda read: read.problem is None),
         failed=sorted(() if state is None else state.failed, key=lambda rule: not rule.stops),
         judged=0 if state is None else state.judged.get(window_id, 0),
@@ -141,7 +141,7 @@ def table_page(request: Request, feed: TheFeed, control: Control, table: str) ->
 
 
 def _without_window(control: ControlStore, find_run: FindRun, feed: str, run: str) -> RunState | None:
-    """None if the run has a window, or none is asked for."""
+    """Returns the run that is asked for, or None if it has a window or none is asked for."""
     return find_run(feed, run) if run and control.overview.window_of_run(feed, run) is None else None
 
 
@@ -160,7 +160,7 @@ def _seconds(
 ) -> charts.Chart | None:
     columns = []
     for state in reversed(windows):
-        # A window that waits for a person has taken days: the chart is of those that went through.
+        # Released windows only: one that waits for a person has taken days.
         seconds = stage_seconds(state, ends.get(state.id, {})) if state.outcome == RELEASED else {}
         parts = ", ".join(f"{stage} {count:.0f} s" for stage, count in seconds.items())
         columns.append(_column(state, address, f"{_title(state)}: {parts or state.outcome}", seconds))
@@ -176,7 +176,7 @@ def _title(state: WindowState) -> str:
 
 
 def _settings(feed: Feed) -> dict[str, str]:
-    """Of the feed's file, without its tables: those that are not as they are by default come first."""
+    """Returns the settings of the feed's file without its tables. Those that the file states come first."""
     everything = feed.model_dump(mode="json", exclude={"tables", "source"}, by_alias=True)
     everything |= {
         f"source.{name}": value for name, value in feed.source.model_dump(mode="json", by_alias=True).items()
@@ -188,8 +188,11 @@ def _settings(feed: Feed) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Offending:
-    """Rows of a rule. `columns`: of all of them; `rows`: each with the address of its row, if it has a key;
-    `remedies`: what to do about records that are quarantined, with the reasons that it is for."""
+    """The rows that break a rule.
+
+    `columns`: the columns of all rows. `rows`: each with the address of its row, if it has a key.
+    `remedies`: what to do about quarantined records, with the reasons to which it applies.
+    """
 
     columns: Sequence[str]
     rows: Sequence[tuple[Row, str | None]]
@@ -199,7 +202,7 @@ class _Offending:
 def _offending(
     control: ControlStore, root: str, feed: str, window_id: str
 ) -> dict[tuple[str, str], _Offending]:
-    """By table and rule. Where values are hidden no row has an address."""
+    """Returns the rows by table and rule. No row has an address if the installation hides values."""
     settings = Settings()
     rows_of_rules = offending_rows(settings, feed, window_id)
     tables = {table for table, _ in rows_of_rules}
@@ -226,12 +229,12 @@ def _linked(rows: Sequence[Row], contract: Contract | None, page: RowPage) -> _O
 
 
 def _key_of(row: Row, contract: Contract) -> Mapping[str, str] | None:
-    """Of a change, or of a row that an expectation of a user has found."""
+    """Returns the key of a change, or of a row that a user's expectation has found, or None."""
     if _KEY in row:
         try:
             return key_texts_of_json(row[_KEY], contract)
         except ValueError:
-            # Cut off, or hidden when the audit ran.
+            # The text was cut off, or hidden when the audit ran.
             return None
     key = {column.name: row.get(column.name, "") for column in contract.key}
     return key if key and all(key.values()) else None

@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Template filters that format numbers and times for people."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from urllib.parse import quote
 from changeledger.audit.remedies import TOLERATING, remedy
 from changeledger.model import wording
 
-# In place of what is not known.
+# Shown for unknown values.
 NOTHING: Final = "\N{EN DASH}"
 
 
 def number(value: float | None) -> str:
-    """`1,234`; a dash for what is not known."""
+    """Formats as `1,234`, or a dash for an unknown value."""
     return NOTHING if value is None else f"{value:,}"
 
 
 def signed(value: int | None) -> str:
-    """`+12`, `-3`, `±0`."""
+    """Formats as `+12`, `-3`, `±0`, or a dash for an unknown value."""
     if value is None:
         return NOTHING
     return f"{value:+,}" if value else "\N{PLUS-MINUS SIGN}0"
 
 
 def moment(value: datetime | None) -> str:
-    """To the minute, in UTC."""
+    """Formats to the minute, in UTC."""
     return NOTHING if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def exact(value: datetime | None) -> str:
-    """To the second, in UTC, with the zone."""
+    """Formats to the second, in UTC, with the zone."""
     return NOTHING if value is None else wording.exact(value)
 
 
 def duration(value: timedelta | None) -> str:
-    """In its two largest units: `3 d 4 h`, `2 min 5 s`."""
+    """Formats in the two largest units: `3 d 4 h`, `2 min 5 s`."""
     return NOTHING if value is None else wording.duration(max(value, timedelta(0)))
 
 
 def ago(value: datetime | None) -> str:
-    """`5 min ago`, in its largest unit."""
+    """Formats as `5 min ago`, in the largest unit."""
     if value is None:
         return "never"
     past = datetime.now(UTC) - value
@@ -52,7 +52,7 @@ def ago(value: datetime | None) -> str:
 
 
 def part(value: str) -> str:
-    """Text as one part of an address."""
+    """Quotes text as one part of an address."""
     return quote(value, safe="")
 
 

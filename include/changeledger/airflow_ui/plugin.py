@@ -1,4 +1,4 @@
-"""Airflow's plugin: pyproject.toml names it as an entry point."""
+"""The Airflow plugin, an entry point in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from changeledger.airflow_ui import data_docs
 from changeledger.airflow_ui.app import PREFIX, app
 
-# Airflow may be served below a path. Not its whole address: the browser may know it by another name.
+# Airflow may be served below a path. Only the path, because the browser may know the host by another name.
 _ROOT = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
 _ICONS = {"icon": f"{_ROOT}/icon.svg?light", "icon_dark_mode": f"{_ROOT}/icon.svg?dark"}
 _DATA_DOCS = "/data-docs"
@@ -21,10 +21,10 @@ _DAG = f"{_ROOT}/dags/{{DAG_ID}}"
 
 
 class LastSlash:
-    """Middleware of Airflow's API server: leads from each prefix (`/changeledger`) to the app below it.
+    """Middleware of Airflow's API server that redirects from a prefix (`/changeledger`) to its app.
 
-    Airflow mounts an app at `<prefix>/`. It takes `<prefix>`, as people type it, for one of its own pages,
-    and answers that there is none, in the frame of `/plugin/ledger/changeledger`, too.
+    Airflow mounts an app at `<prefix>/`. It takes `<prefix>`, as people type it, for one of its own pages and
+    answers that it does not exist, even in the frame of `/plugin/ledger/changeledger`.
     """
 
     def __init__(self, app: ASGIApp, prefixes: Collection[str]) -> None:
@@ -33,11 +33,11 @@ class LastSlash:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
         if scope["type"] == "http":
-            # Airflow may be served below a path, and a proxy may have taken it off.
+            # Airflow may be served below a path, which a proxy may have removed.
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             if path in self._prefixes:
                 query = scope["query_string"].decode("latin-1")
-                # Relative to where the browser is.
+                # Relative to the browser's address.
                 app = RedirectResponse(f"{path.rpartition('/')[2]}/{'?' if query else ''}{query}")
         await app(scope, receive, send)
 
@@ -55,7 +55,7 @@ class ChangeledgerPlugin(AirflowPlugin):
             "name": "last slash of changeledger's apps",
         }
     ]
-    # Each needs a route of its own. What is in braces Airflow fills in.
+    # Each needs a route of its own. Airflow fills in the names in braces.
     external_views = [  # noqa: RUF012
         {"name": "Ledger", "href": href, "destination": destination, "url_route": route, **more, **_ICONS}
         for destination, route, href, more in (

@@ -1,4 +1,4 @@
-"""Quarantined records as they came, how they would be read now, and asking for a replay."""
+"""Views of quarantined records as received, with how they would be read now, and replaying them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from changeledger.state.reasons import REASONS
 from changeledger.state.windows import failed_of, last_stored, window_states
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[access.MAY_SEE])
-# In Airflow's audit log.
+# Writes to Airflow's audit log.
 LOGGED = action_logging("changeledger_replay")
 
 _ON_A_PAGE = 20
-# Characters of a record that a page shows.
+# How many characters of a record a page shows.
 _MOST = 4_000
 _MOST_OF_A_DETAIL = 120
 
@@ -72,7 +72,7 @@ def replay(
     trigger: Triggering,
     table: Annotated[list[str] | None, Form()] = None,
 ) -> RedirectResponse:
-    """Triggers the feed's DAG as its form does, and leads to what the run does."""
+    """Triggers the feed's DAG as its form does, and redirects to the run."""
     tables = [config.table for config in feed.only(table or []).tables] if table else None
     run = trigger(feed.feed, {"mode": "replay", "tables": tables}, user)
     root = root_of(request)
@@ -81,7 +81,7 @@ def replay(
 
 @dataclass(frozen=True)
 class ShownRecord:
-    """`place`: where it stands in its source. `now`: how it would be read now, None if that is not known."""
+    """A record to show. `place`: its position in the source. `now`: how it is read now; None: unknown."""
 
     window_id: str
     table: str | None
@@ -119,10 +119,13 @@ def _text(raw: bytes | None) -> str | None:
 def _read_now(
     feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str | None, bool]]:
-    """Each record, read alone: would a replay succeed? Rows of change tables need others to be read."""
+    """Returns, for each record, how it is read now and whether a replay would succeed.
+
+    Each is read alone. This is unknown for rows of change tables, which need other rows to be read.
+    """
     if not rows or any(row["source_position"] is None or row["source_position"]["row"] for row in rows):
         return [(None, False)] * len(rows)
-    # Dialects: not for pages without such records.
+    # Imported here because it imports the dialects, which other pages do not need.
     from changeledger.cli.decode.reader import results  # noqa: PLC0415
     from changeledger.cli.decode.records import Message  # noqa: PLC0415
 
@@ -156,7 +159,7 @@ def _outcome(outcome: Mapping[str, Any] | None) -> tuple[str | None, bool]:
     disposition = outcome["disposition"]
     if disposition == change.QUARANTINED:
         detail = outcome.get("detail") or ""
-        # Some details are the record, which is shown beside it.
+        # Some details contain the record itself, which is shown beside it.
         said = f": {detail}" if detail and len(detail) <= _MOST_OF_A_DETAIL else ""
         return f"{outcome.get('reason')}{said}", False
     if disposition == change.CHANGE:

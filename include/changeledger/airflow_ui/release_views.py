@@ -1,4 +1,4 @@
-"""The releases of a feed, and taking one back."""
+"""Views of a feed's releases, and taking one back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from changeledger.state.releases import release_states
 from changeledger.state.resets import reset_state
 
 router = APIRouter(prefix="/feeds/{dag_id}/releases", dependencies=[access.MAY_SEE])
-# In Airflow's audit log.
+# Writes to Airflow's audit log.
 LOGGED = action_logging("changeledger_rollback")
 
 _ON_A_PAGE = 20
@@ -55,7 +55,7 @@ def take_back(  # noqa: PLR0913, PLR0917 - what the form has
     reason: Annotated[str, Form()] = "",
     reads_again: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
-    """Main of all tables becomes what the release published."""
+    """Rolls back: main of all tables becomes what the release published."""
     if not reason.strip():
         raise HTTPException(422, "Say why: the reason is kept with the release.")
     roll_back(feed.feed, release, reason.strip(), user, bool(reads_again))

@@ -1,5 +1,8 @@
-"""Templates filled in for a request: everything is escaped, values of rows are redacted if the installation
-says so, and the browser fetches and runs nothing but this app's own."""
+"""Renders templates for a request.
+
+Everything is escaped, and row values are redacted if the installation says so. The browser fetches and runs
+only what belongs to this app.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from changeledger.pages.redaction import REDACTED
 _FOLDER = Path(__file__).parent
 
 
-# The one script. It is in the page, and the page's policy has its hash: no other one runs.
+# The only script. It is part of the page, whose policy contains its hash, so that no other script runs.
 _SCRIPT = "frame.js"
 
 
@@ -55,13 +58,13 @@ def headers() -> dict[str, str]:
 
 
 def root_of(request: Request) -> str:
-    """Where the app's addresses begin."""
+    """Returns the path at which the app's addresses begin."""
     return str(request.scope.get("root_path", ""))
 
 
 @pass_context
 def _value(context: Context, value: Any) -> Any:
-    """What comes from a row of a source: see `Settings.redact_values`."""
+    """Returns a row's value, or hides it, see `Settings.redact_values`."""
     return REDACTED if context["redact"] else value
 
 
@@ -71,12 +74,12 @@ def _environment() -> Environment:
 
 
 def render(request: Request, template: str, *, status: int = 200, **known: Any) -> HTMLResponse:
-    """The template with what is `known`, and in every template:
+    """Renders the template with the variables `known`, and with those that every template has.
 
-    `root`: the address of this app; `airflow`: the one of Airflow, both without a slash at the end; `redact`:
-    whether values of rows are hidden (the filter `value` does it); `status`: of HTTP.
+    These are `root`, the address of this app, and `airflow`, that of Airflow, both without a final slash;
+    `redact`, whether values of rows are hidden (by the filter `value`); and `status`, the HTTP status.
 
-    Raises UndefinedError for what the template does not find.
+    Raises UndefinedError for an unknown variable.
     """
     root = root_of(request)
     text = (

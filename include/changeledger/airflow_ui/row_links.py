@@ -1,7 +1,7 @@
 """Addresses of rows on the view Rows.
 
-A row is named by its key. Where values of sources are hidden it is named by one of its changes instead, for
-an address stays in logs and histories.
+The address names a row by its key. If the installation hides values, it names one of the row's changes
+instead, because addresses are kept in logs and histories.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from changeledger.model.contract import Contract
 from changeledger.state.cells import key_texts_of_json
 from changeledger.state.row_changes import RowChange
 
-# A column of the key in an address, or in the form.
+# The prefix of a key column's name in an address or in the form.
 KEY = "key."
 BEFORE, AFTER = "before", "after"
 
 
 class RowPage(NamedTuple):
-    """The view Rows of a table of a feed. `root`: the address of the app."""
+    """The view Rows of a feed's table. `root`: the address of the app."""
 
     root: str
     feed: str
     table: str
 
     def address(self, asked: Mapping[str, str]) -> str:
-        # An empty text is a value of a key.
+        # An empty text may be a key's value.
         given = {name: text for name, text in asked.items() if text or name.startswith(KEY)}
         given = {"table": self.table, **given}
         query = urlencode(given, quote_via=quote)
@@ -39,13 +39,13 @@ def by_key(page: RowPage, key: Mapping[str, str], as_of: str = "") -> str:
 
 
 def by_change(page: RowPage, change: str, lsn: str | None, side: str = AFTER, as_of: str = "") -> str:
-    """`side`: of a change that moved the row, the key before it or after it."""
+    """Returns the address of a row by a change. `side`: for a key update, the key before or after it."""
     side = "" if side == AFTER else side
     return page.address({"change": change, "lsn": lsn or "", "side": side, "as_of": as_of})
 
 
 def moved(page: RowPage, change: RowChange, side: str, *, redact: bool) -> str:
-    """The row under the key that it had before the change, or has since."""
+    """Returns the address of the row under its key before the change, or under the one since."""
     key = change.moved_from if side == BEFORE else change.moved_to
     if redact:
         return by_change(page, change.change_id, change.position.commit_lsn, side)
@@ -55,13 +55,13 @@ def moved(page: RowPage, change: RowChange, side: str, *, redact: bool) -> str:
 def of_finding(
     root: str, finding: Mapping[str, Any], contract: Contract | None, *, redact: bool
 ) -> str | None:
-    """The row that a finding of a comparison is about: of the reference, or of the feed if it alone has it.
+    """Returns the address of the row of a comparison's finding, or None if no change of the row is known.
 
-    `contract`: of the reference's table. None: no change of the row is known.
+    It is the reference's row, or the feed's if only the feed has it. `contract`: the reference's.
     """
     is_of_reference = finding["change_id"] is not None
     page = RowPage(root, finding["reference" if is_of_reference else "feed"], finding["table"])
-    # As it was then: the next change of the row may be right again.
+    # The row as of the finding, because its next change may be right again.
     as_of = "" if finding["committed_at"] is None else finding["committed_at"].isoformat()
     key = None if redact or contract is None else key_texts_of_json(finding["key"], contract)
     if key is not None:

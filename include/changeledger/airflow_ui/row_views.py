@@ -1,4 +1,4 @@
-"""A row's life: every change of it, and the same row of the database's other feeds."""
+"""Views of a row's life: all of its changes, and the same row in the database's other feeds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOT_BY_VALUE = ConfigError("values are hidden here, so rows cannot be found by 
 
 
 class _Asked(NamedTuple):
-    """What an address or the form says; `is_form`: nothing of it is in an address."""
+    """What an address or the form asks for. `is_form`: none of it is in an address."""
 
     table: str
     key: Mapping[str, str]
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A row by one of its changes; see `row_links.by_change`."""
+    """A row named by one of its changes; see `row_links.by_change`."""
 
     change: str = ""
     lsn: str = ""
@@ -52,7 +52,7 @@ class Named(NamedTuple):
 
 
 class _Viewer(NamedTuple):
-    """A feed, and the feeds that the user may see."""
+    """A feed, and all feeds that the user may see."""
 
     feed: Feed
     control: ControlStore
@@ -75,7 +75,7 @@ def rows(  # noqa: PLR0913, PLR0917 - what an address says
     value: str = "",
     as_of: str = "",
 ) -> Response:
-    """A row by its key (`key.<column>=...`) or by a change, or the keys that have a value."""
+    """Shows a row by its key (`key.<column>=...`) or by a change, or the keys of rows that have a value."""
     asked = _Asked(table, _key(request.query_params), value, as_of)
     if not (table and named.change):
         return _page(request, viewer, asked)
@@ -85,7 +85,7 @@ def rows(  # noqa: PLR0913, PLR0917 - what an address says
     except ConfigError as error:
         return _page(request, viewer, asked, error)
     if not Settings().redact_values:
-        # An address that can be sent, and stays right when the change is not there any more.
+        # This address can be shared, and remains valid when the change is gone.
         page = RowPage(root_of(request), viewer.feed.feed, table)
         return RedirectResponse(row_links.by_key(page, key, as_of), 303)
     return _page(request, viewer, asked._replace(key=key, is_form=True))
@@ -101,13 +101,13 @@ def row_of_form(
     viewer: Viewer,
     form: Annotated[Mapping[str, str], Depends(_form)],
 ) -> HTMLResponse:
-    """A row by its key, where no address may have it."""
+    """Shows a row by its key, which no address contains."""
     asked = _Asked(form.get("table", ""), _key(form), as_of=form.get("as_of", ""), is_form=True)
     return _page(request, viewer, asked)
 
 
 def _key(asked: Mapping[str, str]) -> dict[str, str]:
-    """The key that is named: a part of it may be an empty text. A form with nothing typed names none."""
+    """Returns the key. Parts of it may be empty texts, but a form without any input names no key."""
     key = {name.removeprefix(KEY): text for name, text in asked.items() if name.startswith(KEY)}
     return key if any(key.values()) else {}
 
@@ -145,7 +145,7 @@ def _page(
     def moved(change: RowChange, side: str) -> str:
         return row_links.moved(page, change, side, redact=redact)
 
-    # What is hidden is not written into the form again.
+    # Hidden values are not written into the form again.
     shown = asked._replace(key={}, value="") if redact else asked
     tables = [config.table for config in feed.tables]
     return render(
@@ -154,7 +154,7 @@ def _page(
 
 
 def _recent(page: RowPage, place: Place, *, redact: bool) -> list[tuple[RecentRow, str]]:
-    """Each with its address."""
+    """Returns recent rows, each with its address."""
     return [
         (
             row,
@@ -178,7 +178,7 @@ def _row(viewer: _Viewer, place: Place, asked: _Asked) -> Beside:
 
 
 def _moment(text: str) -> datetime | None:
-    """Without a zone it is UTC. Raises ConfigError if it is no time."""
+    """Parses a time; without a zone it is UTC. Returns None for an empty text. Raises ConfigError."""
     if not text:
         return None
     try:
