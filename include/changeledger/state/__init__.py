@@ -1,1 +1,1 @@
-"""What is known of feeds, as facts without Spark: for the command `status` and the pages in Airflow."""
+"""Facts about feeds, gathered without Spark for the command line and the pages in Airflow."""

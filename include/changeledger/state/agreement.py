@@ -1,5 +1,8 @@
-"""Do the feeds of a database agree? Over time, by verdict, table and column, with the findings behind each
-number, and the proofs; and that the last run failed, where it did."""
+"""Facts about how the feeds of a database agree.
+
+They have comparisons over time, by verdict, table and column, with the findings behind each number; proofs;
+and the failure of the last run, if it has failed.
+"""
 
 from __future__ import annotations
 
@@ -22,35 +25,40 @@ from changeledger.lake.conditions import is_equal
 from changeledger.model.table_names import FINDINGS
 
 MOST_FINDINGS: Final = 200
-# To look back, unless somebody asks for others.
+# How many days to look back by default.
 DAYS: Final = 31
 
 
 @dataclass(frozen=True)
 class PairAgreement:
-    """The reference and one feed. `tables`: the last comparison of each, and open disagreements; those that
-    need somebody first."""
+    """How the reference and one feed agree.
+
+    `tables`: the last comparison of each table and open disagreements, first those that need attention.
+    """
 
     reference: str
     feed: str
     outcome: str
     tables: Sequence[ComparisonRow]
     days: Sequence[Day]
-    # How the changes of the two met, in sentences.
+    # Sentences on how the changes of the two feeds were matched.
     positions: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """`pairs`: the gravest first; `shown`: one of them; `proofs`: of its feeds, without one of all."""
+    """How the feeds of a database agree.
+
+    `pairs`: the gravest first. `shown`: one of them. `proofs`: those of its feeds, or of all feeds if None.
+    """
 
     database: str
     pairs: Sequence[PairOutcome]
     shown: PairAgreement | None
-    # Feeds that no comparison has.
+    # Feeds without a comparison.
     never: Sequence[str]
     proofs: Mapping[str, Sequence[ProofRow]]
-    # Of the last comparison, and of the last proof, if they failed.
+    # The failures of the last comparison and of the last proof, if they failed.
     failures: Sequence[FailureRow]
 
 
@@ -61,8 +69,11 @@ def agreement(
     wanted: tuple[str, str] | None = None,
     days: int = DAYS,
 ) -> Agreement:
-    """Of these feeds alone, of whose pairs both are among them. `wanted`: the pair to show, in either order,
-    or only a feed of it, else the gravest; `days`: to look back."""
+    """Returns how these feeds agree, with pairs of which both feeds are among them.
+
+    `wanted`: the pair to show, in either order. If there is no such pair, a pair of its second feed is shown,
+    else the gravest. `days`: how many days to look back.
+    """
     pairs = [
         p
         for p in control.comparisons.pair_outcomes([database.database])
@@ -101,13 +112,13 @@ def _pair(control: ControlStore, database: str, pair: tuple[str, str], days: int
 
 
 def comparison_of(control: ControlStore, id: str, feeds: Collection[str]) -> ComparisonRow | None:
-    """None unless both of its feeds are among these."""
+    """Returns the comparison, or None unless both of its feeds are among these."""
     row = control.comparisons.of_id(id)
     return row if row is not None and {row.reference, row.feed} <= set(feeds) else None
 
 
 def findings(comparison_id: str, verdict: str = "") -> list[dict[str, Any]]:
-    """Rows of `compare.findings.FINDING_COLUMNS` of one comparison, in the order of the log."""
+    """Returns rows of `compare.findings.FINDING_COLUMNS` of one comparison, in the order of the log."""
     table = catalog.find(FINDINGS)
     if table is None:
         return []

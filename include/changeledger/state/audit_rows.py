@@ -1,4 +1,4 @@
-"""The rows that break a rule of a window's audit, as the audit has written them beside its page."""
+"""The rows that break a rule of a window's audit, which the audit writes beside its page."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from changeledger.audit.page import NAME, ROWS
 from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 
-# Columns and their text. Values are redacted by the audit, where the installation wants it so.
+# Columns and their text. The audit has already hidden values if the installation wants it.
 Row = Mapping[str, str]
 
 
 def offending_rows(settings: Settings, feed: str, window_id: str) -> dict[tuple[str, str], Sequence[Row]]:
-    """By table and rule; nothing if the audit has not run, or its page was removed."""
+    """Returns rows by table and rule; nothing if the audit has not run or its page was removed."""
     file = _folder(settings, feed, window_id) / ROWS
     try:
         rules = json.loads(file.read_text("utf-8"))
@@ -24,7 +24,7 @@ def offending_rows(settings: Settings, feed: str, window_id: str) -> dict[tuple[
 
 
 def has_data_docs(settings: Settings, feed: str, window_id: str) -> bool:
-    """Not, as far as is known, while the store of the pages does not answer."""
+    """Returns whether the window has Data Docs. False while the store of the pages does not answer."""
     try:
         return (_folder(settings, feed, window_id) / NAME).is_file()
     except OSError:

@@ -1,4 +1,4 @@
-"""One row in several feeds of its database, side by side, as of a time, with what disagrees."""
+"""Compares one row in several feeds of its database, side by side, as of a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from changeledger.state.row_changes import RowState
 
 @dataclass(frozen=True)
 class ColumnBeside:
-    """One column: its cell in each feed, by name; `disagrees`: two known cells are different values."""
+    """A column with its cell in each feed, by name. `disagrees`: two known cells have different values."""
 
     column: str
     cells: Mapping[str, Cell]
@@ -25,8 +25,11 @@ class ColumnBeside:
 
 @dataclass(frozen=True)
 class Beside:
-    """The row in each feed. `problems`: by feed, why nothing could be looked up there; `behind`: feeds that
-    are released to this time only, before the last change that is shown of the row: they cannot disagree."""
+    """The row in each feed.
+
+    `problems`: why the row could not be looked up, by feed. `behind`: feeds that are released only up to this
+    time, before the last change shown of the row. They cannot disagree.
+    """
 
     lives: Mapping[str, RowLife]
     states: Mapping[str, RowState]
@@ -36,14 +39,14 @@ class Beside:
 
     @property
     def lives_differ(self) -> bool:
-        """Has one feed the row, and another one not?"""
+        """Whether one feed has the row and another one does not."""
         alive = {state.is_alive for feed, state in self.states.items() if feed not in self.behind}
         return len(alive) > 1
 
     def missing_at(self, lsn: str | None) -> list[str]:
-        """Feeds that lack the commit, though they have others of the row before and after it.
+        """Returns feeds that lack the commit, although they have commits of the row before and after it.
 
-        What a feed may not have reached yet is not said to be missing.
+        A commit that a feed may not have reached yet does not count as missing.
         """
         if lsn is None:
             return []
@@ -56,7 +59,7 @@ class Beside:
             if name not in here
             and lsns
             and min(lsns) < lsn < max(lsns)
-            # Positions that have nothing in common cannot be compared.
+            # Feeds without a common position cannot be compared.
             and any(set(lsns) & set(known[other]) for other in here)
         ]
 
@@ -64,7 +67,10 @@ class Beside:
 def beside(
     control: ControlStore, reference: RowLife, others: Sequence[str], moment: datetime | None = None
 ) -> Beside:
-    """`others`: feeds of the same database; those that lack the table are left out with a reason."""
+    """Compares the row in several feeds.
+
+    `others`: feeds of the same database. Those that lack the table are left out with a reason.
+    """
     lives, problems = {reference.place.feed: reference}, {}
     for feed in others:
         try:
@@ -86,7 +92,7 @@ def beside(
 
 
 def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, datetime]:
-    """Feeds whose windows end before the last change that another one has of the row."""
+    """Returns feeds whose windows end before the last change that another feed has of the row."""
     times = [state.last.committed_at for state in states.values() if state.last and state.last.committed_at]
     newest = max(times, default=None)
     if newest is None:
@@ -95,7 +101,7 @@ def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, 
     return {
         feed: end
         for feed, end in ends.items()
-        # A run by hand may have read on from there.
+        # A run by hand may have read beyond the window's end.
         if end is not None and end <= newest and not _has(states[feed], newest)
     }
 

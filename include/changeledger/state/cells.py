@@ -1,4 +1,4 @@
-"""Cells of a row for people: as text, with what is not known apart from NULL; and the other way round."""
+"""Converts cells of a row to text for people, with unknown apart from NULL, and typed text to values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from changeledger.kernels.equality import form_of
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 
-# Kinds of a cell beside those of `model.change` for one that is not known.
+# Kinds of cells, in addition to those of unknown cells in `model.change`.
 VALUE: Final = "value"
 NULL: Final = "null"
-# The change has no image, or the row is not there.
+# The change has no image, or the row does not exist.
 ABSENT: Final = "absent"
 
 
 class Cell(NamedTuple):
-    """`text`: for people, None without a value. `raw`: the value itself, to be compared."""
+    """A cell. `text`: for people, None without a value. `raw`: the value itself, for comparing."""
 
     kind: str
     text: str | None = None
@@ -38,7 +38,7 @@ NO_CELL: Final = Cell(ABSENT)
 
 
 def image_cells(image: Mapping[str, Any] | None, unknown: Any, contract: Contract) -> dict[str, Cell]:
-    """The cells of an image of the ledger by column; none without one. `unknown`: (column, state) pairs."""
+    """Returns the cells of an image of the ledger by column. `unknown`: pairs of column and state."""
     states = dict(unknown or ())
     of_32_bits = {column.name for column in contract.columns if column.spark_type == "float"}
     return {
@@ -54,17 +54,20 @@ def _cell(value: Any, state: str | None, text_of: Callable[[Any], str]) -> Cell:
 
 
 def key_texts(key: Mapping[str, Any] | None) -> dict[str, str]:
-    """A key as somebody would type it: `typed` reads each of them again."""
+    """Returns a key in the form that `typed` reads."""
     return {name: "" if value is None else display.text_of(value) for name, value in (key or {}).items()}
 
 
 def key_texts_of_json(text: str | None, contract: Contract) -> dict[str, str] | None:
-    """The key as `kernels.display.keys_as_json` writes it, as `typed` reads it. None: it does not say all."""
+    """Converts a key that `kernels.display.keys_as_json` wrote to the form that `typed` reads.
+
+    Returns None if the text is incomplete.
+    """
     key = json.loads(text or "{}", parse_float=str, parse_int=str)
     texts = {}
     for column in contract.key:
         value, kind = key.get(column.name), arrow_type(column.spark_type)
-        # Times are written to the millisecond.
+        # Times are cut to milliseconds there.
         if value is None or pa.types.is_timestamp(kind):
             return None
         is_binary = pa.types.is_binary(kind)
@@ -73,7 +76,7 @@ def key_texts_of_json(text: str | None, contract: Contract) -> dict[str, str] | 
 
 
 def typed(text: str, column: Column) -> Any:
-    """The value that a person has typed. Raises ConfigError if the column cannot hold it."""
+    """Returns the value that a person has typed. Raises ConfigError if the column cannot hold it."""
     kind = arrow_type(column.spark_type)
     try:
         if pa.types.is_binary(kind):
@@ -81,16 +84,16 @@ def typed(text: str, column: Column) -> Any:
         return pa.scalar(text).cast(kind).as_py()
     except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ConfigError(
-            # Not the text: it may be a value that nobody else may see.
+            # Without the text, because it may be a value that others must not see.
             f"{column.name} is {column.type}, and what was asked for is no value of that type",
             "write it as the page shows values of this column",
         ) from None
 
 
 def differ(first_cell: Cell, second_cell: Cell, columns: tuple[Column, Column]) -> bool:
-    """Are two known cells different values, whatever each tool's way to write them?
+    """Returns whether two known cells have different values, however each tool writes them.
 
-    A cell that one of the feeds does not know differs from nothing.
+    An unknown cell differs from nothing.
     """
     if not (first_cell.is_known and second_cell.is_known) or first_cell.raw == second_cell.raw:
         return False

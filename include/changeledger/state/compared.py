@@ -1,4 +1,4 @@
-"""What was compared of two feeds, table by table, and of what time; nothing that was not counts as equal."""
+"""What was compared of two feeds, table by table, and for which time. What was not compared is not equal."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ class Accepted(NamedTuple):
 
 @dataclass(frozen=True)
 class TableCompared:
-    """The comparisons of one table that reach into a period; one that reaches out of it counts whole.
+    """The comparisons of one table that reach into a period. One that reaches out of it counts as a whole.
 
-    `lost`: the feed in use has them and its successor does not; `surplus`: the other way round.
+    `lost`: the feed in use has them and its successor does not. `surplus`: the other way round.
     """
 
     table: str
-    # Effects that were compared, and those of them in the period, as far as is known.
+    # Compared effects, and those of them in the period, as far as known.
     events: int
     in_period: int
     equal: int
-    # By class (`compare.verdicts.CLASSES`), and in another text.
+    # Expected differences by class (`compare.verdicts.CLASSES`), and values in another text.
     expected: Mapping[str, int]
     lost: int
     surplus: int
     differs: int
     order: int
     accepted: Sequence[Accepted]
-    # Of differing columns, the effects.
+    # The number of differing effects by column.
     columns: Mapping[str, int]
     since: datetime | None
     until: datetime | None
-    # Does an unbroken row of comparisons begin before the period?
+    # Whether an unbroken chain of comparisons begins before the period.
     is_covered: bool
-    # Does the last of them end where the last one of any table does?
+    # Whether the last comparison ends where the last one of any table does.
     is_current: bool
     comparisons: int
 
@@ -62,7 +62,7 @@ class PairCompared:
 
     tables: Mapping[str, TableCompared]
     begun: datetime | None
-    # When the last comparison that found something new ended, and up to which commit time it reached.
+    # When the last comparison with new changes ended, and up to which commit time it reached.
     last_run: datetime | None
     until: datetime | None
 
@@ -80,7 +80,7 @@ class PairCompared:
 def pair_compared(
     control: ControlStore, database: str, pair: tuple[str, str], since: datetime
 ) -> PairCompared:
-    """Of (the feed in use, its successor); tables in lower case."""
+    """Returns what was compared. `pair`: the feed in use and its successor. Tables are in lower case."""
     reaches = control.comparisons.table_reaches(database, pair, since, verdicts.VERDICTS)
     start = max((reach.start for reach in reaches if reach.start), default=None)
     end = max((reach.end for reach in reaches if reach.end), default=None)
@@ -115,8 +115,11 @@ _COUNTED: Final = Counted(verdicts.VERDICTS, verdicts.CLASSES)
 
 @dataclass
 class _Compared:
-    """What the control store says of one table: all its comparisons (`reaches`), the parts of the log after
-    the period's begin, and sums and notable ones of the comparisons that reach into it."""
+    """What the control store knows of one table.
+
+    `reaches`: all of its comparisons. `parts`: the compared parts of the log after the period's begin.
+    `sums`, `notable`: those of the comparisons that reach into the period.
+    """
 
     reaches: list[TableReach] = field(default_factory=list)
     parts: list[tuple[str, str]] = field(default_factory=list)
@@ -129,8 +132,12 @@ def _events(counts: Mapping[str, int]) -> int:
 
 
 class Bounds(NamedTuple):
-    """Of a pair: the feed in use, the period's begin, the last place of the log that is known to lie before
-    it (LSNs grow with time), the last place that was compared, and the first commit time that was."""
+    """Bounds of a pair's comparisons.
+
+    `old`: the feed in use. `since`: the period's begin. `start`: the last place in the log that is known to
+    be before it (LSNs grow with time). `end`: the last place that was compared. `begun`: the first commit
+    time that was compared.
+    """
 
     old: str
     since: datetime
@@ -175,7 +182,7 @@ def _table(compared: _Compared, bounds: Bounds) -> TableCompared:
 
 
 def _of_successor(row: TableSums, old: str) -> Mapping[str, int]:
-    """The counts with the feed in use as the reference; differences that were accepted are left out."""
+    """Returns the counts with the feed in use as the reference, without accepted differences."""
     counts = dict(row.counts)
     if row.is_accepted:
         counts |= dict.fromkeys(verdicts.FAULTS, 0)
@@ -185,7 +192,7 @@ def _of_successor(row: TableSums, old: str) -> Mapping[str, int]:
 
 
 def _before(row: ComparisonRow, since: datetime) -> int:
-    """Effects that may lie before the period: a span that begins before it counts whole."""
+    """Returns how many effects may lie before the period. A span that begins before it counts as a whole."""
     if row.from_time is None or row.to_time is None or row.from_time >= since:
         return 0
     width = (row.to_time - row.from_time) / max(len(row.spans), 1)
@@ -194,12 +201,15 @@ def _before(row: ComparisonRow, since: datetime) -> int:
 
 
 def _is_covered(parts: Sequence[tuple[str, str]], end: str | None, bounds: Bounds) -> bool:
-    """Goes an unbroken row of comparisons back to the period's begin, or further? `end`: of the last one."""
+    """Returns whether an unbroken chain of comparisons goes back to the period's begin.
+
+    `end`: where the table's last comparison ends.
+    """
     if end is None:
-        # Without LSNs each comparison begins where both feeds begin.
+        # Without LSNs, each comparison begins where both feeds begin.
         return bounds.begun is not None and bounds.begun <= bounds.since
     placed = sorted(parts)
-    # Parts that are not among them lie before the start.
+    # Parts that are not in the list lie before the start.
     chain = placed[-1][0] if placed else end
     for begin, until in reversed(placed[:-1]):
         if until >= chain:

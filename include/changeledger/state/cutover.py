@@ -1,5 +1,7 @@
-"""May a successor replace the capture tool in use? What both feeds did in a period, from the control store
-and the quarantine alone; `state.verdict` judges it."""
+"""Facts on whether a successor may replace the capture tool in use: what both feeds did in a period.
+
+They come from the control store and the quarantine only. `state.verdict` judges them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Period(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """Tables whose change masks have a proved byte order, and those that have masks without one."""
+    """Tables whose change masks have a proved byte order, and tables with masks whose order is not proved."""
 
     proved: Sequence[str]
     unproved: Sequence[str]
@@ -45,25 +47,25 @@ class Masks(NamedTuple):
 
 @dataclass(frozen=True)
 class FeedFacts:
-    """One feed in the period. Quarantine: of records that were read in it."""
+    """One feed in the period. Its quarantine has records that were read in the period."""
 
     feed: str
     dialect: str
     tables: Sequence[str]
     releases: int
-    # None: no release of the period has changes of the log.
+    # None: no release of the period has changes from the log.
     lateness: Lateness | None
     records: int
     quarantined: Sequence[Group]
-    # Of records that were read before the period, and are still there.
+    # Records that were read before the period and are still in quarantine.
     quarantined_before: int
     quarantine_limit: float
     masks: Masks
-    # What the source no longer had, in words.
+    # Sentences on what the source no longer had.
     gaps: Sequence[str]
-    # By table, earlier changes that it lacks.
+    # The number of earlier changes that are lacking, by table.
     lacking: Mapping[str, int]
-    # Changes that were released after the last comparison.
+    # The number of changes that were released after the last comparison.
     uncompared: int
     # Why the last run failed, if it did.
     failure: FailureRow | None
@@ -74,13 +76,12 @@ class FeedFacts:
 
     @property
     def share(self) -> float:
-        """Of the records of the period, those in quarantine."""
+        """The share of the period's records that are in quarantine."""
         return self.in_quarantine / self.records if self.records else float(self.in_quarantine > 0)
 
 
 class TableColumns(NamedTuple):
-    """Columns of a table of both feeds: those that the successor has not, and all that are not compared, each
-    with why."""
+    """Columns of a table in both feeds: those that the successor lacks, and why others are not compared."""
 
     table: str
     lost: Sequence[str]
@@ -89,20 +90,20 @@ class TableColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class CutoverFacts:
-    """What was seen of two feeds of a database, the one in use and its successor."""
+    """Facts about two feeds of a database, the one in use and its successor."""
 
     database: str
     old: FeedFacts
     new: FeedFacts
     period: Period
     compared: PairCompared
-    # Of the tables that both have published.
+    # For tables that both feeds have published.
     columns: Sequence[TableColumns]
-    # Of the successor: the last proof against the source of each table.
+    # The last proof against the source, for each table of the successor.
     proofs: Mapping[str, ProofRow]
-    # Can the source be read, so that there can be proofs?
+    # Whether the source can be read, so that proofs are possible.
     has_source: bool
-    # Of the last comparison, and of the last proof, if they failed.
+    # The failures of the last comparison and of the last proof, if they failed.
     compare_failure: FailureRow | None
     verify_failure: FailureRow | None
 
@@ -127,7 +128,7 @@ def _without(tables: Sequence[str], others: Sequence[str]) -> Sequence[str]:
 
 
 def pair_of(database: Database, feeds: Mapping[str, Feed], old: str, new: str) -> tuple[Feed, Feed]:
-    """Raises ConfigError unless both are feeds of the database, and two."""
+    """Returns both feeds. Raises ConfigError unless they are two different feeds of the database."""
     of_database = {name: feed for name, feed in feeds.items() if feed.database == database.database}
     for name in (old, new):
         if name not in of_database:
@@ -178,7 +179,7 @@ def _contracts(control: ControlStore, feed: Feed) -> Mapping[str, Contract]:
 
 
 def _lost(old: Contract, new: Contract) -> list[str]:
-    """What nobody publishes, or the source itself has no more, is not lost."""
+    """Returns columns that the successor lacks, except those that are not published or no longer exist."""
     gone = {*old.dropped, *(c.name for c in old.columns if c.dropped)}
     return [name for name in only_in(old, new) if name not in gone]
 
@@ -218,14 +219,14 @@ _COMMITTED: Final = msgspec.json.Decoder(Committed)
 
 
 def _committed(releases: Iterable[ReleaseSummary]) -> Iterator[tuple[datetime, Committed]]:
-    """By when each release could be read; one by one, for a year of them is a million numbers."""
+    """Yields when each release became readable, with its commits, one by one: a year of them is a million."""
     for row in releases:
         if row.committed:
             yield row.completed_at or row.created_at, _COMMITTED.decode(row.committed)
 
 
 def last_days(days: float) -> Period:
-    """Raises ConfigError unless there are some."""
+    """Returns the period of the last days. Raises ConfigError unless it is between 0 and 3650 days."""
     if not 0 < days <= 3650:
         raise ConfigError(
             f"a period of {days:g} days is none", "name the days to look back, such as --days 14"

@@ -1,4 +1,4 @@
-"""May we switch? As JSON: what the page says, for programs. Times are ISO 8601 in UTC, spans are seconds."""
+"""The cutover page as JSON, for programs. Times are ISO 8601 in UTC, and spans are seconds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _failure(row: FailureRow | None) -> Mapping[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """In types of JSON; a NamedTuple as an object."""
+    """Converts to JSON types. A NamedTuple becomes an object."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, timedelta):

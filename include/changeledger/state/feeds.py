@@ -1,4 +1,4 @@
-"""The feeds of a folder, read again only where a file has changed: a server asks for them at every page."""
+"""The feeds of a folder, cached until a file changes, because a server asks for them at every page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from changeledger.model.errors import ConfigError
 
 
 class KnownFeeds(NamedTuple):
-    """The feeds by name, and what is wrong of the files that are left out."""
+    """The feeds by name, and the errors of the files that are left out."""
 
     feeds: Mapping[str, Feed]
     errors: Sequence[ConfigError]
 
 
 def feeds_of(folder: Path) -> KnownFeeds:
-    """As the files are now."""
+    """Returns the feeds as the files are now."""
     files = (*folder.glob("*.yaml"), *expectation_files(folder))
     states = ((file, file.stat()) for file in sorted(files))
     return _read(folder, tuple((file, at.st_mtime_ns, at.st_size) for file, at in states))

@@ -1,4 +1,4 @@
-"""Counts of a feed's tables in the lake, by the columns that are counted by: no other column is read."""
+"""Counts rows of a feed's tables in the lake. Reads only the columns by which it counts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from changeledger.config.feed import Feed
 from changeledger.lake import catalog
 from changeledger.model import change
 
-# The flags that warn about a change; the others say what it is.
+# The flags that warn about a change. The others only describe it.
 WARNINGS: Final = (
     change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN, change.OLD_KEY_UNKNOWN,
 )  # fmt: skip
 
 
 def pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
-    """(reason, messages, waiting since) of pending messages, the oldest first."""
+    """Returns (reason, messages, waiting since) of pending messages, the oldest first."""
     rows = columns(feed.lake.pending, "reason", "since")
     counts = rows.group_by("reason").aggregate([([], "count_all"), ("since", "min")]).to_pylist()
     waiting = ((row["reason"], row["count_all"], row["since_min"]) for row in counts)
@@ -28,14 +28,14 @@ def pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
 
 
 def breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
-    """(table, kind, changes) of published breaks of the image chain."""
+    """Returns (table, kind, changes) of published breaks of the image chain."""
     rows = columns(feed.lake.image_chain_breaks, "table", "kind")
     counts = rows.group_by(rows.column_names).aggregate([([], "count_all")]).to_pylist()
     return tuple(sorted(tuple(row.values()) for row in counts))
 
 
 def warnings(feed: Feed) -> dict[str, int]:
-    """By flag: published changes that carry it."""
+    """Returns the number of published changes with each flag."""
     counts: Counter[str] = Counter()
     for names in feed.names.values():
         flags = columns(names.changes, "flags").column("flags")
@@ -45,7 +45,7 @@ def warnings(feed: Feed) -> dict[str, int]:
 
 
 def columns(table: str, *names: str, most: int | None = None) -> pa.Table:
-    """Columns of a published table, of at most so many rows; no rows if it is not there."""
+    """Returns columns of a published table, for at most `most` rows; no rows if the table does not exist."""
     published = catalog.find(table)
     if published is None:
         kinds = {"since": pa.timestamp("us", "UTC"), "flags": pa.list_(pa.string())}

@@ -1,6 +1,7 @@
-"""A row's life: every change of one key in the order of its source, and the row as of a time.
+"""A row's life: all changes of one key in the order of its source, and the row as of a time.
 
-pyiceberg reads the published ledger: of the files that may hold the key the row groups that do (ADR 0039).
+pyiceberg reads the published ledger: in the files that may contain the key, only the row groups that do
+(ADR 0039).
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from changeledger.model.table_names import TableNames
 from changeledger.state.cells import NO_CELL, image_cells, key_texts, typed
 from changeledger.state.row_changes import ChangedCell, Position, RowChange, RowState, state_after
 
-# Keys that the row has moved to, and whose changes are looked at for that.
+# How many keys to which the row has moved are searched for the changes that moved it.
 _MOST_MOVES: Final = 50
-# Files in which a key is looked for at the same time.
+# How many files are searched for a key at the same time.
 _AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
 class Place:
-    """A table of a feed, in its published columns. `releases`: by window, the release that published it."""
+    """A feed's table with its published columns. `releases`: the release that published each window."""
 
     feed: str
     contract: Contract
@@ -47,7 +48,7 @@ class Place:
         return self.contract.table
 
     def ledger(self) -> Table:
-        """Raises ConfigError if nothing is published of it."""
+        """Returns the ledger. Raises ConfigError if nothing of the table is published."""
         table = catalog.find(TableNames.of(self.feed, self.table).changes)
         if table is None:
             raise ConfigError(
@@ -58,22 +59,25 @@ class Place:
 
 @dataclass(frozen=True)
 class RowLife:
-    """All changes of a key that are published, in the order of their source."""
+    """All published changes of a key, in the order of their source."""
 
     place: Place
     key: Mapping[str, str]
     changes: Sequence[RowChange]
 
     def at(self, moment: datetime | None = None) -> RowState:
-        """As of that commit time, which is never earlier than that of the changes before (`_until`).
+        """Returns the row as of a commit time; None: after all changes.
 
-        None: after all changes.
+        A change never takes effect before the changes that precede it (`_until`).
         """
         return state_after(self._until(moment), self.key)
 
     def _until(self, moment: datetime | None) -> Sequence[RowChange]:
-        """The changes that had begun: a snapshot's row, which is read at any time, holds up none behind it
-        (`reconcile.begin_times`)."""
+        """Returns the changes that had taken effect.
+
+        A snapshot's row, which is read at any time, does not delay the changes after it
+        (`reconcile.begin_times`).
+        """
         if moment is None:
             return self.changes
         end, is_held_up = 0, False
@@ -83,7 +87,7 @@ class RowLife:
             if row_change.operation != change.SNAPSHOT:
                 if is_late:
                     break
-                # Whatever stands in front of it had begun, too.
+                # Everything before it had taken effect, too.
                 end, is_held_up = number, False
                 continue
             is_held_up = is_held_up or is_late
@@ -93,7 +97,7 @@ class RowLife:
 
 
 def placed(control: ControlStore, feed: str, table: str) -> Place:
-    """Raises ConfigError if the feed has published no such table."""
+    """Returns the published table. Raises ConfigError if the feed has published no such table."""
     contracts = {name.lower(): contract for name, contract in control.contracts.of_feed(feed).items()}
     if table.lower() not in contracts:
         raise ConfigError(f"{feed} has published no table {table!r}", choice(table, contracts))
@@ -101,12 +105,12 @@ def placed(control: ControlStore, feed: str, table: str) -> Place:
 
 
 def life(place: Place, key: Mapping[str, str]) -> RowLife:
-    """Raises ConfigError if the key is not named whole, or if its values are none of its types."""
+    """Returns the row's life. Raises ConfigError if the key is incomplete or a value is not of its type."""
     named = place.contract.key_named(key)
     ledger = place.ledger()
     wanted = {column.name: typed(named[column.name], column) for column in place.contract.key}
     rows = _rows(ledger, _is_key("key", place.contract.key, wanted))
-    # Truncates have no key, and few files have one.
+    # Truncates have no key, and few files contain one.
     rows += _rows(ledger, is_null(f"key.{place.contract.key[0].name}"))
     changes = [_change(place, row) for row in rows]
     changes += [_change(place, row, leaves=True) for row in _leaving(ledger, place.contract.key, wanted)]
@@ -115,8 +119,11 @@ def life(place: Place, key: Mapping[str, str]) -> RowLife:
 
 
 def key_of_change(place: Place, change_id: str, lsn: str = "", *, before: bool = False) -> dict[str, str]:
-    """`lsn`: its commit LSN as hex, by which files are passed over; `before`: the key that the row had before
-    the change moved it. Raises ConfigError if no such change is published."""
+    """Returns the key of the row that a change is about.
+
+    `lsn`: the change's commit LSN as hex, by which files are skipped. `before`: return the key that the row
+    had before the change moved it. Raises ConfigError if no such change is published.
+    """
     ledger, side = place.ledger(), "previous_key" if before else "key"
     where = is_equal("change_id", change_id)
     try:
@@ -133,7 +140,7 @@ def key_of_change(place: Place, change_id: str, lsn: str = "", *, before: bool =
 
 
 def _rows(ledger: Table, where: BooleanExpression) -> list[dict[str, Any]]:
-    """Whole rows; of each file the key is read first, for most files of a large ledger have none of it."""
+    """Returns whole rows. Reads the key of each file first: most files of a large ledger do not have it."""
     scan = ledger.scan(where)
     schema, tasks = scan.projection(), list(scan.plan_files())
     keys, wide = (FileReader.of(scan, columns) for columns in (schema.select("key"), schema))
@@ -144,7 +151,10 @@ def _rows(ledger: Table, where: BooleanExpression) -> list[dict[str, Any]]:
 
 
 def _leaving(ledger: Table, key: Sequence[Column], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Changes that moved the row to another key: few rows have a previous key, so that it is read alone."""
+    """Returns the changes that moved the row to another key.
+
+    Finds them by the column `previous_key`, which few rows have.
+    """
     is_from = _is_key("previous_key", key, wanted)
     scan = ledger.scan(is_from)
     keys = FileReader.of(scan, scan.projection().select("key"))
@@ -155,7 +165,7 @@ def _leaving(ledger: Table, key: Sequence[Column], wanted: Mapping[str, Any]) ->
 
 
 def _is_key(side: str, key: Sequence[Column], wanted: Mapping[str, Any]) -> BooleanExpression:
-    """Raises ConfigError where a name has a dot, which leads into a struct."""
+    """Returns the condition for a key. Raises ConfigError for a name with a dot: it leads into a struct."""
     dotted = next((c.name for c in key if "." in c.name), None)
     if dotted is not None:
         raise ConfigError(
@@ -167,7 +177,7 @@ def _is_key(side: str, key: Sequence[Column], wanted: Mapping[str, Any]) -> Bool
 
 def _is_equal(name: str, column: Column, value: Any) -> BooleanExpression:
     if column.sql_type.base == "uniqueidentifier":
-        # Each tool writes them in a case of its own.
+        # Tools write GUIDs in different cases.
         return is_among(name, {value, value.upper(), value.lower()})
     return is_equal(name, value)
 

@@ -1,4 +1,4 @@
-"""The feeds, one line each: how they stand, and of one that needs somebody why, in a sentence."""
+"""The overview of feeds: a line for each, with a sentence that says why if the feed needs attention."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from changeledger.state.reach import Reach, reach_of
 from changeledger.state.resets import ResetState, reset_state
 from changeledger.state.windows import FAILED, RUNNING, WindowState, last_stored, reached_of, window_states
 
-# How a feed stands, the gravest first.
+# Levels of feeds, the gravest first.
 BAD: Final = "bad"
 STALE: Final = "stale"
 WARNED: Final = "warn"
@@ -28,21 +28,21 @@ GOOD: Final = "ok"
 IDLE: Final = "idle"
 LEVELS: Final = (BAD, STALE, WARNED, RUNS, GOOD, IDLE)
 
-# How the audit calls what it judges beside tables: the records of a feed's run.
+# The prefix of what the audit judges besides tables: the records of a feed's run.
 OF_RECORDS: Final = "feed "
 
-# Windows of the strip.
+# How many windows the strip shows.
 LAST: Final = 28
-# Windows that an audit has stopped, each with its reason.
+# How many windows stopped by an audit have a reason of their own.
 _NAMED: Final = 3
-# Where somebody can do something about it.
+# Places where people can act on a reason.
 WINDOW, QUARANTINE, RELEASES, TABLES, COMPARISON, PROOF, FEED, RESET = (
     "window", "quarantine", "releases", "tables", "comparison", "proof", "feed", "reset",
 )  # fmt: skip
 
 
 class Reason(NamedTuple):
-    """Why a feed needs somebody. `place`: where it is dealt with; `argument`: the window's id there."""
+    """Why a feed needs attention. `place`: where people can act on it. `argument`: the window's id there."""
 
     level: str
     text: str
@@ -52,7 +52,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class FeedLine:
-    """One feed. Times are UTC; None is what is not known."""
+    """The line of a feed. Times are UTC. None: unknown."""
 
     feed: str
     dialect: str
@@ -67,17 +67,17 @@ class FeedLine:
     windows: Sequence[WindowState] = ()
     # Current rows of all tables as last released.
     rows: int | None = None
-    # Records that the windows shown have quarantined, and that are in quarantine still.
+    # Records that the shown windows have quarantined and that are still in quarantine.
     quarantined: int = 0
-    # The window of the last audit; rules that it judged, and those that it found violated.
+    # The window of the last audit, and how many rules it judged and found violated.
     audited: str = ""
     judged: int = 0
     violated: int = 0
-    # Has one of these stopped the run?
+    # Whether one of the violated rules has stopped the run.
     is_stopped: bool = False
     compared: str | None = None
     proven: str | None = None
-    # One that waits.
+    # A reset that waits for a run.
     reset: ResetState | None = None
 
     @property
@@ -86,12 +86,12 @@ class FeedLine:
 
     @property
     def is_late(self) -> bool:
-        """Does something wait at the source for longer than the feed allows?"""
+        """Whether something waits at the source for longer than the feed allows."""
         return any(reason.level == BAD and reason.place == FEED for reason in self.reasons)
 
 
 def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
-    """All feeds, those that need somebody first, else by name."""
+    """Returns the lines of all feeds, first those that need attention, then by name."""
     now = datetime.now(UTC)
     databases = {feed.database for feed in feeds.values()}
     pairs = control.comparisons.pair_outcomes(databases)
@@ -105,15 +105,15 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
 
 
 def unread(feeds: Mapping[str, Feed]) -> list[FeedLine]:
-    """Where nothing has run."""
+    """Returns lines for an installation in which nothing has run."""
     return [FeedLine(feed.feed, feed.dialect, feed.database, IDLE) for feed in feeds.values()]
 
 
 def line(control: ControlStore, feed: Feed, rows: FeedRows) -> FeedLine:
-    """Of one feed. `rows`: with `LAST` windows, or more."""
+    """Returns the line of one feed. `rows`: with `LAST` windows or more."""
     pairs = control.comparisons.pair_outcomes([feed.database], feed.feed)
     outcomes = last_outcomes(control.proofs, [feed.database], feed.feed).get(feed.feed, [])
-    # As on the page of all feeds.
+    # The same windows as on the page of all feeds.
     shown = [row for at, row in enumerate(rows.windows) if at < LAST or row.status == "open"]
     reset = reset_state(control, feed.feed, rows)
     rows = replace(rows, windows=shown)
@@ -165,7 +165,7 @@ def _line(  # noqa: PLR0913, PLR0917 - what is known of one
 
 
 def _last_audit(rows: FeedRows) -> tuple[str, int, int, bool]:
-    """Its window, how many rules it judged, how many failed, and whether one of these stopped the run."""
+    """Returns the last audit: window, judged rules, failed rules, and whether one of them stopped it."""
     audited = max(rows.judged, default="")
     violated = [rule for rule in rows.failed if rule.window_id == audited]
     return audited, rows.judged.get(audited, 0), len(violated), any(rule.stops for rule in violated)
@@ -180,7 +180,7 @@ def _level(reasons: Sequence[Reason], windows: Sequence[WindowState]) -> str:
 
 
 def _failures(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
-    """Of the last run, and of audits whose records no later run has released."""
+    """Yields failures of the last run, and of audits whose records no later run has released."""
     stopped = [
         window for window in windows if window.outcome == FAILED and window.stopping and not window.is_over
     ]
@@ -204,7 +204,7 @@ def _stopped(rules: Sequence[FailedRule]) -> str:
     first, more = rules[0], len(rules) - 1
     others = f", and {counted(more, 'other rule')}" if more else ""
     if first.table.startswith(OF_RECORDS) and first.says and not first.error:
-        # Of the run's records as a whole: its numbers are in its words.
+        # A rule about all records of the run has the numbers in its own text.
         return f"The audit has stopped a window by {first.rule}{others}. {shortened(first.says)}"
     what = "could not be checked" if first.error else f"is violated by {counted(first.violations, 'row')}"
     return f"The audit has stopped a window: {first.rule} of {first.table} {what}{others}."
@@ -249,7 +249,7 @@ def _remarks(rows: FeedRows, reset: ResetState | None, windows: Sequence[WindowS
             WARNED, f"Tolerated: {rule} of {table} ({count:,}), because: {shortened(reason)}", RELEASES
         )
     published = max((release.id for release in rows.releases if release.rolled_back_to is None), default=None)
-    # Who went forward again has the newest one.
+    # A rollback to the newest published release goes forward again and is not reported.
     if newest is not None and newest.rolled_back_to not in {None, published}:
         why = shortened(newest.reason or "")
         text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {why}"
@@ -260,9 +260,9 @@ def _remarks(rows: FeedRows, reset: ResetState | None, windows: Sequence[WindowS
 
 
 def _quarantined(rows: FeedRows, windows: Sequence[WindowState]) -> int:
-    """Records that the windows have brought to the quarantine, as far as they are there still.
+    """Returns how many records the windows have put into quarantine that are still there.
 
-    A release that reads records again takes them out, and brings back what still cannot be read.
+    A release that reads records again removes them, and puts back those that still cannot be read.
     """
     shown, is_shown = {window.id for window in windows}, False
     count, before = 0, None
@@ -277,6 +277,9 @@ def _quarantined(rows: FeedRows, windows: Sequence[WindowState]) -> int:
 
 
 def _brought(release: ReleaseFigures) -> int:
-    """Records that it has quarantined. A rollback has the counts of the release that it goes back to."""
+    """Returns how many records a release has quarantined.
+
+    A rollback counts as none, because it has the counts of the release that it goes back to.
+    """
     dispositions = () if release.rolled_back_to is not None else release.dispositions or ()
     return sum(count for disposition, _, count in dispositions if disposition == change.QUARANTINED)

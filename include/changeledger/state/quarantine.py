@@ -1,4 +1,4 @@
-"""The quarantine of a feed: its records by reason, and some of them as they came."""
+"""The quarantine of a feed: its records by reason, and some records as received."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from changeledger.lake import catalog
 from changeledger.lake.conditions import is_equal, is_null
 from changeledger.state import lake_counts
 
-# Records that a page counts.
+# How many records a page counts at most.
 MOST: Final = 200_000
 
 
 class Group(NamedTuple):
-    """Quarantined records of one table and reason. `table`: None if they name none."""
+    """Quarantined records of one table and reason. `table`: None if the records name none."""
 
     table: str | None
     reason: str
@@ -29,7 +29,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Groups with the most records first. `is_whole`: are all records counted?"""
+    """The quarantine by groups, those with the most records first. `is_whole`: all records are counted."""
 
     groups: tuple[Group, ...] = ()
     is_whole: bool = True
@@ -40,7 +40,7 @@ class Quarantine:
 
 
 class Chosen(NamedTuple):
-    """Which records are meant; None: whatever it is; an empty table: those that name none."""
+    """A choice of records. None: any. An empty table: records that name no table."""
 
     table: str | None = None
     reason: str | None = None
@@ -56,13 +56,13 @@ class Chosen(NamedTuple):
 
 
 def summary(feed: Feed, most: int | None = None) -> Quarantine:
-    """By table and reason; of all records, or of at most so many."""
+    """Counts records by table and reason: all of them, or at most `most`."""
     rows = _rows(feed, most)
     return Quarantine(_groups(rows), most is None or rows.num_rows < most)
 
 
 def summary_of(feed: Feed, windows: Collection[str]) -> tuple[Quarantine, int]:
-    """The records of these windows, and how many there are of others."""
+    """Returns the records of these windows, and the number of records of other windows."""
     rows = _rows(feed, None)
     inside = rows.filter(pc.is_in(rows.column("window_id"), value_set=pa.array(sorted(windows), pa.string())))
     return Quarantine(_groups(inside)), len(rows) - len(inside)
@@ -79,14 +79,14 @@ def _groups(rows: pa.Table) -> tuple[Group, ...]:
 
 
 def records(feed: Feed, chosen: Chosen, count: int) -> list[dict[str, Any]]:
-    """So many of the records that are meant, with the columns of `change.QUARANTINE_COLUMNS`.
+    """Returns `count` of the chosen records, with the columns of `change.QUARANTINE_COLUMNS`.
 
-    Files of other records are passed over; reading ends with the last one that is wanted.
+    Skips files without such records, and stops reading when there are enough.
     """
     table = catalog.find(feed.lake.quarantine)
     if table is None:
         return []
     rows = table.scan(chosen.condition, limit=count).to_arrow()
-    # The newest are the last that were added, and what people look for.
+    # The newest first: people look for these.
     newest: list[dict[str, Any]] = rows.take(pc.sort_indices(rows, [("window_id", "descending")])).to_pylist()
     return newest

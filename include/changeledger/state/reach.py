@@ -1,4 +1,4 @@
-"""How far a feed's sources are read, all of them together."""
+"""How far all sources of a feed together are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from changeledger.model.source_state import SourceState
 class Reach(NamedTuple):
     """How far a source is read: positions as text, records between them, and how long the oldest waits.
 
-    `waits`: is there something to read, though it may not be known how much, nor since when?
+    `waits`: there is something to read, although it may be unknown how much and since when.
     """
 
     read: str
@@ -24,7 +24,7 @@ class Reach(NamedTuple):
 
 
 def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
-    """Of all sources of a feed together: offsets are added, of LSNs the least that is read counts."""
+    """Returns the reach of all sources of a feed together. Adds offsets; of LSNs read, takes the least."""
     states = list(states)
     if not states:
         return None
@@ -44,10 +44,10 @@ def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
     )
 
 
-# Hex digits of one.
+# The number of hex digits of an LSN.
 _LSN = 20
 
 
 def _lsn(text: str) -> str:
-    """As SQL Server writes it: `00000027:000001c8:0003`."""
+    """Formats an LSN as SQL Server does: `00000027:000001c8:0003`."""
     return f"{text[:8]}:{text[8:16]}:{text[16:]}".lower() if len(text) == _LSN else text

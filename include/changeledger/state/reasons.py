@@ -1,12 +1,12 @@
-"""What to do about quarantined records, by their reasons: for people who look at them."""
+"""What people can do about quarantined records, by reason."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-# Each remedy with the reasons that have it; details of records say more. A reason of a record that waited
-# (`split_incomplete`, `metadata_unknown`) is one of quarantine after `pending_timeout`.
+# Remedies with their reasons; the details of records say more. Reasons of pending records
+# (`split_incomplete`, `metadata_unknown`) become reasons of quarantine after `pending_timeout`.
 _OF_REMEDIES: Final[Mapping[str, str]] = {
     "The record itself is damaged: no setting reads it. Let the source send the row again (a snapshot of the "
     "table, or a change of the row); the next run reads that. The record stays here and holds nothing "

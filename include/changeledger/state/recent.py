@@ -1,4 +1,4 @@
-"""Rows of a table that have changed lately: for a person who has no key at hand."""
+"""Rows of a table that have changed recently, for people who have no key at hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changeledger.state.cells import key_texts
 from changeledger.state.life import Place
 
 MOST: Final = 8
-# Changes and files that are read at most: some tenths of a second, whatever the ledger has.
+# How many changes and files are read at most: some tenths of a second for a ledger of any size.
 _READ: Final = 200_000
 _FILES: Final = 8
 _SORT_KEY: Final = "sort_key"
@@ -22,7 +22,7 @@ _COLUMNS: Final = ("change_id", "operation", "key", "commit_lsn", _SORT_KEY, "co
 
 
 class RecentRow(NamedTuple):
-    """A row, with its last change among those that were looked at. `commit_lsn`: as hex."""
+    """A row with its last change among those that were read. `commit_lsn`: as hex."""
 
     key: dict[str, str]
     operation: str
@@ -32,13 +32,16 @@ class RecentRow(NamedTuple):
 
 
 def recent_rows(place: Place, most: int = MOST) -> list[RecentRow]:
-    """At most so many, the last one first: of the files of the ledger that reach furthest in the source's
-    order. Raises ConfigError if nothing of the table is published."""
+    """Returns at most `most` rows, the last changed first.
+
+    Reads the files of the ledger that reach furthest in the source's order. Raises ConfigError if nothing of
+    the table is published.
+    """
     rows: dict[tuple[str, ...], RecentRow] = {}
     for changes in _last_changes(place.ledger()):
         for batch in changes.sort_by([(_SORT_KEY, "descending")]).to_batches(max_chunksize=most):
             for change in batch.to_pylist():
-                # A truncate is of no row.
+                # A truncate has no key.
                 if change["key"] is not None:
                     key, lsn = key_texts(change["key"]), change["commit_lsn"]
                     row = RecentRow(
@@ -55,7 +58,7 @@ def recent_rows(place: Place, most: int = MOST) -> list[RecentRow]:
 
 
 def _last_changes(ledger: Table) -> Iterator[pa.Table]:
-    """Changes of each file, of the one first that reaches furthest."""
+    """Yields the changes of each file, starting with the file that reaches furthest."""
     scan = ledger.scan(selected_fields=_COLUMNS)
     arrow = ArrowScan(scan.table_metadata, scan.io, scan.projection(), scan.row_filter)
     sort_key = ledger.schema().find_field(_SORT_KEY).field_id

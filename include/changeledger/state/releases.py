@@ -1,4 +1,4 @@
-"""The releases of a feed, as people look back at them."""
+"""The releases of a feed, for people who look back at them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any, Final, NamedTuple
 from changeledger.control import ControlStore, ReleaseHead, ResetRow, taken_back
 from changeledger.model import change
 
-# Tables of a release that are listed: those with the most changes.
+# How many tables of a release are listed: those with the most changes.
 MOST_TABLES: Final = 25
 
 
 class TableCounts(NamedTuple):
-    """What a release published of a table. `rows`: current ones; `more`: than in the release before, None if
-    that is not known."""
+    """What a release published of a table.
+
+    `rows`: the number of current rows. `more`: how many more than in the previous release; None: unknown.
+    """
 
     table: str
     changes: Mapping[str, int]
@@ -29,15 +31,18 @@ class TableCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class ReleaseState:
-    """A release. `taken_back`: the rollback that took it back; `reset`: the one that it ended, for which all
-    tables were loaded again; `tolerated`: (table, rule, rows, why)."""
+    """A release.
+
+    `taken_back`: the rollback that took it back. `reset`: the reset that it completed, for which all tables
+    were loaded again. `tolerated`: (table, rule, rows, why).
+    """
 
     head: ReleaseHead
     is_newest: bool
     taken_back: ReleaseHead | None
     reset: ResetRow | None
     tables: Sequence[TableCounts]
-    # In all, with those that are not listed.
+    # The number of all tables, including those that are not listed.
     of_all: int
     changes: int
     rows: int
@@ -49,9 +54,9 @@ class ReleaseState:
 def release_states(
     control: ControlStore, feed: str, before: int | None, count: int, resets: Iterable[ResetRow] = ()
 ) -> tuple[list[ReleaseState], int | None]:
-    """So many releases below the number `before`, the newest first; and where the next ones begin.
+    """Returns `count` releases below the number `before`, the newest first, and where the next ones begin.
 
-    `resets`: of the feed.
+    `resets`: those of the feed.
     """
     ended = {reset.release: reset for reset in resets}
     heads = control.releases.heads(feed)
@@ -78,7 +83,7 @@ def _state(
     earlier: Mapping[str, Any] | None,
 ) -> ReleaseState:
     before = None if earlier is None else earlier.get("tables", {})
-    # A rollback has the counts of the release that it goes back to: it changed nothing itself.
+    # A rollback has no changes of its own, and the row counts of the release that it goes back to.
     tables = [
         _table(name, of, before, has_changes=head.rolled_back_to is None)
         for name, of in counts.get("tables", {}).items()

@@ -1,4 +1,4 @@
-"""A feed that is loaded again while readers keep the old tables: since when, by whom, why, and how far."""
+"""Resets: since when a feed is loaded again while readers keep the old tables, by whom, why, and how far."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from changeledger.state.windows import FAILED, RUNNING, WindowState, window_stat
 class ResetState:
     """A reset that waits until a run is released. `kept`: the release that readers have meanwhile.
 
-    `run`: the last one since it was asked for, with the stages that it has `done` and the `records` that it
-    has read; None before the first.
+    `run`: the last run since the reset was requested, with the stages that it has `done` and the number of
+    `records` that it has read; None before the first run.
     """
 
     reason: str
@@ -47,14 +47,14 @@ class ResetState:
 
     @property
     def sentence(self) -> str:
-        """For a list of feeds."""
+        """A sentence for a list of feeds."""
         since, why = f"{self.asked_at:%Y-%m-%d %H:%M} UTC", shortened(self.reason.rstrip("."))
         kept = "" if self.kept is None else f" Readers keep release {self.kept}."
         return f"Loaded again since {since}, asked by {self.by}: {why}. So far: {self.how_far}.{kept}"
 
 
 def reset_state(control: ControlStore, feed: str, rows: FeedRows) -> ResetState | None:
-    """None unless a reset waits. Every run that began since it was asked for starts over."""
+    """Returns the state of a waiting reset, or None. Every run that began since its request starts over."""
     row = rows.reset
     if row is None:
         return None

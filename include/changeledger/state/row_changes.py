@@ -1,4 +1,4 @@
-"""Changes of one row, and the row as they leave it."""
+"""Changes of one row, and the row after them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from changeledger.state.cells import NO_CELL, Cell
 
 
 class Position(NamedTuple):
-    """Where a change stands in its source's order; LSNs and sort key as hex."""
+    """A change's place in its source's order. LSNs and sort key are hex."""
 
     commit_lsn: str | None
     change_lsn: str | None
@@ -21,7 +21,7 @@ class Position(NamedTuple):
 
 
 class ChangedCell(NamedTuple):
-    """`named`: does the mask name the column? None without a mask."""
+    """A column's cells before and after a change. `named`: whether the mask names it; None without a mask."""
 
     column: str
     before: Cell
@@ -30,19 +30,19 @@ class ChangedCell(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Do both images know it, with different values?"""
+        """Whether both images know the cell, with different values."""
         known = self.before.is_known and self.after.is_known
         return known and self.before[:2] != self.after[:2]
 
 
 @dataclass(frozen=True)
 class RowChange:
-    """One change of the row. `moved_from`, `moved_to`: the key that it had before, or has since."""
+    """One change of the row. `moved_from`, `moved_to`: the key that the row had before, or has since."""
 
     change_id: str
     operation: str
     cells: Sequence[ChangedCell]
-    # The columns that the mask names; None: not known.
+    # The columns that the mask names; None: unknown.
     changed: Sequence[str] | None
     mask: str | None
     position: Position
@@ -62,19 +62,19 @@ class RowChange:
 
     @property
     def puts_a_row(self) -> bool:
-        """Onto the key, from another one or a new one?"""
+        """Whether it puts a row onto the key: a new row, or one moved from another key."""
         return self.operation == change.INSERT or self.moved_from is not None
 
     def finds(self, cells: Mapping[str, Cell]) -> bool:
-        """Is the row that it finds this one, by the cells that both know?"""
+        """Returns whether its before image matches these cells, as far as both are known."""
         return all(cell.before[:2] == cells[cell.column][:2] for cell in self.known_with(cells))
 
     def known_with(self, cells: Mapping[str, Cell]) -> Sequence[ChangedCell]:
-        """What it has found, where `cells` know it, too."""
+        """Returns the cells that its before image knows and that are known in `cells`, too."""
         return [c for c in self.cells if c.before.is_known and cells.get(c.column, NO_CELL).is_known]
 
     def is_with(self, other: RowChange) -> bool:
-        """In one transaction: by its id; where the source has none, by its time."""
+        """Returns whether both are in one transaction, by its id or, if the source has none, by its time."""
         if self.transaction_id or other.transaction_id:
             return self.transaction_id == other.transaction_id
         return self.committed_at == other.committed_at
@@ -82,27 +82,27 @@ class RowChange:
 
 @dataclass(frozen=True)
 class RowState:
-    """The row as of a time. `cells`: the last known ones; none if the row is not there."""
+    """The row as of a time. `cells`: the last known cells; empty if the row does not exist."""
 
     is_alive: bool
     cells: Mapping[str, Cell]
-    # The change that left it so; None: no change was known by then.
+    # The last change by then; None: no change was known.
     last: RowChange | None
 
 
 def state_after(changes: Iterable[RowChange], key: Container[str]) -> RowState:
-    """The row after changes in the order of their source.
+    """Returns the row after changes, which are in the order of their source. `key`: the columns of the key.
 
-    As in the published tables: a cell that a change does not know keeps its last known value, and of rows
-    that exchange their keys in a statement the one that is covered leaves first (ADR 0016), as does one that
-    is deleted behind the row that covers it. `key`: its columns.
+    This follows the published tables. A cell that a change does not know keeps its last known value. If rows
+    exchange keys in a statement, the covered row leaves first (ADR 0016). So does a row that is deleted after
+    another row has covered it.
     """
     cells: Mapping[str, Cell] = {}
     covered: Mapping[str, Cell] | None = None
     last, is_alive, covers = None, False, None
     for row_change in changes:
         if covers is not None and _is_of_covered(row_change, covers, covered, key):
-            # What comes takes nothing from the row that it has covered.
+            # The covering row inherits nothing from the row that it has covered.
             cells, covers = {cell.column: cell.after for cell in covers.cells}, None
             continue
         is_free = last is not None and not is_alive
@@ -122,8 +122,10 @@ def state_after(changes: Iterable[RowChange], key: Container[str]) -> RowState:
 def _is_of_covered(
     row_change: RowChange, covers: RowChange, covered: Mapping[str, Cell] | None, key: Container[str]
 ) -> bool:
-    """Does it end the row that was there, and not the one that has covered it? `covered`: None if nothing was
-    known of the key."""
+    """Returns whether the change ends the covered row, rather than the row that covers it.
+
+    `covered`: None if nothing was known of the key.
+    """
     if not row_change.ends_the_row or not row_change.is_with(covers):
         return False
     has_come = row_change.finds({cell.column: cell.after for cell in covers.cells})

@@ -1,4 +1,4 @@
-"""Which rows have a value? Looked for in the history of a table, file by file, for a short time only."""
+"""Finds rows that have a value, by searching a table's history file by file, for a short time only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Hits:
-    """Keys that have the value now or had it once; of `files` those `looked_at` were read in the time."""
+    """Keys of rows that have or had the value. `looked_at` of the `files` were read in the time."""
 
     keys: Sequence[dict[str, str]]
     looked_at: int
@@ -36,7 +36,7 @@ class Hits:
 
 
 def search(place: Place, text: str, seconds: float = SECONDS) -> Hits:
-    """The value as a whole, in each column that can hold it."""
+    """Searches for whole values, in each column that can hold the value."""
     table = catalog.find(TableNames.of(place.feed, place.table).history)
     conditions = [is_equal(name, value) for name, value in _values(place, text)]
     if table is None or not conditions:
@@ -59,7 +59,7 @@ def search(place: Place, text: str, seconds: float = SECONDS) -> Hits:
 def _values(place: Place, text: str) -> list[tuple[str, Any]]:
     typed_values = []
     for column in place.contract.columns:
-        # A dot leads into a struct.
+        # In pyiceberg, a dot leads into a struct.
         if "." in column.name:
             continue
         try:

@@ -1,4 +1,4 @@
-"""The status of the feeds: how far they are released, what waits, what could not be read, what is flagged."""
+"""The status of feeds: how far they are released, what waits, what could not be read, and what is flagged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from changeledger.verify.verdicts import summary
 
 @dataclass(frozen=True)
 class FeedStatus:
-    """One feed. Times are UTC; `None` is what is missing."""
+    """The status of a feed. Times are UTC. None: absent."""
 
     feed: str
     dialect: str
@@ -27,7 +27,7 @@ class FeedStatus:
     # The release that was committed last.
     release: int | None = None
     released_at: datetime | None = None
-    # (release, reason, by whom) where that one is a rollback to another.
+    # (release, reason, by whom) if it is a rollback to another release.
     rolled_back: tuple[int, str, str] | None = None
     # (reason, by whom, when) of a reset that waits for the next run.
     reset: tuple[str, str, datetime] | None = None
@@ -35,44 +35,44 @@ class FeedStatus:
     released_to: datetime | None = None
     behind: timedelta | None = None
     position: dict[str, Any] | None = None
-    # What extract has last seen of each source.
+    # What extract last saw of each source.
     sources: tuple[SourceState, ...] = ()
-    # Of those on which the feed should have read on: what waits, since when, and why.
+    # Sources that the feed should have read further: what waits, since when, and why.
     late: tuple[str, ...] = ()
-    # (table, changes, since, until): earlier changes that a table lacks, and that nobody has declined.
+    # (table, changes, since, until): earlier changes that a table lacks and that nobody has declined.
     incomplete: tuple[tuple[str, int, datetime | None, datetime | None], ...] = ()
-    # Tables that the feed has read, and lists no more.
+    # Tables that the feed has read but no longer lists.
     removed: tuple[str, ...] = ()
     # (window, stage, error with its remedy, at) of the last run, if it failed.
     failure: tuple[str, str, str, datetime] | None = None
-    # Who is running on the feed.
+    # The holder of the feed's lease.
     holder: str | None = None
-    # A window that is open and was not released, and the rules that its audit found violated.
+    # A window that is open and not released, and the rules that its audit found violated.
     open_window: str | None = None
     failed_rules: tuple[str, ...] = ()
-    # (window, failed rules) of earlier windows that an audit stopped, and whose records are not released.
+    # (window, failed rules) of earlier windows that an audit stopped and whose records are not released.
     failed_audits: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    # Was it a dry run?
+    # Whether the open window is of a dry run.
     is_dry_run: bool = False
-    # (table, rule, violations, reason) that the last release was published in spite of.
+    # (table, rule, violations, reason) of violations that were tolerated in the last release.
     tolerated: tuple[tuple[str, str, int, str], ...] = ()
-    # By table: the byte order of its change masks, and how it is known.
+    # By table: the byte order of its change masks, and the evidence for it.
     masks: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     # (reason, messages, waiting since) of pending messages, the oldest first.
     pending: tuple[tuple[str, int, datetime], ...] = ()
     quarantine: tuple[Group, ...] = ()
     # (table, kind, changes) of published breaks of the image chain.
     breaks: tuple[tuple[str, str, int], ...] = ()
-    # By flag: published changes that carry it.
+    # The number of published changes with each flag.
     warnings: dict[str, int] = field(default_factory=dict)
-    # (reference, feed, outcome, at) of the last comparison of each pair that it is one of.
+    # (reference, feed, outcome, at) of the last comparison of each pair that the feed belongs to.
     compared: tuple[tuple[str, str, str, datetime], ...] = ()
-    # (outcome, what is wrong in words, up to when the source was read) of the last proofs of its tables.
+    # (outcome, what is wrong in words, up to when the source was read) of the last proofs of the tables.
     verified: tuple[str, str, datetime] | None = None
 
 
 def gather(control: ControlStore, feed: Feed) -> FeedStatus:
-    """Reads the control store, and of the lake the small tables and the ledgers' flags."""
+    """Returns the status. Reads the control store and, from the lake, small tables and the ledgers' flags."""
     now = datetime.now(UTC)
     release, lease = control.releases.latest(feed.feed), control.leases.of_feed(feed.feed)
     last, reached = control.windows.last(feed.feed), control.windows.reached(feed.feed)
@@ -115,8 +115,11 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
 def _failed_audits(
     control: ControlStore, earlier: Iterable[WindowRow], release: ReleaseRow | None, reached: datetime | None
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Of the windows that were opened before the last one. A window begins where the last release ended, so a
-    later one that is released has their records, too; the next release takes what a replay has listed."""
+    """Returns the failed audits of windows that were opened before the last one.
+
+    A window begins where the last release ended, so a later released window contains the records of an
+    earlier one. The next release takes what a replay has listed.
+    """
     failed_audits = []
     for window in earlier:
         if window.request.reads_again:
@@ -141,7 +144,7 @@ def _rolled_back(release: ReleaseRow | None) -> tuple[int, str, str] | None:
 def _late(
     feed: Feed, states: Iterable[SourceState], now: datetime, last: WindowRow | None
 ) -> tuple[str, ...]:
-    # What came after the end of a window waits for the next one, which is as long.
+    # Records after the end of a window wait for the next window, which is as long.
     interval = timedelta(0) if last is None else last.end - last.start
     return tuple(state.text() for state in states if state.is_late(now, feed.deadline, interval))
 
@@ -182,7 +185,7 @@ def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
 
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
-    """The worst outcome among the last proofs of its tables."""
+    """Returns the worst outcome among the last proofs of the feed's tables."""
     rows = last_proofs(control.proofs, feed.database, [feed.feed]).get(feed.feed, [])
     if not rows:
         return None
@@ -191,7 +194,7 @@ def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | 
 
 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
-    """Of a pair the worst outcome among the last comparisons of its tables."""
+    """Returns, for each pair, the worst outcome among the last comparisons of its tables."""
     return tuple(
         (pair.reference, pair.feed, worst_comparison(pair.outcomes), pair.at)
         for pair in control.comparisons.pair_outcomes([feed.database], feed.feed)

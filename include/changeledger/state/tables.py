@@ -1,4 +1,4 @@
-"""The tables of a feed: rows, key, byte order of masks, what they lack, and columns that are not known."""
+"""The tables of a feed: rows, key, byte order of masks, changes that they lack, and unknown columns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from changeledger.control import ControlStore
 from changeledger.lake import catalog
 from changeledger.model.contract import Contract
 
-# Rows whose unknown columns are counted for a page.
+# How many rows a page looks at to count unknown columns.
 MOST: Final = 500_000
 
 
 @dataclass(frozen=True)
 class TableState:
-    """A table as last released. None: not known, or never released. `lacks`: earlier changes, over
-    `[since, until)`. `is_read`: does the feed still list it?"""
+    """A table as last released. None: unknown, or never released.
+
+    `lacks`: the number of earlier changes that it lacks, in `[since, until)`. `is_read`: the feed still lists
+    it.
+    """
 
     table: str
     is_read: bool = True
@@ -37,7 +40,7 @@ class TableState:
 
 
 class Listed(NamedTuple):
-    """Tables of a feed. `matching`: how many have the text that was looked for; `of_all`: whatever was."""
+    """Tables of a feed. `matching`: how many match the text. `of_all`: how many there are in all."""
 
     states: Sequence[TableState]
     matching: int
@@ -47,9 +50,9 @@ class Listed(NamedTuple):
 def table_states(
     control: ControlStore, feed: Feed, counts: Mapping[str, Any], wanted: str = "", most: int | None = 100
 ) -> Listed:
-    """Those whose name has the text `wanted`, at most so many, or all.
+    """Returns tables whose name contains the text `wanted`, at most `most`, or all.
 
-    `counts`: of the newest release, by table.
+    `counts`: those of the newest release, by table.
     """
     rows = control.feed_tables.of_feed(feed.feed)
     names = [config.table for config in feed.tables]
@@ -85,8 +88,11 @@ def table_states(
 
 @dataclass(frozen=True)
 class Columns:
-    """`unknown`: by column, in how many of the `rows` that were looked at it is not known. `rows`: None if
-    the table is not published; `is_whole`: were all rows looked at?"""
+    """The columns of a table.
+
+    `rows`: how many rows were looked at; None if the table is not published. `unknown`: in how many of them
+    each column is unknown. `is_whole`: all rows were looked at.
+    """
 
     contract: Contract | None
     unknown: Mapping[str, int]
@@ -95,7 +101,7 @@ class Columns:
 
 
 def columns_of(control: ControlStore, feed: Feed, table: str) -> Columns:
-    """Reads one column of the current rows."""
+    """Returns the columns. Reads one column of the current rows."""
     contract = control.contracts.of_feed(feed.feed, [table]).get(table)
     names = feed.names.get(table)
     published = None if names is None else catalog.find(names.current)

@@ -1,4 +1,4 @@
-"""May we switch? The rules, as one function of what was seen (docs/cutover.md has them as a table)."""
+"""The rules of cutover, as one function of the facts. docs/cutover.md has them as a table."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from changeledger.state.cutover import CutoverFacts, FeedFacts
 GO: Final = "go"
 NOT_YET: Final = "not yet"
 NO_GO: Final = "no-go"
-# Of a reason: it decides nothing, and whoever signs must have read it.
+# A reason that decides nothing, but that whoever signs must have read.
 NOTE: Final = "note"
 
-# Comparisons whose end is older, while changes came since, say too little of today.
+# Comparisons that ended longer ago say too little, if there were changes since.
 STALE: Final = timedelta(days=1)
-# Fewer compared events say too little; a caller may ask for others.
+# The default of the least number of compared events that say enough.
 LEAST_EVENTS: Final = 1000
-# So many tables are named in a sentence.
+# How many names a sentence lists.
 _NAMED: Final = 5
 
 
 class Reason(NamedTuple):
-    """`code`: the rule, as docs/cutover.md has it. `action`: a command or what else to do. `feed`: of what is
-    known of one of the two; empty: it is of the pair, or of the successor."""
+    """A reason of a verdict.
+
+    `code`: the rule, as in docs/cutover.md. `action`: a command, or what else to do. `feed`: the feed that it
+    is about; empty: it is about the pair, or about the successor.
+    """
 
     verdict: str
     code: str
@@ -40,7 +43,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """`until`: when it could become another by waiting alone; None: waiting alone does not help."""
+    """A verdict. `until`: when it could change by waiting alone; None: waiting alone does not help."""
 
     verdict: str
     reasons: Sequence[Reason]
@@ -51,7 +54,7 @@ class Verdict:
 
 
 def judge(facts: CutoverFacts, least_events: int) -> Verdict:
-    """No-go if any rule says so; else not yet if any says that; else go."""
+    """Judges the facts: no-go if any rule says so, else not yet if any rule says so, else go."""
     reasons = [*_differences(facts), *_successor(facts), *_coverage(facts, least_events), *_proofs(facts),
                *_notes(facts)]  # fmt: skip
     verdict = next((v for v in (NO_GO, NOT_YET) if any(r.verdict == v for r in reasons)), GO)
@@ -66,7 +69,7 @@ def _covered_at(facts: CutoverFacts) -> datetime | None:
 
 
 def _differences(facts: CutoverFacts) -> Iterator[Reason]:
-    """What both should have alike, and have not."""
+    """Yields reasons about differences between the two feeds."""
     database, old, new = facts.database, facts.old.feed, facts.new.feed
     look = f"look at the findings (page Agreement); repair {new}, then `changeledger compare {database}`"
     known = {name.lower() for name in facts.both}
@@ -91,7 +94,7 @@ def _differences(facts: CutoverFacts) -> Iterator[Reason]:
 
 
 def _successor(facts: CutoverFacts) -> Iterator[Reason]:
-    """What the successor would lose."""
+    """Yields reasons about what the successor would lose."""
     new = facts.new
     if facts.only_old:
         text = f"{new.feed} does not read {_named(facts.only_old)}, which {facts.old.feed} reads"
@@ -125,7 +128,7 @@ def _successor(facts: CutoverFacts) -> Iterator[Reason]:
 
 
 def _coverage(facts: CutoverFacts, least_events: int) -> Iterator[Reason]:
-    """How much of the period was compared."""
+    """Yields reasons about how much of the period was compared."""
     compared, compare = facts.compared, f"run `changeledger compare {facts.database}`"
     if facts.compare_failure is not None:
         text = f"the last comparison failed at {_failed(facts.compare_failure)}"
@@ -167,7 +170,7 @@ def _not_covered(facts: CutoverFacts, tables: Sequence[str]) -> Reason:
 
 
 def _proofs(facts: CutoverFacts) -> Iterator[Reason]:
-    """The successor's published rows against the source's."""
+    """Yields reasons about the proofs: the successor's published rows against those of the source."""
     verify = f"run `changeledger verify {facts.database} --feed {facts.new.feed}`"
     if facts.verify_failure is not None:
         text = f"the last proof failed at {_failed(facts.verify_failure)}"
@@ -199,7 +202,7 @@ def _proofs(facts: CutoverFacts) -> Iterator[Reason]:
 
 
 def _notes(facts: CutoverFacts) -> Iterator[Reason]:
-    """What nobody has looked at, and what else to know."""
+    """Yields notes about what was not checked, and what else to know."""
     quiet = [t.table for t in facts.compared.tables.values() if not t.in_period]
     if quiet:
         text = f"no event of the period was compared of {_named(quiet)}: nothing is known of how they change"
@@ -254,12 +257,12 @@ def _at(moment: datetime) -> str:
 
 
 def _failed(row: FailureRow) -> str:
-    """When, and the error without its remedy, in one line."""
+    """Returns the time and the error without its remedy, in one line."""
     return f"{_at(row.at)}: {' '.join(row.error.partition(chr(10))[0].split())[:300]}"
 
 
 def said(span: timedelta) -> str:
-    """`2 days 3 hours`; `4.2 s`: as exact as somebody wants to know it."""
+    """Formats a span with the precision that people need: `2 days 3 hours`, `4.2 s`."""
     seconds = max(span.total_seconds(), 0)
     for size, unit, smaller, part in ((86_400, "day", 3_600, "hour"), (3_600, "hour", 60, "minute")):
         if seconds >= size:

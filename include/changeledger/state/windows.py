@@ -1,4 +1,4 @@
-"""The windows of a feed as people ask of them: what became of each, and what it brought."""
+"""The windows of a feed: what became of each, and its records."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ RELEASED: Final = "released"
 EMPTY: Final = "empty"
 FAILED: Final = "failed"
 RUNNING: Final = "running"
-# Neither released nor failed: a dry run, or one whose next task has not begun.
+# Neither released nor failed: a dry run, or a run whose next task has not begun.
 OPEN: Final = "open"
 TAKEN_BACK: Final = "taken back"
 
 
 @dataclass(frozen=True)
 class WindowState:
-    """A window. `outcomes`: of a released one, its records by disposition; `records`: all of them."""
+    """A window. `outcomes`: records by disposition, if it is released. `records`: the number of records."""
 
     id: str
     start: datetime
     end: datetime
     opened_at: datetime
     outcome: str
-    # What was asked beside its time: `incremental`, `window`, `replay` or `repair`, and for which tables.
+    # What was requested: `incremental`, `window`, `replay` or `repair`, and for which tables.
     mode: str
     tables: Sequence[str] = ()
     is_dry_run: bool = False
-    # Airflow's id of the run that asked for it; empty if a job was started by hand.
+    # Airflow's id of the run; empty if a job was started by hand.
     run: str = ""
     release: int | None = None
     completed_at: datetime | None = None
@@ -44,7 +44,7 @@ class WindowState:
     stopping: Sequence[FailedRule] = ()
     # A later run has released its records, so nothing is left to do for it.
     is_over: bool = False
-    # It failed before it was stored, so that nothing of it is known but its time and the failure.
+    # False if it failed before it was stored: then only its time and the failure are known.
     is_stored: bool = True
 
     @property
@@ -53,17 +53,17 @@ class WindowState:
 
 
 def last_stored(windows: Iterable[WindowState]) -> WindowState | None:
-    """Of windows with the newest first, the last one whose run got as far as to store it."""
+    """Returns the newest window that was stored. `windows`: newest first."""
     return next((window for window in windows if window.is_stored), None)
 
 
 def failed_of(rows: FeedRows, window: WindowState | None) -> list[FailedRule]:
-    """The rules that one of the newest windows has failed."""
+    """Returns the failed rules of one of the newest windows."""
     return [rule for rule in rows.failed if window is not None and rule.window_id == window.id]
 
 
 def window_states(rows: FeedRows) -> list[WindowState]:
-    """The newest first."""
+    """Returns the windows, newest first."""
     newest_last = reversed((*rows.releases, *rows.earlier))
     releases = {release.window_id: release for release in newest_last if release.rolled_back_to is None}
     stops: dict[str, list[FailedRule]] = {}
@@ -76,12 +76,12 @@ def window_states(rows: FeedRows) -> list[WindowState]:
         _state(window, releases.get(window.window_id), stops.get(window.window_id, ()), rows, reached, newest)
         for window in rows.windows
     ]
-    # By time, as their ids begin.
+    # By time, with which the ids begin.
     return sorted((*stored, *_not_stored(rows)), key=lambda state: state.id, reverse=True)
 
 
 def _not_stored(rows: FeedRows) -> Iterator[WindowState]:
-    """The window that has failed last, if it failed before it was stored. `rows`: with it, if it is."""
+    """Yields the window that failed last, if it failed before it was stored: `rows` has it otherwise."""
     failure = rows.failure
     if failure is None or any(window.window_id == failure.window_id for window in rows.windows):
         return
@@ -131,9 +131,9 @@ def _outcome(window: WindowRow, stopping: Sequence[FailedRule], rows: FeedRows) 
 
 
 def stage_seconds(window: WindowState, ends: Mapping[str, datetime]) -> dict[str, float]:
-    """By stage, from the end of the one before to its own, with what it has waited for in between.
+    """Returns the seconds of each stage, from the end of the previous stage to its own end, waiting included.
 
-    `ends`: those that are known. A stage that follows an unknown one is left out.
+    `ends`: the known ends of stages. A stage that follows an unknown one is left out.
     """
     known = {**ends, **({} if window.completed_at is None else {"publish": window.completed_at})}
     seconds, begun = {}, window.opened_at
@@ -146,8 +146,11 @@ def stage_seconds(window: WindowState, ends: Mapping[str, datetime]) -> dict[str
 
 
 def outcomes_of(release: ReleaseFigures) -> dict[str, int]:
-    """Records by disposition, of those that have any. What became no change is counted; the rest
-    are changes, or one of the two halves of a change."""
+    """Returns records by disposition, without zeros.
+
+    Records that did not become changes have counts. The remaining records are changes, or one of the two
+    halves of a change.
+    """
     others: Counter[str] = Counter()
     for disposition, _, count in release.dispositions or ():
         others[disposition] += count
@@ -156,5 +159,5 @@ def outcomes_of(release: ReleaseFigures) -> dict[str, int]:
 
 
 def reached_of(windows: Iterable[WindowRow]) -> datetime | None:
-    """The latest end of a window that is done; those that read again do not count."""
+    """Returns the latest end of a completed window. Windows that read again do not count."""
     return max((row.end for row in windows if row.done and not row.request.reads_again), default=None)
