@@ -1,7 +1,7 @@
-"""The report of a database's comparisons: a page, and the same as Markdown.
+"""The report of a database's comparisons, as a page and as Markdown.
 
-For the person who must sign the switch from one capture tool to another: the verdict first, then the
-agreement over time, then what differs, with samples.
+It is for the person who must sign the switch from one capture tool to another: first the verdict, then the
+agreement over time, then the differences with samples.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from changeledger.model.table_names import FINDINGS
 from changeledger.reports import page
 from changeledger.stages import compare
 
-# Samples of each verdict of a table.
+# How many samples the report shows of each verdict in a table.
 _SAMPLES = 5
-# What the report shows, beside open disagreements: comparisons are kept for years.
+# How far back the report goes, except for open disagreements. Comparisons are kept for years.
 _PERIOD = timedelta(days=92)
-# Parts of the picture's time axis.
+# The number of parts of the picture's time axis.
 _TICKS = 4
 
 _CLASSES = {
@@ -54,7 +54,7 @@ _VERDICTS = {
 
 
 class Span(NamedTuple):
-    """A bar of the picture, in parts of a thousand of the time shown; heights in parts of a hundred."""
+    """A bar of the picture. `left`, `width`: in thousandths of the time shown. `agreeing`: in percent."""
 
     left: float
     width: float
@@ -63,7 +63,7 @@ class Span(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """All findings of one verdict in one table. LSNs as hex."""
+    """All findings of one verdict in one table. LSNs are hex."""
 
     table: str
     verdict: str
@@ -79,7 +79,8 @@ class Wrong(NamedTuple):
 class Pair:
     """The reference and one feed.
 
-    `rows`: the last comparison of each table, and open disagreements; `all_rows`: with all of the period.
+    `rows`: the last comparison of each table, and open disagreements. `all_rows`: these and all comparisons
+    of the period.
     """
 
     feed: str
@@ -90,7 +91,7 @@ class Pair:
     since: datetime | None
     until: datetime | None
     wrong: Sequence[Wrong]
-    # Tables of either that were never compared.
+    # Tables of either feed that were never compared.
     left_out: Sequence[str] = ()
 
     @property
@@ -99,7 +100,7 @@ class Pair:
 
     @property
     def ticks(self) -> Sequence[tuple[int, str]]:
-        """Moments below the picture: where, in parts of a hundred of the time shown, and when."""
+        """Times below the picture: their places in percent of the time shown, and their texts."""
         if self.since is None or self.until is None:
             return []
         step = (self.until - self.since) / _TICKS
@@ -107,7 +108,7 @@ class Pair:
 
     @property
     def accepted(self) -> Sequence[ComparisonRow]:
-        """Of the period, the disagreements that somebody has accepted."""
+        """The disagreements of the period that somebody has accepted."""
         return [row for row in self.all_rows if row.outcome == ACCEPTED]
 
     @property
@@ -116,7 +117,7 @@ class Pair:
 
     @property
     def positions(self) -> Sequence[str]:
-        """How the changes of the two met, in sentences; nothing if one of the feeds knows no LSN."""
+        """Sentences on how the changes of the two feeds were matched; empty if one feed knows no LSN."""
         return sorted({said(row.positions) for row in self.rows if row.positions is not None})
 
     @property
@@ -139,7 +140,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Report:
-    """What the page shows."""
+    """The content of the page."""
 
     database: str
     reference: str
@@ -152,7 +153,10 @@ class Report:
 def compare_and_report(
     spark: SparkSession, database: Database, feeds: Mapping[str, Feed], full: bool = False
 ) -> None:
-    """What the job and the command both do. Raises FeedsDisagree, with the report written."""
+    """Compares the feeds and writes the report, for the job and the command.
+
+    Raises FeedsDisagree after writing the report.
+    """
     settings = Settings()
     folder = database.report(settings).parent
     with page.written(
@@ -164,7 +168,7 @@ def compare_and_report(
 def gather(
     spark: SparkSession, control: ControlStore, database: Database, feeds: Mapping[str, Feed]
 ) -> Report:
-    """From the control store, and the findings in the lake. Raises ConfigError."""
+    """Gathers the report from the control store and the findings in the lake. Raises ConfigError."""
     reference, others = database.compared(feeds)
     now = datetime.now(UTC).replace(microsecond=0)
     since = now - _PERIOD
@@ -192,7 +196,11 @@ def _never_compared(feeds: tuple[Feed, Feed], last: Sequence[ComparisonRow]) -> 
 def _pair(
     spark: SparkSession, feed: str, last: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]
 ) -> Pair:
-    """`last`: of each table the last one, and open disagreements; `all_rows`: these and all of the period."""
+    """Returns the report of a pair.
+
+    `last`: the last comparison of each table, and open disagreements. `all_rows`: these and all comparisons
+    of the period.
+    """
     wrong = _wrong(spark, [row.id for row in all_rows if any(row.counts[v] for v in verdicts.FAULTS)])
     times = [t for row in all_rows for t in (row.from_time, row.to_time) if t is not None]
     return Pair(
@@ -208,7 +216,7 @@ def _pair(
 
 
 def _picture(all_rows: Sequence[ComparisonRow]) -> list[Span]:
-    """Bars over the whole time that was compared, all tables together."""
+    """Returns bars over the whole compared time, for all tables together."""
     parts: dict[tuple[datetime, datetime], list[int]] = {}
     for row in all_rows:
         if row.from_time is None or row.to_time is None:
@@ -270,6 +278,6 @@ def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
 
 
 def write(report: Report, folder: PagePath) -> None:
-    """`index.html` and `comparison.md` in the folder."""
+    """Writes `index.html` and `comparison.md` in the folder."""
     known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": verdicts.FAULTS}
     page.write("comparison", folder, known)

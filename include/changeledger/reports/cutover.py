@@ -1,4 +1,4 @@
-"""May we switch? As a page that a person can print and sign: of one file, or within another page."""
+"""The answer of cutover as a page that people can print and sign, in one file or within another page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 class Link(NamedTuple):
-    """A place of an app around the page. `is_airflows`: it is a page of Airflow."""
+    """A link to the app around the page. `is_airflows`: it leads to a page of Airflow."""
 
     address: str
     text: str
@@ -40,8 +40,10 @@ class Link(NamedTuple):
 def body(
     facts: CutoverFacts, verdict: Verdict, link: Callable[[Reason], Link | None] = lambda _: None
 ) -> str:
-    """HTML for a page that has a style for it; what it shows is escaped. `link`: where something can be done
-    about a reason."""
+    """Returns escaped HTML for a page that has a style for it.
+
+    `link` returns where people can act on a reason.
+    """
     known = {
         "facts": facts,
         "verdict": verdict,
@@ -56,7 +58,7 @@ def body(
 
 
 def page(facts: CutoverFacts, verdict: Verdict) -> str:
-    """One file of HTML, which fetches nothing."""
+    """Returns a page in one HTML file, which fetches nothing."""
     known = {"facts": facts, "body": body(facts, verdict)}
     return html.rendered(_TEMPLATES / "cutover.html.j2", known)
 

@@ -1,4 +1,4 @@
-"""What the reports have in common: samples from the lake, and a page with the same as Markdown beside it."""
+"""Shared parts of the reports: samples from the lake, and writing a page and its Markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def samples(
     rows: DataFrame, by: Sequence[str], order: Sequence[str], most: int
 ) -> Mapping[tuple[Any, ...], list[dict[str, Any]]]:
-    """The first `most` rows, in `order`, of each value of the columns `by`."""
+    """Returns the first `most` rows, in `order`, for each value of the columns `by`."""
     first = Window.partitionBy(*by).orderBy(*order)
     numbered = rows.withColumn("n", F.row_number().over(first)).where(F.col("n") <= most)
     rows_by_group: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
@@ -37,9 +37,9 @@ def samples(
 
 @contextmanager
 def written(write: Callable[[], None]) -> Iterator[None]:
-    """Writes the report when the work has ended, well or not. It is the work's error that is raised.
+    """Writes the report when the work has succeeded or failed, and raises the work's error.
 
-    Not where another process does the work, and writes the report.
+    If another process does the work, that process writes the report.
     """
     try:
         yield
@@ -55,6 +55,6 @@ def written(write: Callable[[], None]) -> Iterator[None]:
 
 
 def write(name: str, folder: PagePath, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
-    """`index.html` and `<name>.md` in the folder, from the templates of that name."""
+    """Writes `index.html` and `<name>.md` in the folder, from the templates of that name."""
     for kind, page in (("html", "index.html"), ("md", f"{name}.md")):
         html.write(_TEMPLATES / f"{name}.{kind}.j2", folder / page, known, place=display.place, **filters)

@@ -1,4 +1,4 @@
-"""The page of a database's proofs, and the same as Markdown: the verdict first, then each wrong row."""
+"""The page of a database's proofs, and its Markdown: first the verdict, then each wrong row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from changeledger.reports import page
 from changeledger.stages import verify
 from changeledger.verify import verdicts
 
-# Rows shown of a table; the lake has all.
+# How many rows of a table are shown. The lake has all of them.
 _SAMPLES = 50
 
 _VERDICTS = {
@@ -33,7 +33,7 @@ _VERDICTS = {
     verdicts.DIFFERS: "both have the row, with another value",
 }
 _AGAINST = {SOURCE: "the source", TOPIC: "its topic, delivered again"}
-# What becomes of the keys; the first number is the sum of the others.
+# Counts of keys. The first is the sum of the others.
 _KEYS = {
     "keys": "keys that were compared: each is one of the next five",
     verdicts.EQUAL: "the row is the same",
@@ -50,7 +50,7 @@ _BESIDE = {
 
 @dataclass(frozen=True)
 class Wrong:
-    """The rows of one table of a feed that are wrong, and what would correct them; the first ones of many."""
+    """The first wrong rows of a feed's table, and the changes that would correct them."""
 
     row: ProofRow
     drifts: Sequence[dict[str, Any]]
@@ -58,7 +58,7 @@ class Wrong:
 
     @property
     def more(self) -> int:
-        """Rows that are not shown."""
+        """The number of wrong rows that are not shown."""
         return sum(self.row.counts[verdict] for verdict in verdicts.DRIFTS) - len(self.drifts)
 
 
@@ -90,19 +90,19 @@ class FeedProofs:
 
 @dataclass(frozen=True)
 class Report:
-    """What the page shows."""
+    """The content of the page."""
 
     database: str
     written: datetime
     feeds: Sequence[FeedProofs]
-    # Feeds, and tables of feeds, of which there is no proof.
+    # Feeds, and tables of feeds, without a proof.
     missing: Sequence[str] = ()
-    # Is a connection to the source known?
+    # Whether a connection to the source is known.
     has_source: bool = True
 
 
 def counted(row: ProofRow) -> dict[str, int]:
-    """The counts, with `keys`: all that were compared."""
+    """Returns the counts, and `keys`, the number of all compared keys."""
     return {
         **row.counts,
         "keys": sum(row.counts[verdict] for verdict in verdicts.VERDICTS),
@@ -116,7 +116,10 @@ def verify_and_report(
     what: str = AUTO,
     only: str = "",
 ) -> None:
-    """What the job and the command both do. Raises PublishedDrifts, with the page written."""
+    """Verifies the feeds and writes the page, for the job and the command.
+
+    Raises PublishedDrifts after writing the page.
+    """
     settings = Settings()
     folder = database.proofs(settings).parent
     with page.written(
@@ -128,7 +131,7 @@ def verify_and_report(
 def gather(
     spark: SparkSession, control: ControlStore, database: Database, configured: Mapping[str, Feed]
 ) -> Report:
-    """From the control store, and what the lake has of drifts and repairs."""
+    """Gathers the report from the control store, and from drifts and repairs in the lake."""
     last = last_proofs(control.proofs, database.database)
     wrong = [row.id for rows in last.values() for row in rows if row.outcome == DRIFTED]
     drifts, repairs = (_by_proof(spark, table, wrong) for table in (table_names.DRIFT, table_names.REPAIRS))
@@ -170,7 +173,7 @@ def _by_proof(
 
 
 def write(report: Report, folder: PagePath) -> None:
-    """`index.html` and `proof.md` in the folder."""
+    """Writes `index.html` and `proof.md` in the folder."""
     known = {
         "report": report,
         "verdicts": _VERDICTS,
@@ -184,7 +187,7 @@ def write(report: Report, folder: PagePath) -> None:
 
 
 def _assignments(change: dict[str, Any]) -> str:
-    """A change that corrects, in few words: the cells that it sets."""
+    """Describes a correcting change briefly, by the cells that it sets."""
     before, after = change["before"] or {}, change["after"]
     if after is None:
         return "the row goes"
