@@ -1,4 +1,4 @@
-"""The command lines of jobs: their `--help` ends with the exit codes."""
+"""The command lines of jobs, whose `--help` ends with the exit codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from changeledger import exit_codes
 
 
 class JobParser(argparse.ArgumentParser):
-    """For the scripts in `jobs/`: Airflow's task acts on the exit code."""
+    """The parser of the scripts in `jobs/`. Airflow's task acts on the exit code."""
 
     codes: ClassVar = {
         0: "done",

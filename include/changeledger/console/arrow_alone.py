@@ -1,4 +1,4 @@
-"""Arrow for processes that end soon, and for Spark's workers: without pandas."""
+"""Loads Arrow without pandas, for short-lived processes and for Spark's workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 
 
 class _NoPandas:
-    """Says that there is no pandas, where modules are looked for."""
+    """A module finder that pretends that pandas does not exist."""
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
@@ -17,10 +17,10 @@ class _NoPandas:
 
 
 def load_arrow() -> None:
-    """Import pyarrow without pandas.
+    """Imports pyarrow without pandas.
 
-    pyarrow imports pandas for the first array that it makes of Python values, in case these are pandas' own:
-    a fifth of a second. It looks for pandas again where it makes such values (`expect_pandas`).
+    pyarrow imports pandas, in a fifth of a second, for the first array that it makes of Python values, in
+    case these are values of pandas. It looks for pandas again when it makes such values (`expect_pandas`).
     """
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
@@ -33,7 +33,7 @@ def load_arrow() -> None:
 
 
 def expect_pandas() -> None:
-    """Import pandas, and let pyarrow know again what is its own: a NaN of it is a NULL."""
+    """Imports pandas and lets pyarrow recognize its values again: pyarrow reads a NaN of pandas as NULL."""
     import pyarrow as pa  # noqa: PLC0415
 
     pa.table({}).to_pandas()

@@ -1,4 +1,4 @@
-"""How the command line shows answers, and where it puts what Spark says beside."""
+"""Prints the command line's answers, and redirects Spark's output."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from changeledger.config.settings import Settings
 from changeledger.model.wording import counted
 from changeledger.pages.escaping import escaped, json_line
 
-# More than this is for a file, not for a terminal.
+# How many rows a terminal shows. More rows are for a file.
 MOST_ROWS = 100
-# Columns of a terminal that has room for every line.
+# The width of a terminal with room for every line.
 _WIDEST = 100_000
 
 
 def text(raw: bytes | None) -> str | None:
-    """Raw bytes as text where they are text, else as 0x and hex."""
+    """Returns raw bytes as text if they are UTF-8, else as 0x and hex."""
     if raw is None:
         return None
     try:
@@ -40,13 +40,13 @@ def text(raw: bytes | None) -> str | None:
 def console() -> Console:
     out = Console(highlight=False)
     if not out.is_terminal:
-        # Piped: lines as wide as they are, instead of cut to a terminal's 80 columns.
+        # Piped lines keep their width instead of being cut to a terminal's 80 columns.
         out.width = _WIDEST
     return out
 
 
 def print_table(columns: Iterable[str], answer: Iterable[Iterable[object]]) -> None:
-    """The first rows of the answer, whose cells are in the columns' order; each cell whole."""
+    """Prints the first rows of the answer, with whole cells. The cells are in the columns' order."""
     rows = list(islice(answer, MOST_ROWS + 1))
     names, cells = (
         list(map(plain, columns)),
@@ -70,7 +70,7 @@ def _grid(names: Iterable[Text], rows: Iterable[Iterable[Text]]) -> Table:
 
 
 def _lists(names: Sequence[Text], rows: Iterable[Iterable[Text]]) -> Table:
-    """Each row as a list of its cells: a terminal that is too narrow for the columns would lose some."""
+    """Draws each row as a list of its cells, for a terminal that is too narrow to show all columns."""
     lists = _grid(map(Text, ("column", "value")), ())
     for row in rows:
         for name, cell in zip(names, row, strict=True):
@@ -85,12 +85,12 @@ def print_json(answer: Iterable[Mapping[str, Any]]) -> None:
 
 
 def plain(said: object) -> Text:
-    """What is said, as it is: no markup, and nothing that the terminal would obey."""
+    """Returns the text without markup, and with control characters of the terminal escaped."""
     return Text(escaped(str(said)))
 
 
 class Lines(logging.Formatter):
-    """Log lines that may be read on a terminal."""
+    """Formats log lines that may be read on a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escaped(super().format(record))
@@ -102,20 +102,20 @@ def shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return json_line(value, default=shown)
     if isinstance(value, Decimal):
-        # With all the digits of its type: `str` writes 0E-10 for a zero.
+        # With all digits of its type. `str` writes a zero as 0E-10.
         return format(value, "f")
     return f"0x{value.hex().upper()}" if isinstance(value, bytes | bytearray) else str(value)
 
 
 @contextmanager
 def spark_log(command: str) -> Iterator[None]:
-    """What a Spark that is started meanwhile prints, as long as it lives, is in a file of the home's logs."""
+    """Redirects the output of a Spark that starts in the block, for its whole life, to a file in the logs."""
     log = Settings().home / "logs" / f"changeledger-{command}.log"
     try:
         private(log.parent)
         file = log.open("wb")
     except OSError:
-        # A home that cannot be written: before the answer is better than nowhere.
+        # The home is not writable. Output before the answer is better than no output.
         yield
         return
     sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""Text of a source on a terminal: characters that a terminal would obey are shown instead.
+"""Escapes control characters in a source's text, so that a terminal shows them instead of obeying them.
 
-An escape sequence in a value could hide lines, rewrite them, or set the window's title; a mark that turns
+An escape sequence in a value could hide or rewrite lines, or set the window's title. A mark that changes
 the direction of writing could show one value as another.
 """
 
@@ -11,26 +11,26 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# C0 without tab and line feed, DEL, C1, line and paragraph separators, overrides of direction, and halves of
-# surrogate pairs, which no UTF-8 has.
+# C0 without tab and line feed, DEL, C1, line and paragraph separators, overrides of direction, and
+# surrogates, which UTF-8 does not have.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _OBEYED_OR_LINE = re.compile(f"[\t\n]|{_OBEYED.pattern}")
 
 
 def escaped(text: str) -> str:
-    """Tabs and ends of lines stay, every other character that is obeyed becomes `\\x1b` or `\\u202e`."""
+    """Escapes characters that a terminal would obey (`\\x1b`, `\\u202e`), except tabs and line feeds."""
     return _OBEYED.sub(_shown, text)
 
 
 def escaped_line(text: str) -> str:
-    """The same for what must stay one line, as a value within a log's line."""
+    """Escapes tabs and line feeds as well, for text that must stay on one line, such as a value in a log."""
     return _OBEYED_OR_LINE.sub(_shown, text)
 
 
 def json_line(value: Any, default: Callable[[Any], str] = str) -> str:
-    """The value as JSON on one line: as readable as JSON allows, and the same for whoever parses it."""
+    """Returns the value as JSON on one line, as readable as JSON allows and the same for any parser."""
     text = json.dumps(value, ensure_ascii=False, default=default)
-    # All of them are within a string's quotes, where JSON has this form of them.
+    # They only occur within strings, where JSON allows this form.
     return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,4 +1,4 @@
-"""Folders of pages, on a disk or in a store: filled and removed as a whole."""
+"""Fills and removes whole folders of pages, on a disk or in an object store."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from tempfile import TemporaryDirectory
 
 from changeledger.config.object_path import ObjectPath, PagePath
 
-# Files that are written or removed at the same time.
+# How many files are written or removed at the same time.
 _AT_ONCE = 16
 
 
 @contextmanager
 def filled(folder: PagePath, last: str) -> Iterator[Path]:
-    """Yields a folder on this disk, whose files are those of `folder` once the block has ended.
+    """Yields a folder on this disk, whose files are in `folder` once the block has ended.
 
-    A store gets them only if the block ends without an error: `last`, the page that links to the others,
-    after them; then what an earlier attempt has left goes. On a disk the folder itself is written.
+    On a disk this is the folder itself. An object store gets the files only if the block ends without an
+    error: `last`, the page that links to the others, comes after them. Then files that an earlier attempt
+    has left are removed.
     """
     if isinstance(folder, Path):
         yield folder
@@ -31,7 +32,7 @@ def filled(folder: PagePath, last: str) -> Iterator[Path]:
 
 
 def remove(folder: PagePath) -> None:
-    """With all that is in it; it need not be there."""
+    """Removes a folder and everything in it. The folder need not exist."""
     if isinstance(folder, Path):
         shutil.rmtree(folder, ignore_errors=True)
         return

@@ -1,4 +1,4 @@
-"""Pages for people: templates filled in, and put in place whole."""
+"""Renders pages from templates, and writes them atomically."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from changeledger.model.errors import ChangeledgerError, WorkedOn
 from changeledger.pages.escaping import escaped
 from changeledger.pages.redaction import error_text, redacted
 
-# The line of a page on which it says that the last run has failed.
+# Marks the line of a page that says that the last run has failed.
 _FAILURE = "<!-- failure -->"
 _MOST = 500
 
 
 @cache
 def stylesheet() -> str:
-    """The one stylesheet: of the pages in Airflow, which link it, and of files, which have it within them."""
+    """Returns the only stylesheet. Pages in Airflow link it; files contain it."""
     return (Path(__file__).parent / "style.css").read_text("utf-8")
 
 
 def write(template: Path, page: PagePath, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
-    """`template`, a file ending in `.html.j2` or `.md.j2`, with what is `known`, as `page`.
+    """Renders `template`, a file ending in `.html.j2` or `.md.j2`, with the variables `known`, to `page`.
 
-    A reader of the page never sees half of it. Raises UndefinedError for what the template does not find.
+    A reader never sees half a page. Raises UndefinedError for an unknown variable.
     """
     put(page, rendered(template, known, **filters))
 
 
 def rendered(template: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> str:
-    """The filter `value` is for what comes from a row of a source: see `Settings.redact_values`."""
+    """Renders a template. The filter `value` is for values of source rows, see `Settings.redact_values`."""
     value = redacted if Settings().redact_values else lambda cell: cell
     filled = environment(template.parent, {**filters, "value": value})
     return filled.get_template(template.name).render(known)
 
 
 def environment(folder: Path, filters: Mapping[str, Callable[..., Any]]) -> Environment:
-    """Of the templates in the folder: HTML is escaped, and what a template does not find is an error."""
+    """Returns the environment of the folder's templates. It escapes HTML and refuses unknown variables."""
     jinja = Environment(
         loader=FileSystemLoader(folder),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Some of them are read on a terminal.
+        # Some pages are read on a terminal.
         finalize=lambda said: escaped(said) if type(said) is str else said,
     )
     jinja.filters.update(filters)
-    # A page that is a file has it within it, and fetches nothing.
+    # A page in a file contains the stylesheet, and fetches nothing.
     jinja.globals["style"] = stylesheet()
     return jinja
 
 
 @contextmanager
 def failure_noted(page: PagePath) -> Iterator[None]:
-    """Where the work fails that should write the page, the page says so; what it had stays.
+    """Notes on the page if the work that should write it fails. The page keeps its content.
 
-    That another process does the work is no failure.
+    It is not a failure if another process does the work.
     """
     try:
         yield
@@ -79,7 +79,7 @@ def failure_noted(page: PagePath) -> Iterator[None]:
 
 
 def note_failure(page: PagePath, error: str) -> None:
-    """Say on the page and its Markdown that the last run failed: until they are written again."""
+    """Notes on the page and its Markdown that the last run failed, until they are written again."""
     if not page.exists():
         title = escape(page.parent.name)
         head = f"<!doctype html>\n<title>{title}</title>\n<style>{stylesheet()}</style>\n"
@@ -96,7 +96,7 @@ def note_failure(page: PagePath, error: str) -> None:
 
 
 def put(page: PagePath, text: str) -> None:
-    """The file, whole or as it was; on a disk nobody but this user can read the folder."""
+    """Replaces the file atomically. On a disk only this user can read a folder that it creates."""
     if isinstance(page, ObjectPath):
         page.write_bytes(text.encode())
         return

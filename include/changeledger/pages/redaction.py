@@ -1,7 +1,7 @@
-"""Rows of a source in logs and pages without their values, where the installation wants it so.
+"""Hides values of a source's rows in logs and pages, if the installation wants it.
 
-What stays says which row it is, and where the lake has it whole: positions, ids, reasons. Of errors that are
-not ours their types stay: other systems quote values in their messages.
+What remains tells which row it is and where the lake has it: positions, ids, reasons. Of errors that are not
+ours only the type remains, because other systems quote values in their messages.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from changeledger.model.errors import ChangeledgerError
 
 REDACTED: Final = "***"
 
-# Columns of offending rows (`audit.rules.Rule.shown`) that hold no value of a source's row. Others, and those
-# that somebody adds, are redacted.
+# Columns of offending rows (`audit.rules.Rule.shown`) that contain no value of a source's row. All others are
+# redacted, including those that somebody may add.
 _KEPT: Final = frozenset(
     {
         "change_id", "change_ids", "_change_id", "source_position", "records", "operation", "flags", "kind",
@@ -28,7 +28,7 @@ _KEPT: Final = frozenset(
 
 
 def redacted_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """`images`: of the changes of the row, whose cells keep their names."""
+    """Hides the values of an offending row. The cells of its changes, in `images`, keep their names."""
     kept = {name: value if name in _KEPT or value is None else REDACTED for name, value in row.items()}
     if "images" in row:
         hidden = {"before": REDACTED, "after": REDACTED}
@@ -39,16 +39,16 @@ def redacted_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redacted(_value: Any) -> str:
-    """Whatever it is: also NULL says something of its row."""
+    """Hides a value, even NULL, which tells something about its row, too."""
     return REDACTED
 
 
-# Spark's name for an error.
+# The name of an error in Spark's messages.
 _ERROR_CLASS: Final = re.compile(r"\[[A-Z_.]+\]")
 
 
 def error_text(error: BaseException) -> str:
-    """An error with its type, as logs, pages and the control store have it."""
+    """Returns an error with its type, for logs, pages and the control store."""
     is_ours = isinstance(error, ChangeledgerError)
     said = str(error) if is_ours or not Settings().redact_values else redacted_message(str(error))
     return f"{type(error).__name__}: {said}"
@@ -60,7 +60,7 @@ def redacted_message(message: str) -> str:
 
 
 def redacted_traceback(error: BaseException) -> str:
-    """Where an error comes from, and those that have led to it, without their messages."""
+    """Returns the traceback of an error and of those that led to it, without their messages."""
     parts = (
         "".join(["Traceback (most recent call last):\n", *traceback.format_tb(at.__traceback__)])
         + f"{type(at).__name__}: {redacted_message(str(at))}\n"
