@@ -1,4 +1,4 @@
-"""One statement, checked: Spark takes what comes from here, and nothing else."""
+"""Checks one statement. Spark runs only statements that come from here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REMEDY = (
     f"({table_names.CATALOG}.<feed>.<table>), with functions that compute something of their arguments, and "
     "SHOW, DESCRIBE and EXPLAIN of the same"
 )
-# Words of the grammar that may stand before a parenthesis; types among them.
+# Words of the grammar, types included, that may stand before a parenthesis.
 _GRAMMAR = """
     all and any as between by case cross cube distinct else except exists filter for from group having in
     ilike intersect interval join lateral like limit minus not on or over offset pivot qualify regexp
@@ -26,7 +26,7 @@ _GRAMMAR = """
 """
 _BEFORE_PARENTHESES = frozenset(_GRAMMAR.split())
 _NAME = rf"{table_names.CATALOG}(?:\ \.\ (?:[A-Z0-9_`]+|{table_names.CATALOG}))*"
-# Other statements than queries, their words in capitals, a string as ' and a quoted name as `.
+# Statements other than queries, with words in capitals, strings as ' and quoted names as `.
 _OTHERS = re.compile(
     rf"""
     TABLE\ {_NAME}
@@ -45,26 +45,26 @@ _MOST = 100
 
 
 class Statement(NamedTuple):
-    """A statement that reads the lake and computes, and does nothing else; without comments."""
+    """A statement that only reads the lake and computes, without comments."""
 
     text: str
 
 
 def checked(sql: str) -> Statement:
-    """Raises ConfigError for a statement that does something else, or may do so."""
+    """Returns the checked statement. Raises ConfigError if it does, or may do, anything else."""
     try:
         tokens, text = cut(sql)
         shape = " ".join(map(_shape, tokens))
         if _OTHERS.fullmatch(shape):
             return Statement(text)
-        # The begin of EXPLAIN and DESCRIBE, by its number of words.
+        # The number of words that EXPLAIN or DESCRIBE puts before the query.
         before = _BEFORE_QUERIES.match(shape)
         begin = before[1].count(" ") + 1 if before else 0
         prefix = text[: tokens[begin - 1].end] if begin else ""
         first = next(iter(tokens[begin:]), None)
         if first is None or not (first.is_word("SELECT", "WITH", "FROM", "VALUES") or first.text == "("):
             _refuse(f"`query` does not run {text[:_MOST] or 'nothing'}")
-        # In parentheses nothing but a query can stand: no INSERT after a WITH or a FROM.
+        # Only a query can stand in parentheses: no INSERT after a WITH or a FROM.
         query = f"({text[len(prefix) :].strip()}\n)"
         _require_query(query)
     except Unreadable as error:
@@ -73,7 +73,7 @@ def checked(sql: str) -> Statement:
 
 
 def bare(sql: str) -> str:
-    """The statement without comments, and without semicolons at its end. Raises ConfigError."""
+    """Returns the statement without comments and final semicolons. Raises ConfigError."""
     try:
         return cut(sql).text
     except Unreadable as error:
@@ -81,10 +81,11 @@ def bare(sql: str) -> str:
 
 
 def _require_query(query: str) -> None:
-    """Raises Unreadable, too."""
+    """Raises ConfigError or Unreadable unless the query only reads and computes."""
     require_same_quotes(query)
     tokens = cut(query).tokens
-    # Of all that reads, scripts alone have it without: `SELECT TRANSFORM(a) USING 'program'`.
+    # Of statements that read, only scripts have USING without a parenthesis:
+    # `SELECT TRANSFORM(a) USING 'program'`.
     for before, token in pairwise(tokens):
         if before.is_word("USING") and token.text != "(":
             _refuse(f"USING {token.text[:_MOST]} would run a program")
@@ -97,7 +98,7 @@ def _require_query(query: str) -> None:
 
 
 def _require_functions(tokens: list[Token], aliases: set[int]) -> None:
-    """By the names before parentheses, so that what sqlglot makes of a function is of no account."""
+    """Checks the names before parentheses, independently of how sqlglot parses functions."""
     for at, (before, token) in enumerate(pairwise(tokens)):
         if token.text != "(" or before.kind == "sign" or before.end in aliases:
             continue

@@ -1,8 +1,8 @@
-"""The functions that `changeledger query --spark` runs: Spark's that compute something of their arguments.
+"""The functions that `changeledger query --spark` runs: those of Spark that compute with their arguments.
 
-Not among them: those that call Java (`reflect`, `java_method`, `try_reflect`), that read a file by a path
-(`from_protobuf`, `from_xml` with rowValidationXSDPath), that need other jars (`from_avro`), that tell of the
-server (`input_file_name`, `current_catalog`), and that only fail (`raise_error`).
+Left out are functions that call Java (`reflect`, `java_method`, `try_reflect`), read a file by a path
+(`from_protobuf`, `from_xml` with rowValidationXSDPath), need other jars (`from_avro`), show the server
+(`input_file_name`, `current_catalog`), or only fail (`raise_error`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The tokens of a statement, as Spark 4.1 cuts it, without comments.
+"""Splits a statement into tokens as Spark 4.1 does, and removes comments.
 
-sqlglot ends some comments elsewhere: by `-- \\` it would be shown another statement than Spark. So neither is
-given a comment. The rules are those of SqlBaseLexer.g4, but that a quote which is written twice within a
-string ends it here, and begins the next.
+sqlglot ends some comments elsewhere: with `-- \\` it would see another statement than Spark. So neither gets
+any comments. The rules are those of SqlBaseLexer.g4, except that a doubled quote within a string ends the
+string here and begins the next one.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT = re.compile(r"/\*(?P<hint>\+)?|\*/")
-# Of sqlglot's tokens those between quotes.
+# Types of sqlglot's tokens that stand between quotes.
 _BETWEEN_QUOTES = {TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING}
 
 
 class Unreadable(Exception):
-    """The text is not cut into tokens. Says why."""
+    """Why a text cannot be read as a statement."""
 
 
 class Token(NamedTuple):
-    """`kind`: a string, a quoted name, a word or a sign."""
+    """A token. `kind`: string, quoted (a quoted name), word or sign."""
 
     kind: str
     text: str
-    # Where it ends in the text without comments.
+    # Where the token ends in the text without comments.
     end: int
 
     @property
     def name(self) -> str | None:
-        """What it names, if it can be a name."""
+        """The name that the token stands for, or None if it cannot be a name."""
         if self.kind == "quoted":
             return self.text[1:-1].replace("``", "`")
         return self.text if self.kind == "word" else None
@@ -54,12 +54,12 @@ class Token(NamedTuple):
 
 class Tokens(NamedTuple):
     tokens: list[Token]
-    # The statement without comments, and without semicolons at its end.
+    # The statement without comments and final semicolons.
     text: str
 
 
 def cut(sql: str) -> Tokens:
-    """Raises Unreadable."""
+    """Splits a statement into tokens. Raises Unreadable."""
     at, tokens, parts, length = 0, list[Token](), list[str](), 0
     while at < len(sql):
         token = _TOKEN.match(sql, at)
@@ -81,7 +81,7 @@ def cut(sql: str) -> Tokens:
 
 
 def _after_comment(sql: str, begin: int) -> int:
-    """Comments of Spark nest. A hint is none."""
+    """Returns where a comment ends. Spark's comments nest. Raises Unreadable for a hint."""
     depth = 0
     for part in _COMMENT.finditer(sql, begin):
         if part["hint"]:
@@ -93,7 +93,7 @@ def _after_comment(sql: str, begin: int) -> int:
 
 
 def require_same_quotes(text: str) -> None:
-    """Raises Unreadable if sqlglot sees other strings or quoted names than Spark. It has no comments."""
+    """Raises Unreadable if sqlglot sees other strings or quoted names than Spark. `text` has no comments."""
     ours = [token.end for token in cut(text).tokens if token.kind in {"string", "quoted"}]
     try:
         tokens = tokenize(text, read="spark")

@@ -1,4 +1,4 @@
-"""What a query may consist of, by the tree that sqlglot makes of it."""
+"""Checks the parts of a query, on the tree that sqlglot makes of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sqlglot.errors import ParseError, SqlglotError
 from changeledger.model import table_names
 from changeledger.read_only_sql.tokens import Unreadable
 
-# Conditions are all that stands for a value: columns, literals, operators, functions, whose names are checked
-# elsewhere. All else is a part of a query that reads or computes.
+# Conditions are all expressions for a value: columns, literals, operators, and functions, whose names are
+# checked elsewhere. The others are parts of a query that reads or computes.
 _PARTS = (
     exp.Condition, exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.With, exp.CTE, exp.From,
     exp.Join, exp.Lateral, exp.Table, exp.TableAlias, exp.TableSample, exp.Version, exp.Pivot, exp.Where,
@@ -23,18 +23,18 @@ _PARTS = (
     exp.IgnoreNulls, exp.RespectNulls, exp.Interval, exp.IntervalSpan, exp.Var, exp.DataType,
     exp.DataTypeParam, exp.ColumnDef, exp.PropertyEQ,
 )  # fmt: skip
-# Values that come from elsewhere than from the statement.
+# Values that do not come from the statement.
 _FOREIGN = (exp.Placeholder, exp.Parameter, exp.SessionParameter)
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
 _OF_TABLE = {"this", "db", "catalog", "alias", "version", "sample", "joins", "laterals", "pivots"}
-# Names of a WITH that Spark reads as the begin of something else: `FROM (TABLE x)`.
+# Names that a WITH may not define, because Spark reads them as the begin of something else: `FROM (TABLE x)`.
 _BEGINS = {"table", "stream", "lateral", "values", "select", "from", "map", "reduce"}
 _MOST = 100
 
 
 def parsed(query: str) -> exp.Expr:
-    """The tree of one query. Raises Unreadable."""
-    # It warns of what it takes for a command, which is refused here.
+    """Parses one query. Raises Unreadable."""
+    # sqlglot warns about statements that it takes for commands. They are refused here.
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
         trees = sqlglot.parse(query, read="spark")
@@ -48,7 +48,7 @@ def parsed(query: str) -> exp.Expr:
 
 
 def refusal(tree: exp.Expr) -> str | None:
-    """What the query may not have; None if all is allowed."""
+    """Returns why the query is refused, or None if all of it is allowed."""
     for part in tree.walk():
         if isinstance(part, _FOREIGN) or not isinstance(part, _PARTS):
             return f"it has a part that `query` does not run: {part.sql('spark')[:_MOST]}"
@@ -60,7 +60,7 @@ def refusal(tree: exp.Expr) -> str | None:
 
 
 def aliases(tree: exp.Expr) -> set[int]:
-    """Where names end before the names of their columns, which look like functions and their arguments."""
+    """Returns where aliases with column names end, because these look like functions with arguments."""
     names = (part.this for part in tree.find_all(exp.TableAlias) if part.args.get("columns"))
     return {name.meta["end"] + 1 for name in names if name is not None and "end" in name.meta}
 
@@ -83,7 +83,7 @@ def _is_allowed(table: exp.Table) -> bool:
 
 
 def _visible(table: exp.Table) -> Iterator[str]:
-    """The queries of a WITH that the table may be: those around it, and in a WITH itself those before it."""
+    """Yields the WITH queries that the table may be: those around it and, within a WITH, those before it."""
     at: exp.Expr = table
     while at.parent is not None:
         outer = at.parent
