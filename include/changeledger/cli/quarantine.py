@@ -65,7 +65,7 @@ def _require_quarantined(feed: Feed, name: str, value: str, known: Collection[st
 def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any]]:
     """Yields the chosen published rows of `change.QUARANTINE_COLUMNS`, with some columns or all.
 
-    Raises ConfigError if nothing is published yet, and for a control store of an earlier version.
+    Raises ConfigError if nothing is published yet, and for a control store of another version.
     """
     ControlStore(Settings().control_url)
     table = feed.lake.quarantine

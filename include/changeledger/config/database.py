@@ -142,7 +142,7 @@ class Database(Strict):
         return settings.data_docs / self.verification / "index.html"
 
     def compared(self, feeds: Mapping[str, Feed]) -> tuple[Feed, list[Feed]]:
-        """Returns the reference and the feeds to compare with it. Raises ConfigError if there is none."""
+        """Returns the reference and the feeds to compare with it. Raises ConfigError if there are none."""
         reference, chosen = self._chosen(feeds)
         others = [f for f in chosen if f is not reference]
         if reference is None or not others:

@@ -22,7 +22,7 @@ from changeledger.model.misspelt import choice
 from changeledger.model.table_names import FeedTables, TableNames, distinct_names
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
-# A feed's name is also its DAG's and its namespace's in the lake: these are names of the program's own.
+# Not allowed, because a feed's name is also that of its DAG and of its namespace in the lake.
 _RESERVED = ("changeledger", "maintain", "default", "information_schema")
 _ANY_DAY = datetime(2020, 1, 1)
 # Sources that give schema and table separately; topics join the two with a dot.

@@ -18,7 +18,7 @@ def private(folder: Path) -> Path:
 
 
 def private_home(home: Path) -> Path:
-    """Does the same for the home, and closes an existing one that we own to users outside its group.
+    """Returns the home as `private` does, and closes an existing one of ours to users outside its group.
 
     An earlier version left it open. A home that is shared on purpose is shared with a group. A folder with
     the sticky bit, such as /tmp, is left alone: everybody has files in it.

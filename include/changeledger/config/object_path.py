@@ -71,7 +71,7 @@ class ObjectPath:
         return next(self.iterdir(), None) is not None
 
     def stat(self) -> ObjectStat:
-        """Raises FileNotFoundError."""
+        """Returns the file's status. Raises FileNotFoundError."""
         info = self._info()
         if not info.is_file:
             raise FileNotFoundError(str(self))

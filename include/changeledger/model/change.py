@@ -102,14 +102,14 @@ DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("disposition", "string"),
     ("reason", "string"),
     ("detail", "string"),
-    # For a record that repeats a change: the LSN of that change, so that only that place is searched for it.
+    # For a record that repeats a change: the change's commit LSN, so that it is searched for only there.
     ("commit_lsn", "binary"),
 )
 
 # In a row read from a source table: array<string> of the columns whose values do not fit their types.
 UNFIT_COLUMNS: Final = "_unknown_columns"
 
-# A quarantined record as it came, so that it can be shown and replayed.
+# A quarantined record as received, so that it can be shown and replayed.
 QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("window_id", "string"),
     ("table", "string"),
@@ -122,7 +122,7 @@ QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-# Messages of Kafka as they came.
+# Kafka messages as received.
 MESSAGE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("topic", "string"),
     ("partition", "int"),
@@ -155,7 +155,7 @@ BREAK_TYPE: Final = "struct<kind:string,columns:array<string>,previous_change_id
 
 # Changes whose before image does not equal the row as the previous change left it.
 BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
-    # The run that found it first.
+    # The run that first found the break.
     ("window_id", "string"),
     ("table", "string"),
     # JSON. For a key update, the key whose chain is broken.

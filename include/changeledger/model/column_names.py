@@ -57,6 +57,6 @@ def unlike(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def alike(names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names that Spark cannot distinguish from another one of them."""
+    """Returns those of the names that Spark cannot distinguish from another of them."""
     times = Counter(map(folded, names))
     return tuple(name for name in names if times[folded(name)] > 1)

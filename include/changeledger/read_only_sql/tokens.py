@@ -30,7 +30,7 @@ _BETWEEN_QUOTES = {TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING}
 
 
 class Unreadable(Exception):
-    """Why a text cannot be read as a statement."""
+    """Raised for a text that cannot be read as a statement. Says why."""
 
 
 class Token(NamedTuple):

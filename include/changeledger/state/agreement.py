@@ -1,6 +1,6 @@
 """Facts about how the feeds of a database agree.
 
-They have comparisons over time, by verdict, table and column, with the findings behind each number; proofs;
+These are comparisons over time, by verdict, table and column, with the findings behind each number; proofs;
 and the failure of the last run, if it has failed.
 """
 
@@ -69,7 +69,7 @@ def agreement(
     wanted: tuple[str, str] | None = None,
     days: int = DAYS,
 ) -> Agreement:
-    """Returns how these feeds agree, with pairs of which both feeds are among them.
+    """Returns how these feeds agree. Pairs with a feed that is not among them are left out.
 
     `wanted`: the pair to show, in either order. If there is no such pair, a pair of its second feed is shown,
     else the gravest. `days`: how many days to look back.

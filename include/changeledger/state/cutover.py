@@ -219,7 +219,10 @@ _COMMITTED: Final = msgspec.json.Decoder(Committed)
 
 
 def _committed(releases: Iterable[ReleaseSummary]) -> Iterator[tuple[datetime, Committed]]:
-    """Yields when each release became readable, with its commits, one by one: a year of them is a million."""
+    """Yields when each release became readable, and its commit times.
+
+    It decodes one release at a time, because those of a year have a million numbers.
+    """
     for row in releases:
         if row.committed:
             yield row.completed_at or row.created_at, _COMMITTED.decode(row.committed)

@@ -33,7 +33,7 @@ OF_RECORDS: Final = "feed "
 
 # How many windows the strip shows.
 LAST: Final = 28
-# How many windows stopped by an audit have a reason of their own.
+# How many windows that an audit has stopped get a reason each.
 _NAMED: Final = 3
 # Places where people can act on a reason.
 WINDOW, QUARANTINE, RELEASES, TABLES, COMPARISON, PROOF, FEED, RESET = (
@@ -165,7 +165,7 @@ def _line(  # noqa: PLR0913, PLR0917 - what is known of one
 
 
 def _last_audit(rows: FeedRows) -> tuple[str, int, int, bool]:
-    """Returns the last audit: window, judged rules, failed rules, and whether one of them stopped it."""
+    """Returns the last audit: its window, rules judged, rules violated, and whether one stopped the run."""
     audited = max(rows.judged, default="")
     violated = [rule for rule in rows.failed if rule.window_id == audited]
     return audited, rows.judged.get(audited, 0), len(violated), any(rule.stops for rule in violated)

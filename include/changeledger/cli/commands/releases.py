@@ -76,7 +76,7 @@ def rollback(
 
 @app.callback()
 def _group() -> None:
-    """A group, though it has one command."""
+    """Keeps `release` a group, although it has only one command."""
 
 
 @app.command()

@@ -117,7 +117,7 @@ def results(
 
 
 def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
-    """Returns the feed with its tables replaced by those that the contracts describe."""
+    """Returns the feed with the tables that the contracts state in place of its own settings for them."""
     stated = [
         TableConfig.model_construct(
             table=contract.table,

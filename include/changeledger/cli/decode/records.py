@@ -22,7 +22,7 @@ NO_TABLE = "table"
 
 
 class Message(NamedTuple):
-    """A Kafka message, with the columns of a raw table of messages."""
+    """A Kafka message, with the columns of a raw table of messages. `timestamp` is None if it has none."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Why a line is not a record."""
+    """A line that is not a record, and why."""
 
     why: str
 

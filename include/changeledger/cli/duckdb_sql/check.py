@@ -64,7 +64,7 @@ def checked(connection: DuckDBPyConnection, sql: str) -> Query:
 
 
 class _Refused(Exception):
-    """Why a statement is not run."""
+    """Raised for a statement that is not run. Says why."""
 
 
 def _remedy(sql: str) -> str:
@@ -157,7 +157,7 @@ def _require_listed(node: dict[str, Any]) -> None:
 
 
 def _require_no_zone(cast: dict[str, Any]) -> None:
-    """Refuses TIMESTAMP '2026-01-31 12:00:00+01:00': DuckDB ignores the offset, which is an hour too late."""
+    """Refuses TIMESTAMP '2026-01-31 12:00:00+01:00': DuckDB drops the offset, so it is an hour too late."""
     name, text = cast["type_expr"].get("type_name", ""), (cast["child"].get("literal") or {}).get("text")
     if not isinstance(text, str) or not _WITHOUT_ZONE.fullmatch(name):
         return
