@@ -60,7 +60,7 @@ def refusal(tree: exp.Expr) -> str | None:
 
 
 def aliases(tree: exp.Expr) -> set[int]:
-    """Returns where aliases with column names end, because these look like functions with arguments."""
+    """Returns where the names of aliases with columns end: `a (x, y)` looks like a function's call."""
     names = (part.this for part in tree.find_all(exp.TableAlias) if part.args.get("columns"))
     return {name.meta["end"] + 1 for name in names if name is not None and "end" in name.meta}
 

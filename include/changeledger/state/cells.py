@@ -38,7 +38,7 @@ NO_CELL: Final = Cell(ABSENT)
 
 
 def image_cells(image: Mapping[str, Any] | None, unknown: Any, contract: Contract) -> dict[str, Cell]:
-    """Returns the cells of an image of the ledger by column. `unknown`: pairs of column and state."""
+    """Returns the cells of an image by column; empty without an image. `unknown`: (column, state) pairs."""
     states = dict(unknown or ())
     of_32_bits = {column.name for column in contract.columns if column.spark_type == "float"}
     return {
