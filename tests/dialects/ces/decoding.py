@@ -20,7 +20,7 @@ from changeledger.model.contract import Contract
 def decoded(
     raw: pa.RecordBatch, feed: Feed, known: Mapping[str, Contract], stated: Contract | None = None
 ) -> list[pa.RecordBatch]:
-    """All records of a window. `stated`: the contract of the table."""
+    """Decodes all records of a window. `stated`: the contract of its table."""
     segments = pc.equal(routes(raw, Discovery([])), SEGMENT)
     events, segment_rows = joined(raw.filter(pc.fill_null(segments, False)))
     plan = discover(merged([facts(raw, {}), facts(events, {})]), feed, EarlierWindows(known, {}, {}))

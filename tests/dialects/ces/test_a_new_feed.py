@@ -1,4 +1,4 @@
-"""Columns that no longer fit what was published: what the remedy says works on the same event hub."""
+"""When columns no longer fit the published table, the documented remedy works on the same event hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from changeledger.stages.normalization.mask_reading import resolved_alone
 
 
 def event(number: int, types: dict[str, str], key: list[str], row: dict[str, str]) -> bytes:
-    """An insert. The members are those of the page's examples (`tests/cases/ces/page_examples`)."""
+    """An insert with the members of the page's examples (`tests/cases/ces/page_examples`)."""
     source = {
         "db": "shop", "schema": "dbo", "tbl": "t",
         "cols": [{"name": name, "type": kind, "index": at} for at, (name, kind) in enumerate(types.items())],
@@ -38,7 +38,7 @@ def event(number: int, types: dict[str, str], key: list[str], row: dict[str, str
 
 
 def first_window(messages: list[bytes], **stated: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows after the changes of a new feed's first window, and why records were refused."""
+    """Returns the after images of a new feed's first window, and the details of refused records."""
     feed = Feed.model_validate(
         {
             "feed": "f", "dialect": "ces", "database": "shop", "connection": "none",
@@ -65,7 +65,7 @@ def first_window(messages: list[bytes], **stated: Any) -> tuple[list[dict[str, A
     ],
 )
 def test_a_type_of_another_kind(old: str, new: str, values: tuple[str, str]) -> None:
-    """The table's whole past is in the first window of a new feed, in both types."""
+    """The first window of a new feed holds the table's whole past, in both types."""
     messages = [
         event(at, {"id": "int", "c": kind}, ["id"], {"id": str(at), "c": value})
         for at, (kind, value) in enumerate(zip((old, new), values, strict=True))

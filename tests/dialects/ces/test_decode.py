@@ -45,7 +45,7 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
 
 
 def test_a_change_names_columns_as_the_contract_does() -> None:
-    """Messages may write a name in another case."""
+    """Messages may write a column name in another case than the contract."""
     (case,) = [case for case in ALL if case.folder.name == "added_column"]
     plan = discover(merged([facts(case.messages, {})]), case.feed, EarlierWindows({}, {}, {}))
     written = plan.tables[0].writer_schema

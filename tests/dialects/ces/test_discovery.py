@@ -30,7 +30,7 @@ KNOWN = Contract(
 @pytest.mark.parametrize(
     ("stated", "known", "source_table"),
     [
-        # The table with exactly that name, else the only one; never another table than so far.
+        # The table with exactly that name is read, else the only one. A feed never switches to another table.
         ("dbo.Purchases", None, "dbo.Purchases"),
         ("dbo.purchases", None, "dbo.purchases"),
         ("DBO.PURCHASES", None, None),
@@ -104,24 +104,24 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
 @pytest.mark.parametrize(
     ("variants", "settings", "expected"),
     [
-        # Columns of several messages are merged; the latest message decides the case of a name.
+        # Columns of several messages are merged. The latest message decides the case of a name.
         ([(COLS, ("id",)), (ONLY_N, ("ID",))], {}, [([ID, ("N", "int", 2, 0)], [0, 1])]),
-        # Two columns whose names differ in case only: in one message, or in two by their places.
+        # Two columns whose names differ in case only: in one message, or in two messages by their indexes.
         ([(BOTH_N, ("id",)), (COLS, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0, 1]), ([ID], [2])]),
         ([(WITHOUT_PLACES, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0]), ([ID], [1])]),
         ([(N_BEHIND, ("id",)), (ONLY_ID, ("id",))], {}, [([], [0]), ([ID], [1])]),
         ([(COLS, ("id",)), (OTHER_N, ("id",))], {}, [([], [0, 1])]),
         ([(COLS, ("id",)), (OTHER_N, ("id",))], {"columns": ({"name": "n", "type": "int"},)}, [([], [0, 1])]),
-        # Two types of one column are two schemas, in the order of the stream.
+        # Two types of one column make two schemas, in the order of the stream.
         (
             [(WIDER, ("id",)), (COLS, ("id",))],
             {},
             [([ID, ("n", "bigint", 2, 0)], [0]), ([ID, N], [1])],
         ),
-        # A message without a key takes that of another message; a stated key precedes both.
+        # A message without a key takes the key of another message. A stated key precedes both.
         ([(COLS, ()), (COLS, ("n",))], {}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0, 1])]),
         ([(COLS, ("id",))], {"key": ("n",)}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0])]),
-        # Two keys are two schemas.
+        # Two keys make two schemas.
         (
             [(COLS, ("id",)), (COLS, ("id", "n"))],
             {},
@@ -129,7 +129,7 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
         ),
         # A key with an unknown column is ignored.
         ([(COLS, ("id", "gone"))], {}, [([("id", "int", 1, 0), N], [0])]),
-        # Without columns: the known contract.
+        # Without columns, the known contract applies.
         ([(None, ())], {"known": KNOWN}, [([ID, N], [0])]),
         ([("nonsense", ())], {"known": KNOWN}, [([ID, N], [0])]),
         ([(None, ())], {}, [([], [0])]),
@@ -139,13 +139,14 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
             {"columns": ({"name": "id", "type": "int"}, {"name": "n", "type": "varchar(9)"})},
             [([ID, ("n", "varchar(9)", 2, 0)], [0])],
         ),
-        # What it does not state may change its type, as where it states nothing.
+        # A column that the feed does not state may change its type, as in a feed that states no columns.
         (
             [(COLS, ("id",)), (WIDER, ("id",))],
             {"columns": ({"name": "id", "type": "int"},)},
             [([ID, N], [0]), ([ID, ("n", "bigint", 2, 0)], [1])],
         ),
-        # Two keys are two schemas, whatever types the feed states: rows of one key of the old would be one.
+        # Two keys make two schemas, whatever types the feed states: rows that share the old key would become
+        # one row.
         (
             [(COLS, ("id",)), (COLS, ("id", "n"))],
             {"columns": ({"name": "id", "type": "int"}, {"name": "n", "type": "int"})},
@@ -162,7 +163,7 @@ def test_a_column_that_differs_in_case_from_one_read_before_is_another_in_anothe
     assert _schemas((OTHER_N, ("id",)), known=KNOWN) == [([], [0])]
     assert _schemas((OTHER_N, ("id",)), (COLS, ("id",)), known=KNOWN) == [([], [0, 1])]
     assert _schemas((ONLY_N, ("ID",)), known=KNOWN) == [([("N", "int", 2, 0)], [0])]
-    # The name that the feed states need not be the source's.
+    # The feed may state a name in another case than the source.
     assert _schemas((OTHER_N, ("id",)), known=KNOWN, columns=stated) == [([ID, N], [0])]
 
 

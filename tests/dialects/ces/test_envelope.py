@@ -15,7 +15,7 @@ from changeledger.kernels.json_text import UNREADABLE
 
 _TEXT = ["text", ""], [None, 7]
 _INDEX = [0, 1, 2, 2**31 - 1], [None, -1, 2**31, "1", 1.0, True]
-# Common values, and other values.
+# Common values, then other values.
 _MEMBERS: dict[str, tuple[list[Any], list[Any]]] = {
     "data": (['{"eventsource": {}}', "a piece", "\u00fc\U0001f600"], [None, {"eventrow": 1}]),
     "logicalid": (["a:b:1"], [None]),

@@ -25,7 +25,7 @@ BEGINS = "dbo.t: values are not as in the source, as the connector is set to alt
 
 
 def source(kind: str, **members: str) -> dict[str, str]:
-    """The parameters of `column.propagate.source.type`."""
+    """The parameters that `column.propagate.source.type` adds."""
     return {f"__debezium.source.column.{name}": text for name, text in {"type": kind, **members}.items()}
 
 
@@ -118,7 +118,10 @@ def test_a_writers_schema_says_it_too() -> None:
 
 
 def unnamed(envelope: dict[str, Any], *stated: str) -> list[str]:
-    """What is said of a table whose row has these fields in Avro, some of which the feed states."""
+    """Returns the warnings for a table whose Avro rows have these fields.
+
+    `stated`: columns that the feed states.
+    """
     fields = [
         {"name": "id", "type": "int"},
         {"name": "at", "type": ["null", "long"]},
@@ -140,8 +143,11 @@ def unnamed(envelope: dict[str, Any], *stated: str) -> list[str]:
 
 
 def test_without_the_names_of_connect_a_time_looks_like_a_number() -> None:
-    """`connect.meta.data=false` of Confluent's Avro converter (confluentinc/schema-registry, `AvroData`): it
-    leaves out `connect.name`, which Debezium's events always have, and keeps Avro's own logical types."""
+    """Without Connect's names, a time looks like a number.
+
+    With `connect.meta.data=false`, Confluent's Avro converter (confluentinc/schema-registry, `AvroData`)
+    leaves out `connect.name`, which Debezium's events always have, and keeps Avro's own logical types.
+    """
     (said,) = unnamed({})
     assert said.startswith(
         "dbo.t: its Avro schema has no names of Connect's, so that times look like numbers: "

@@ -1,4 +1,4 @@
-"""A message is the same change in every window, whatever its column has become by those beside it."""
+"""A message decodes to the same change, whatever type its column has in the window's other messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEED = Feed.model_validate(
         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}],
     }
 )  # fmt: skip
-# Debezium's own words for the column's type in the source (`column.propagate.source.type`).
+# Prefix of Debezium's parameters for a column's type in the source (`column.propagate.source.type`).
 SOURCE = "__debezium.source.column"
 
 
@@ -48,7 +48,7 @@ def message(number: int, column: Mapping[str, Any], before: Any, after: Any) -> 
 
 
 def changes(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The changes of a window with these messages."""
+    """Decodes a window of these messages and returns its changes."""
     place = {"topic": "s.dbo.t", "partition": 0, "timestamp": None, "key": b'{"id": 1}', "headers": []}
     rows = [{**place, "offset": at, "value": json.dumps(said).encode()} for at, said in enumerate(messages)]
     *_, decoded = read(DEBEZIUM.kernel, pa.RecordBatch.from_pylist(rows, MESSAGE), FEED, {})
@@ -73,7 +73,7 @@ FIFTY, MAX = (field("string", **of_source("nvarchar", length)) for length in (50
     ],
 )  # fmt: skip
 def test_a_change_is_as_its_own_block_says(columns: Any, cells: Any, text: str) -> None:
-    """ALTER COLUMN lies between two messages of a window, of which the first is delivered again in it."""
+    """ALTER COLUMN lies between two messages of a window, and the first one is delivered again after it."""
     old, new = (
         message(at, column, None, cell)
         for at, (column, cell) in enumerate(zip(columns, cells, strict=True), 1)
@@ -86,7 +86,7 @@ def test_a_change_is_as_its_own_block_says(columns: Any, cells: Any, text: str) 
 
 
 def test_a_text_that_could_not_be_large_had_a_value() -> None:
-    """The old NULL of a `nvarchar(50)` is one, whatever the column has become behind it."""
+    """An old NULL of an `nvarchar(50)` is a known NULL, even if the column later becomes `nvarchar(max)`."""
     old, new = message(1, FIFTY, None, "abc"), message(2, MAX, "abc", "def")
     first, _ = changes([old, new])
     assert (first["before_unknown_columns"], first["changed"]) == (None, ["c"])

@@ -58,7 +58,7 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
 
 
 def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
-    """Messages and plan of the only table of a case."""
+    """Returns the messages and the plan of the only table of a case."""
     case = next(case for case in ALL if case.folder.name == name)
     assert case.stated is not None
     known = {case.stated.table: case.stated}

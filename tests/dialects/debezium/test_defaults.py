@@ -1,4 +1,4 @@
-"""Warns that a converter may have replaced NULL by the column's DEFAULT, which messages do not show."""
+"""Warns that a converter may have replaced NULL with the column's DEFAULT, which messages do not show."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WITH_DEFAULT = {**field("int32"), "default": 1234, "field": "qty"}
 
 
 def message(row: Mapping[str, Any], *fields: Mapping[str, Any], op: str = "c") -> Message:
-    """An event whose image is `row`: before of a delete, else after."""
+    """An event whose image is `row`: the before image of a delete, else the after image."""
     value = {"type": "struct", "name": "s.dbo.t.Value", "optional": True, "fields": [KEY, *fields]}
     kinds = {"ts_ms": "int64"}
     source = [{"type": kinds.get(name, "string"), "optional": True, "field": name} for name in SOURCE]
@@ -61,7 +61,7 @@ def warnings(*messages: Message, in_avro: bool) -> list[str]:
         ],
         MESSAGE,
     )  # fmt: skip
-    # All messages are readable, with or without a warning.
+    # All messages are decoded, with or without a warning.
     rows = [
         row for batch in read(DEBEZIUM.kernel, raw, FEED, {}, registry.schemas) for row in batch.to_pylist()
     ]

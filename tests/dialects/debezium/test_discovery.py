@@ -1,4 +1,4 @@
-"""Discovery sees tables and columns that only messages in the middle of a topic have."""
+"""Discovery finds tables and columns that occur only in messages in the middle of a topic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEED = Feed.model_validate(
         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}, {"table": "dbo.u"}],
     }
 )  # fmt: skip
-# So many that samples of the first and last messages do not reach the middle.
+# Enough messages that the samples of the first and last ones do not reach the middle.
 AROUND = 25
 
 
@@ -58,7 +58,7 @@ def topic(middle: list[Any], around: dict[str, Any], space: str = "") -> pa.Reco
 
 
 def discovered(messages: pa.RecordBatch) -> Discovery:
-    """Discovers from parts of seven messages, as from Spark's partitions."""
+    """Discovers from parts of seven messages each, as Spark's partitions would provide them."""
     parts = [facts(messages.slice(at, 7), {}) for at in range(0, messages.num_rows, 7)]
     return discover(samples.merged(parts), FEED, EarlierWindows({}, {}, {}))
 
@@ -102,7 +102,7 @@ def test_a_table_that_is_there_for_a_while(form: Any) -> None:
     ],
 )
 def test_a_window_with_one_table_of_a_topic(called: str, said: tuple[str, str]) -> None:
-    """Which tables a window has is chance: the topic's name says whether others may be in it, too."""
+    """A topic's name tells whether it may hold other tables: which ones a window has is chance."""
     messages = topic([wrapped("x", {"id": 7})], wrapped("t", {"id": 1}))
     messages = messages.set_column(0, "topic", pa.array([called] * messages.num_rows))
     others, rows = (batch.to_pylist() for batch in read(DEBEZIUM.kernel, messages, FEED, {}))
@@ -112,7 +112,7 @@ def test_a_window_with_one_table_of_a_topic(called: str, said: tuple[str, str]) 
 
 
 def test_chosen_tables_of_a_feed_with_others() -> None:
-    """A run of one table knows by their contracts that the feed has read others."""
+    """A run of one table knows from the stored contracts that the feed has read other tables."""
     messages = topic([event("u", {"id": 7})], event("t", {"id": 1}))
     messages = messages.set_column(0, "topic", pa.array(["s.all"] * messages.num_rows))
     contract = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
@@ -130,9 +130,9 @@ def test_a_type_that_is_another_for_a_while_is_not_the_tables(others: list[dict[
 
 
 def test_a_column_that_was_dropped_stays_one_where_another_changed_its_type() -> None:
-    """The messages from before were quarantined for it (`unknown_column`), whatever the other column had."""
+    """Regression: messages from before the drop were quarantined (`unknown_column`), whatever `n` was."""
     messages = topic([wrapped("t", {"id": 1, "gone": "x", "n": "5"})], wrapped("t", {"id": 1, "n": 2}))
-    # The oldest message has them.
+    # The oldest message has the dropped column and the other type.
     first = pa.array([AROUND, *(at for at in range(messages.num_rows) if at != AROUND)])
     messages = messages.set_column(5, "value", messages.column("value").take(first))
     assert columns(messages) == [("id", "int"), ("n", "int"), ("gone", "nvarchar(max)")]
@@ -147,12 +147,12 @@ def test_what_is_as_the_ends_adds_nothing(form: Any, space: str) -> None:
     like = form("t", {"id": 1})
     messages = topic([None, {"ts_ms": 1}, like], like, space)
     assert [table.table for table in discovered(messages).tables] == ["dbo.t"]
-    # 20 at each end of the partition, with the first and last message of the only group.
+    # 20 at each end of the partition, including the first and last message of the only group.
     assert facts(messages, {}).num_rows == 40
 
 
 def test_a_topic_of_many_tables_is_not_read_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """200 tables in one topic took more than a minute."""
+    """Regression: 200 tables in one topic took more than a minute."""
     names = [f"t{number}" for number in range(40)]
     messages = topic([wrapped(name, {"id": 1}) for name in names], wrapped("t", {"id": 1}))
     tables = [{"table": f"dbo.{name}"} for name in ("t", *names)]
@@ -170,7 +170,7 @@ def test_a_topic_of_many_tables_is_not_read_once_for_each(monkeypatch: pytest.Mo
 
 
 def test_a_block_is_read_once_however_many_messages_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twenty tables of six partitions have 4,800 samples, whose blocks took 20 seconds of each window."""
+    """Regression: 4,800 samples' blocks took 20 seconds of each window (twenty tables of six partitions)."""
     fields: list[Any] = []
 
     def counted(field: Any) -> TypeSaid:
@@ -180,12 +180,15 @@ def test_a_block_is_read_once_however_many_messages_have_it(monkeypatch: pytest.
     monkeypatch.setattr(schema_block, "column_type", counted)
     one, other = wrapped("t", {"id": 1}), wrapped("t", {"id": 1, "note": "x"})
     assert columns(topic([other, one] * 30, other)) == [("id", "int"), ("note", "nvarchar(max)")]
-    # Two blocks of one and two columns, at the ends and then with what is between them.
+    # Two blocks of one and two columns, read at both ends and then with the messages between them.
     assert len(fields) <= 12
 
 
 def test_a_column_called_payload_is_no_block() -> None:
-    """Without a block all messages of a table are alike: to compare each with all before it took seconds."""
+    """Without a block, all messages of a table form one group.
+
+    Comparing each with all before it took seconds.
+    """
     middle = [event("t", {"id": number, "payload": "x"}) for number in range(200)]
     messages = topic(middle, event("t", {"id": 1, "payload": "x"}))
     groups = {row["group"] for row in facts(messages, {}).to_pylist()}
@@ -194,7 +197,7 @@ def test_a_column_called_payload_is_no_block() -> None:
 
 
 def test_the_ends_of_what_is_written_alike_are_those_of_its_offsets() -> None:
-    """However the batch is cut and put together: each column is then read of the same messages."""
+    """However the batch is cut and reordered, columns are discovered from the same messages."""
     messages = topic([], wrapped("t", {"id": 1}))
     rows = [{**row, "partition": int(row["offset"] < 30)} for row in messages.to_pylist()]
     Random(7).shuffle(rows)
@@ -204,7 +207,7 @@ def test_the_ends_of_what_is_written_alike_are_those_of_its_offsets() -> None:
 
 
 def test_facts_stay_few_whatever_is_written() -> None:
-    """If each message has another schema block, discovery takes the first 20."""
+    """If each message has another schema block, discovery uses the first 20 blocks."""
     middle = [wrapped("t", {"id": 1, f"c{number}": "x"}) for number in range(200)]
     messages = topic(middle, wrapped("t", {"id": 1}))
     assert columns(messages) == [("id", "int"), *((f"c{number}", "nvarchar(max)") for number in range(20))]
@@ -212,7 +215,7 @@ def test_facts_stay_few_whatever_is_written() -> None:
 
 
 def test_a_message_that_is_broken_is_no_fact_of_its_table() -> None:
-    """Readable messages only count as the first and the last message of a group."""
+    """Only readable messages count as the first and the last message of a group."""
     good = json.dumps(wrapped("u", {"id": 1, "note": "x"}), separators=(",", ":")).encode()
     rows = topic([None] * 3, event("t", {"id": 1})).to_pylist()
     for at, value in enumerate((good[:-1], good, good[:-2])):

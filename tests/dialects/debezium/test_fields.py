@@ -89,7 +89,10 @@ SIDES = ("before", "after")
 
 
 def event(value: Any, op: str, said: Mapping[str, Any] | None) -> bytes:
-    """`op`: c has the value in its image after, d before, u in both."""
+    """A message whose column `c` has the value.
+
+    `op`: `c` has it in the after image, `d` in the before image, `u` in both.
+    """
     row = {"id": 1, "c": value}
     images = {"before": row if op in "ud" else None, "after": row if op in "cu" else None}
     payload = {**images, "source": SOURCE, "op": op}
@@ -104,7 +107,10 @@ def batch(values: Sequence[bytes]) -> pa.RecordBatch:
 
 
 def read(cells: Sequence[Cell], how: TablePlan, *, with_block: bool = True) -> list[Any]:
-    """Values of the cells, or why each is quarantined; the same in every image, vectorised and one by one."""
+    """Reads the cells: the value of each, or the reason why it is quarantined.
+
+    The result is the same in every image, and the same vectorised and one by one.
+    """
     raw = batch([event(c.value, op, c.field if with_block else None) for c in cells for op in "cud"])
     rows = decode(raw, how).to_pylist()
     with pytest.MonkeyPatch.context() as patch:
@@ -120,7 +126,7 @@ def read(cells: Sequence[Cell], how: TablePlan, *, with_block: bool = True) -> l
 
 
 def read_as_avro(cells: Sequence[Cell], how: TablePlan) -> list[Any]:
-    """As `read`, with messages that Connect's Avro converter encoded."""
+    """As `read`, for messages that Connect's Avro converter encoded."""
     registry = SchemaRegistry()
     key = json.dumps({"schema": {"type": "struct", "name": "s.Key", "fields": [KEY]}, "payload": {"id": 1}})
     messages = [Message("t", key.encode(), event(c.value, op, c.field), (), 0) for c in cells for op in "cud"]
@@ -175,7 +181,7 @@ def test_the_seventh_digit_is_kept_where_the_connector_writes_it(mode: str) -> N
     seventh = [moment(MOMENT, 7, mode, 7), moment(MOMENT.time(), 7, mode, 7)]
     assert read(seventh[:1], plan("datetime2(7)")) == ["2025-11-24 16:00:00.1234567"]
     assert read(seventh[1:], plan("time(7)")) == ["16:00:00.1234567"]
-    # Finer than the column.
+    # Finer than the column's precision.
     assert read(seventh[:1], plan("datetime2(3)")) == ["value_does_not_fit"]
     assert read(seventh[1:], plan("time(3)")) == ["value_does_not_fit"]
 
@@ -201,11 +207,11 @@ def test_a_decimal_is_read_as_its_block_writes_it(connector: str, feed: str) -> 
 
 @pytest.mark.parametrize("feed", DECIMAL_MODES)
 def test_a_decimal_has_the_scale_of_its_block(feed: str) -> None:
-    """After ALTER COLUMN, or where the feed states another scale."""
+    """The block's scale counts after ALTER COLUMN, and where the feed states another scale."""
     how = plan("decimal(18,4)", decimal_handling_mode=feed)
     cells = [decimal(Decimal(text), "precise") for text in ("11.23", "1123", "1.12345", "1.123450000")]
     assert read(cells, how) == [Decimal("11.23"), 1123, "value_does_not_fit", "value_does_not_fit"]
-    # Too many digits for the type.
+    # More digits than the type has.
     assert read([decimal(Decimal("123456789012345"), "precise")], how) == ["value_does_not_fit"]
 
 
@@ -233,14 +239,14 @@ def test_a_double_of_more_than_15_digits_is_no_decimal(kind: str) -> None:
 
 
 def test_the_number_of_a_decimal_is_exact() -> None:
-    """`decimal.format: NUMERIC` of the JSON converter."""
+    """The JSON converter's `decimal.format: NUMERIC` keeps all digits of a decimal."""
     said = decimal(Decimal("1.0000"), "precise").field
     raw = event("#", "c", said), event("#", "c", None)
     numbers = [value.replace(b'"#"', b"123456789012345678.1234") for value in raw]
     for feed in DECIMAL_MODES:
         rows = decode(batch(numbers), plan("decimal(22,4)", decimal_handling_mode=feed)).to_pylist()
         exact = Decimal("123456789012345678.1234")
-        # Without a block the mode says whether it was a double.
+        # Without a block, the feed's mode tells whether the number was a double.
         without = exact if feed == "precise" else None
         assert [row["after"] and row["after"]["c"] for row in rows] == [exact, without]
         assert [row["reason"] for row in rows] == [None, None if without else "inexact_number"]
@@ -293,7 +299,7 @@ WRONG = {
     "a 64-bit number": Cell(field("int64"), 9_007_199_254_740_993),
     "text": Cell(field("string"), "1234"),
 }
-# Values of these in the lake, by type.
+# The lake's values of these cells, by column type.
 RIGHT: dict[str, dict[str, Any]] = {
     "bit": {"a boolean": True},
     "int": {"text": 1234},
@@ -420,7 +426,7 @@ def test_null_and_a_placeholder_need_no_certain_type() -> None:
 
 
 def test_each_message_is_read_by_its_own_block() -> None:
-    """The connector was set to another mode between two messages of a topic."""
+    """The connector switched to another mode between two messages of a topic."""
     cells = [decimal(Decimal("1234"), mode) for mode in ("precise", "string", "double", "precise")]
     assert read(cells, plan("decimal(18,0)")) == [1234] * 4
     units = [moment(MILLIS, 3, mode) for mode in (*TIME_MODES, *TIME_MODES)]

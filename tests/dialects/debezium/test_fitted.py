@@ -1,4 +1,4 @@
-"""Fits changes from their writer's columns to the table's contract; change ids stay."""
+"""Fits changes from their writer's columns to the table's contract. Change ids stay the same."""
 
 from __future__ import annotations
 

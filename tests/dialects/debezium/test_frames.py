@@ -1,4 +1,4 @@
-"""Many frames with unknown schema ids: each message is quarantined by itself."""
+"""Many frames with unknown schema ids: each message is quarantined on its own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_headers_of_the_key_say_nothing_of_the_value() -> None:
 
 
 def bodies(count: int) -> list[bytes]:
-    """Records that begin with a zero byte and different bytes; their schema is named elsewhere."""
+    """Records that begin with a zero byte and then differ. Their schema is named elsewhere."""
     return [b"\0" + (at * 7919 + 1).to_bytes(4, "big") + b"\2\2a" for at in range(count)]
 
 
@@ -55,7 +55,7 @@ def test_more_unknown_ids_than_a_connector_has_schemas() -> None:
 
 
 def test_a_topic_with_many_schemas_of_a_registry() -> None:
-    """Such as a topic to which a router writes a hundred tables."""
+    """For example, a topic to which a router writes a hundred tables."""
     case = next(case for case in ALL if case.folder.name == "avro_two_schemas")
     assert case.stated is not None
     first = case.messages.column("value")[0].as_py()

@@ -63,7 +63,7 @@ def results(values: Sequence[Message], schemas: Mapping[str, str]) -> dict[int, 
 
 
 def reasons_among(good: list[Message], seed: str, schemas: Mapping[str, str]) -> set[str]:
-    """Quarantine reasons of messages that are corrupted and sent after the good ones."""
+    """Sends corrupted messages after the good ones and returns the reasons of quarantined ones."""
     rng = Random(seed)
     data = [message for message in good if message.value]
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]

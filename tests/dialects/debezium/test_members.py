@@ -68,7 +68,7 @@ def rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_held(name: str, value: Any) -> bool:
-    # In base64 it is a text like any other.
+    # In a text column, the base64 placeholder is an ordinary value.
     return value == GONE or (value == GONE_IN_BASE64 and name not in TEXTS)
 
 
@@ -81,7 +81,7 @@ def test_members_are_bound_by_name(drawn: list[dict[str, Any]]) -> None:
         gaps = {name: "not_captured" for name in VALUES if name not in sent}
         gaps |= {name: "unavailable" for name, value in sent.items() if is_held(name, value)}
         assert dict(row["after_unknown_columns"] or []) == gaps
-        # Gaps have no value, all other cells have theirs.
+        # Unknown columns have no value. All other cells keep theirs.
         assert row["after"] == {name: None if name in gaps else sent[name] for name in CONTRACT.names}
         assert list(row["key"].items()) == [("k.1", "x"), ("n", sent["n"])]
 
@@ -122,14 +122,14 @@ def test_the_id_of_a_change_is_of_what_it_says() -> None:
 
 
 def shortest(number: int) -> bytes:
-    """Two's complement as Java writes it."""
+    """Two's complement with the fewest bytes, as Java writes it."""
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(size, "big", signed=True)
 
 
 TYPES = [(1, 0), (5, 2), (16, 4), (18, 3), (18, 18), (19, 4), (38, 0), (38, 10), (38, 19), (38, 38)]
 PAYLOADS = st.one_of(
-    # Up to 8 bytes may repeat the sign; longer ones are as short as possible.
+    # Up to 8 bytes may repeat the sign. Longer ones are as short as possible.
     st.binary(min_size=1, max_size=8),
     st.integers(-(2**135), 2**135 - 1).map(shortest),
     st.integers(-(10**38), 10**38).map(shortest),
@@ -142,7 +142,7 @@ PAYLOADS = st.one_of(
 @pytest.mark.parametrize(("precision", "scale"), TYPES)
 @given(payloads=st.lists(PAYLOADS, min_size=1, max_size=100))
 def test_decimals_are_big_endian_twos_complement(precision: int, scale: int, payloads: list[bytes]) -> None:
-    """A column of payloads reads as each payload."""
+    """Converting a column of payloads gives the same values as reading each payload."""
     assert isinstance(FEED.source, DebeziumSource)
     cell = cell_of(Column(name="d", type=f"decimal({precision},{scale})", ordinal=1), FEED.source)
     texts = [b64encode(payload).decode() for payload in payloads]

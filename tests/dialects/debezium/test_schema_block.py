@@ -1,4 +1,4 @@
-"""Tables and columns, as sample messages describe them."""
+"""Finds tables and columns from sample messages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_table_is_read_by_its_contract_as_the_messages_spell_it() -> None:
         )
         for names in (("id", "note"), ("ID", "Note"), ("ID", "id"))
     }
-    # None: the names of the contract.
+    # None: the contract's own names apply.
     assert read == {("id", "note"): [("id", 1), ("note", 0)], ("ID", "Note"): None, ("ID", "id"): None}
 
 

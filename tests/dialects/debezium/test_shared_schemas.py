@@ -1,4 +1,4 @@
-"""Whether several tables may have the Avro schema of a record: by its name, and the table in the record."""
+"""Decides whether several tables may share a record's Avro schema, by its name and the record's table."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ NAME, IN_SOURCE = b'"shop.shop.dbo.customers.Envelope"', b'"table":"customers"'
     ("schema_name", "in_source", "expected"),
     [
         (NAME, IN_SOURCE, False),
-        # Debezium writes an underscore for what Avro has in no name (`schema.name.adjustment.mode: avro`).
+        # Debezium writes an underscore for characters that no Avro name can have
+        # (`schema.name.adjustment.mode: avro`).
         (b'"shop.shop.dbo.our_customers.Envelope"', b'"table":"our customers"', False),
-        # ByLogicalTableRouter names it after the topic.
+        # ByLogicalTableRouter names the schema after the topic.
         (b'"shop.shop.all_shards.Envelope"', IN_SOURCE, True),
     ],
 )
@@ -40,6 +41,6 @@ def test_a_schema_named_after_its_table_is_of_it_alone(
 
 
 def test_the_schemas_of_a_topic_come_as_their_registry_has_counted_them() -> None:
-    """What the last one says of a column holds, and 10 is behind 9."""
+    """Later schemas win, so the ids must be ordered as numbers: 10 follows 9."""
     samples = [Sample("t", None, b"\0" + schema_id.to_bytes(4) + b"x") for schema_id in (10, 9, 100)]
     assert [schema_id for _, schema_id, _ in by_schema(samples, {})] == ["9", "10", "100"]

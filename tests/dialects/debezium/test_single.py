@@ -1,4 +1,4 @@
-"""Reasons and details of unreadable records; what is JSON and what is not (RFC 8259)."""
+"""Reasons and details of unreadable records; which texts are JSON and which are not (RFC 8259)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_record_that_cannot_be_read_says_why(message: bytes | str, reason: str
 @pytest.mark.parametrize(
     "message",
     [
-        # No JSON, although some readers accept it: other quotes, invalid numbers.
+        # Not JSON, although some readers accept it: single quotes, invalid numbers, a trailing comma.
         changed().replace('"', "'"),
         changed(after={"id": 1, "x": 1.5}).replace("1.5", "NaN"),
         changed(after={"id": 1, "x": 1.5}).replace("1.5", "01.5"),

@@ -1,8 +1,8 @@
 """Change ids equal those in existing ledgers.
 
-`stored_ids.jsonl`: messages of a simulated source, each with the `change_id` that version 0.1.0 stored for it
-with Spark 4.0.4, as the Parquet files of that ledger have it; `stored_contracts.json`: its contracts. Between
-them the tables have every type of the lake. Never write these ids from a run of the kernels.
+`stored_ids.jsonl`: messages of a simulated source. Each has the `change_id` that version 0.1.0 stored for it
+with Spark 4.0.4, as in the Parquet files of that ledger. `stored_contracts.json`: its contracts. Together the
+tables have every type of the lake. Never write these ids from a run of the kernels.
 """
 
 from __future__ import annotations

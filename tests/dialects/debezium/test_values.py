@@ -1,4 +1,4 @@
-"""Cells as a connector writes them; a column of cells reads as each cell, with the source's value."""
+"""Cells in a connector's forms read as the source's values, as a column the same as one by one."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def one_by_one(raw: pa.RecordBatch, how: TablePlan) -> pa.RecordBatch:
-    """Decodes record by record, without the vectorised path."""
+    """Decodes record by record, bypassing the vectorised path."""
     with pytest.MonkeyPatch.context() as patch:
         none = empty(schema(CONTRACT))
         patch.setattr(typed, "read", lambda values, _: (none, list(range(len(values)))))
@@ -133,7 +133,7 @@ NANOS = {"time.precision.mode": "nanoseconds"}
 
 
 def after(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None) -> list[Any]:
-    """The values of cells of one column."""
+    """Decodes cells of one column and returns their values."""
     name = f"c {TYPES.index(kind)}"
     rows = decode(
         batch([{"id": at, name: cell} for at, cell in enumerate(cells)]), plan(**(source or {}))
@@ -203,14 +203,14 @@ def test_a_nanosecond_that_a_column_does_not_have_does_not_fit_it() -> None:
         ("datetime", MICROS, 883_300, None), ("datetime", MICROS, 883_123, None),
         ("datetime", NANOS, 883_333_300, 883), ("datetime", NANOS, 886_666_700, 887),
         ("datetime", NANOS, 886_666_667, 887), ("datetime", NANOS, 883_330_000, None),
-        # Before 1970: -.116667 is .883333 of the second before.
+        # Before 1970: -.116667 is .883333 of the previous second.
         ("datetime", MICROS, -116_667, 883),
     ],
 )  # fmt: skip
 def test_a_count_has_the_digits_of_its_type(
     kind: str, source: dict[str, Any], count: int, millisecond: int | None
 ) -> None:
-    """A `datetime` has thirds of 10 ms, which SQL Server prints as .003 and .007."""
+    """A `datetime` counts thirds of 10 ms, which SQL Server prints as .003 and .007."""
     if millisecond is None:
         assert reasons(kind, [count], source) == ["value_does_not_fit"]
     else:
@@ -219,13 +219,13 @@ def test_a_count_has_the_digits_of_its_type(
 
 
 def wrapped(moment: datetime) -> int:
-    """Nanoseconds from 1970 in 64 bits, as Java's arithmetic has them outside the years 1677 to 2262."""
+    """Nanoseconds since 1970 in 64 bits. Java's arithmetic overflows outside the years 1677 to 2262."""
     exact = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000
     return (exact + 2**63) % 2**64 - 2**63
 
 
 def reasons(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None) -> list[str | None]:
-    """Quarantine reasons of cells of a column, the same in after and before images."""
+    """Returns the quarantine reasons of a column's cells: the same in after and before images."""
     name = f"c {TYPES.index(kind)}"
     rows = [{"id": at, name: cell} for at, cell in enumerate(cells)]
     raw = [json.loads(message(row)) for row in rows]
@@ -247,7 +247,7 @@ def test_nanoseconds_that_wrapped_around_are_no_time(moments: list[datetime]) ->
     assert set(reasons("datetime2(7)", counts)) == {"value_does_not_fit"}
     for kind in ("datetime2(7)", "datetime2(6)", "datetime2(3)", "smalldatetime"):
         assert set(reasons(kind, counts, NANOS)) == {"value_does_not_fit"}
-    # Of thirds of 10 ms; no multiple of 2^64 comes near one, but other counts can wrap to one.
+    # Thirds of 10 ms. No multiple of 2^64 comes near one, but other counts can wrap to one.
     ticks = [wrapped(moment.replace(microsecond=moment.microsecond // 10_000 * 10_000)) for moment in moments]
     assert set(reasons("datetime", ticks, NANOS)) == {"value_does_not_fit"}
 
@@ -289,8 +289,10 @@ def test_bytes_are_in_either_alphabet_or_in_hex(values: list[bytes]) -> None:
 
 
 def test_a_decimal_of_places_alone_has_no_whole_number() -> None:
-    """SQL Server's decimal(38,38) ends at 1. Arrow would make 0.597... of 4, whose unscaled number needs more
-    than 128 bits."""
+    """SQL Server's decimal(38,38) is less than 1, so 4 does not fit.
+
+    Arrow would turn 4, whose unscaled number needs more than 128 bits, into 0.597...
+    """
     source = DebeziumSource.model_validate({"topics": ["t"], "decimal.handling.mode": "string"})
     cell = cell_of(Column(name="c", type="decimal(38,38)", ordinal=1), source)
     for written in (b'"4"', b"4", b'"-3.5"'):

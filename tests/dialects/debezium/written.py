@@ -20,7 +20,7 @@ _PREFIXES = {3: "", 6: "Micro", 9: "Nano"}
 
 
 class Cell(NamedTuple):
-    """A cell, and its field of the schema block without the name."""
+    """A cell's JSON value, and its field in the schema block without the name."""
 
     field: Mapping[str, Any]
     value: Any
@@ -32,7 +32,10 @@ def field(kind: str, name: str | None = None, **members: Any) -> dict[str, Any]:
 
 
 def moment(value: date | time | datetime, digits: int, mode: str, ticks: int = 0) -> Cell:
-    """Cell of a `date`, `time(digits)` or `datetime2(digits)`; `ticks`: 100 ns beyond its microseconds."""
+    """A cell of a `date`, `time(digits)` or `datetime2(digits)`.
+
+    `ticks`: units of 100 ns beyond its microseconds.
+    """
     if isinstance(value, date) and not isinstance(value, datetime):
         return _day(value, mode)
     what = "Time" if isinstance(value, time) else "Timestamp"
@@ -97,7 +100,7 @@ def decimal(value: Decimal, mode: str) -> Cell:
 
 
 def unscaled(number: int) -> str:
-    """As Java's `BigInteger.toByteArray`, in base64."""
+    """The number as Java's `BigInteger.toByteArray`, in base64."""
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return b64encode(number.to_bytes(length, "big", signed=True)).decode()
 
