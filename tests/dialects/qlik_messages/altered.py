@@ -1,4 +1,4 @@
-"""Messages of a table whose columns are dropped, added and retyped meanwhile, with the expected rows."""
+"""Messages of a table whose columns are dropped, added and retyped in mid-stream, with the expected rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class Truth(NamedTuple):
-    """After image and changed columns of a message; unsent cells are missing."""
+    """Expected content of a message: after image and changed columns. Cells that are not sent are missing."""
 
     operation: str
     row: Row
@@ -30,7 +30,7 @@ class Truth(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A Kafka message before it has an offset. `truth`: None for metadata."""
+    """A Kafka message without its offset. `truth`: None for metadata."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Sent(NamedTuple):
 
 @dataclass
 class Table:
-    """The columns by name, in the order of their ordinals, and the rows by id."""
+    """A table: its columns by name, in the order of their ordinals, and its rows by id."""
 
     rng: Random
     columns: dict[str, str] = field(default_factory=lambda: {"id": "INT4", "qty": "INT4", "name": "WSTRING"})
@@ -51,7 +51,7 @@ class Table:
     named: int = 0
 
     def alter(self, *, again: bool) -> None:
-        """Drop a column, add one (`again`: also one that was dropped), or make a number larger."""
+        """Drops a column, adds one (`again`: perhaps one that was dropped), or widens a number."""
         rng, others = self.rng, [name for name in self.columns if name != "id"]
         numbers = [name for name in others if self.columns[name] == "INT4"]
         kind = rng.choice(["drop", "add", "retype"])
@@ -90,7 +90,7 @@ class Table:
         return _enveloped("MD", {"lineage": lineage, "tableStructure": {"tableColumns": described}})
 
     def change(self, at: datetime, number: int) -> tuple[int, bytes, Truth]:
-        """The id of the row, the message, and its expected content."""
+        """Returns the row's id, the message, and its expected content."""
         key = self.rng.randrange(6)
         before = self.rows.get(key)
         headers = _headers(at, number)
@@ -108,7 +108,7 @@ class Table:
         after |= {name: old for name, old in before.items() if self.rng.random() < 0.5}
         changed = {name for name in after if after[name] != before[name]}
         self.rows[key] = dict(after)
-        # Unchanged large values are not sent, old large values never.
+        # Unchanged large values are not sent. Old large values are never sent.
         row = {name: value for name, value in after.items() if name in changed or name not in large}
         old = {name: None if name in large else value for name, value in before.items()}
         value = self._message(headers, "UPDATE", changed - large, row, old)
@@ -117,7 +117,7 @@ class Table:
     def _message(
         self, headers: Row, operation: str, changed: set[str], sent: Row, before: Row | None = None
     ) -> bytes:
-        """`sent`: the cells that the column mask declares as sent."""
+        """`sent`: the cells that the column mask marks as sent."""
         data = {name: sent.get(name) for name in self.columns}
         masks = {"changeMask": self._mask(changed), "columnMask": self._mask(set(sent))}
         headers = headers | {"operation": operation} | masks
@@ -129,11 +129,11 @@ class Table:
 
 
 def sent(seed: int, metadata: Metadata, *, again: bool) -> Iterator[Sent]:
-    """Messages in the order in which the task writes them; some are late, some are repeated.
+    """Messages in the order in which the task writes them. Some are late, some are repeated.
 
-    `again`: a column that was dropped can be added again. Then two versions have the same columns
-    with other ordinals: masks tell them apart, and for few messages only the time of the metadata. So the
-    task neither lags nor repeats messages.
+    `again`: a dropped column can be added again. Then two versions have the same columns with other ordinals.
+    Masks tell the versions apart; for a few messages, only the time of the metadata does. So the task neither
+    lags nor repeats messages.
     """
     rng = Random(seed)
     table, now, spread = Table(rng), NOON, PARTITIONS
@@ -155,7 +155,7 @@ def sent(seed: int, metadata: Metadata, *, again: bool) -> Iterator[Sent]:
         elif chance < 0.13:
             yield from described()
         elif chance < 0.2 and not again:
-            # A task that resumes writes the last messages again.
+            # A task that resumes repeats its last messages.
             for messages in history:
                 yield from (message._replace(written_at=now) for message in messages[-rng.randrange(1, 8) :])
         lag = timedelta(seconds=0 if again else rng.choice([0, 0, 1, 300]))
@@ -169,7 +169,7 @@ def sent(seed: int, metadata: Metadata, *, again: bool) -> Iterator[Sent]:
 def windows(
     messages: Sequence[Sent], cuts: Sequence[int]
 ) -> Iterator[tuple[pa.RecordBatch, list[Truth | None]]]:
-    """Windows of the messages, as batches, with the expected content of each message."""
+    """Cuts the messages into windows: batches, with the expected content of each message."""
     offsets: dict[tuple[str, int], int] = {}
     ends = [*sorted(min(cut, len(messages)) for cut in cuts), len(messages)]
     for start, end in zip([0, *ends], ends, strict=False):

@@ -25,7 +25,7 @@ def decoded(
     stated: Contract | None = None,
     registry: Mapping[str, str] = MappingProxyType({}),
 ) -> list[pa.RecordBatch]:
-    """All records of a window. `stated`: the contract of the table; `registry`: Avro schemas by id."""
+    """Decodes all records of a window. `stated`: the table's contract. `registry`: Avro schemas by id."""
     schemas = {**schemas_in(raw.column("value").to_pylist()), **registry}
     plan = discover(merged([facts(raw, schemas)]), feed, EarlierWindows(known, {}, schemas))
     route = routes(raw, plan)

@@ -1,7 +1,7 @@
 """Cells of Qlik's Avro messages have the values of the same message in JSON, or are refused.
 
-Qlik's page "Kafka target data types" has the logical types that it writes; Avro's specification says what
-they count, and that an invalid annotation leaves the plain type.
+Qlik's page "Kafka target data types" lists the logical types that it writes. Avro's specification defines
+their units, and that an invalid annotation leaves the plain type.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def record(fields: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def written(kind: Any, value: Any) -> tuple[bytes, str]:
-    """A framed insert with a column `v` of an Avro type, and its schema: the value as Avro stores it."""
+    """Returns a framed insert whose column `v` has an Avro type, and its schema.
+
+    `value`: as Avro stores it.
+    """
 
     def schema(of_value: Any) -> dict[str, Any]:
         row = record([{"name": "id", "type": "int"}, {"name": "v", "type": ["null", of_value]}], "Row")
@@ -51,7 +54,7 @@ def written(kind: Any, value: Any) -> tuple[bytes, str]:
 
 
 def read(sql_type: str, kind: Any, value: Any) -> Any:
-    """The value in a column of a SQL Server type, or the quarantine reason."""
+    """Reads the value into a column of a SQL Server type. Returns it, or the quarantine reason."""
     message, schema = written(kind, value)
     columns = (
         Column(name="id", type="int", ordinal=1, key_position=1),
@@ -98,7 +101,7 @@ MISFIT = "value_does_not_fit"
         ("real", "float", 0.1, 0.10000000149011612),
         ("real", "float", 3.1415927, 3.1415927410125732),
         ("float", "double", float("nan"), MISFIT),
-        # 16:00:00.123, and the most that a day has.
+        # 16:00:00.123, and the last millisecond of a day.
         ("time(3)", annotated("int", "time-millis"), 57_600_123, "16:00:00.123"),
         ("time(7)", annotated("long", "time-micros"), 57_600_123_456, "16:00:00.1234560"),
         ("time(3)", annotated("int", "time-millis"), 86_399_999, "23:59:59.999"),

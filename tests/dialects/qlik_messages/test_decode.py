@@ -46,7 +46,7 @@ def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
 
 @pytest.mark.parametrize(
     ("mask", "contradicts"),
-    # Only `name`, ordinal 2, differs; ordinals 4 and 5 are large objects, which masks may omit.
+    # Only `name`, ordinal 2, differs. Ordinals 4 and 5 are large objects, which masks may omit.
     [("02", False), ("04", True), ("06", True), ("00", True), ("42", True), ("", False)],
 )
 def test_an_update_sets_the_bits_of_what_differs(mask: str, contradicts: bool) -> None:

@@ -39,7 +39,7 @@ def data(schema_id: str | None, table: str | None = None, **row: int) -> dict[st
 
 
 def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
-    """(topic, minutes after noon, message); the offset is the index."""
+    """A batch of messages, given as (topic, minutes after noon, message). The offset is the index."""
     rows: list[dict[str, Any]] = []
     for offset, (topic, minutes, message) in enumerate(messages):
         text = json.dumps(message) if isinstance(message, dict) else message
@@ -51,7 +51,7 @@ def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
 
 
 def discovered(raw: pa.RecordBatch) -> Discovery:
-    """Discovers from parts of three messages, as from Spark's partitions."""
+    """Discovers from parts of three messages each, as Spark's partitions would provide them."""
     parts = [QLIK_MESSAGES.kernel.facts(raw.slice(at, 3), NONE) for at in range(0, raw.num_rows + 1, 3)]
     discovery: Discovery = QLIK_MESSAGES.kernel.discover(
         QLIK_MESSAGES.kernel.merged(parts), FEED, EarlierWindows({}, {}, {})
@@ -60,7 +60,7 @@ def discovered(raw: pa.RecordBatch) -> Discovery:
 
 
 def offsets_of(raw: pa.RecordBatch, discovery: Discovery) -> list[tuple[tuple[str, ...], list[int]]]:
-    """By table and columns: the offsets of its messages."""
+    """Returns for each discovered table its name and columns, and the offsets of its messages."""
     return [
         (
             (table.table, *table.writer_schema.names),
@@ -94,7 +94,7 @@ def test_a_topic_of_everything() -> None:
         ("nothing", 1, "{}"),
     )
     discovery = discovered(raw)
-    # A broken message names no table, nor does its topic.
+    # Neither the broken message nor its topic names a table.
     assert offsets_of(raw, discovery) == [(("dbo.items", "id"), [2, 9]), (("dbo.orders", "no"), [3, 8])]
     rows = QLIK_MESSAGES.kernel.decode_other(others(raw, discovery), FEED, discovery).to_pylist()
     waiting, tombstone = [row["detail"] for row in rows if row["disposition"] in {"pending", "tombstone"}]
@@ -135,7 +135,7 @@ def test_versions_without_a_schema_id_follow_the_time() -> None:
         ("qlik.dbo.items", 11, data("i1", id=5)),
     )
     discovery = discovered(raw)
-    # The schema id decides, whenever the message was written.
+    # The schema id decides, whatever the time of the message.
     assert offsets_of(raw, discovery) == [
         (("dbo.items", "id"), [1, 2, 5, 6]),
         (("dbo.items", "id", "qty"), [4]),
@@ -144,7 +144,7 @@ def test_versions_without_a_schema_id_follow_the_time() -> None:
 
 
 def test_an_empty_schema_id_is_none() -> None:
-    """Not one that all tables share, whose metadata never comes."""
+    """An empty schema id counts as none. It is not an id shared by all tables, whose metadata never comes."""
     enveloped = {"type": "DT", "messageSchemaId": "", "message": data("", "items", id=3)}
     twice = json.dumps(data("", "orders", id=4)).replace('"data"', '"x": 1, "x": 2, "data"')
     raw = window(

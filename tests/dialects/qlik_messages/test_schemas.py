@@ -181,7 +181,7 @@ def test_messages_without_a_writer_schema(asked: Label, why: str) -> None:
             "neither the topic qlik.all nor its messages name a known table: name the topic schema.table, "
             "have Qlik write the table's names or a schema id, or take the topic out of `topics:`",
         ),
-        # The run counts these for a table that joins the feed later.
+        # The run counts records by these details, for a table that joins the feed later.
         (label(table=None, topic="qlik.dbo.others"), "dbo.others"),
         (label("foreign", table=None), "dbo.elsewhere"),
         (label(table=None, topic="qlik.elsewhere"), "dbo.elsewhere"),
@@ -232,19 +232,19 @@ def test_of_tables_that_differ_in_case_one_is_the_feeds(listed: str, source_tabl
                 assert columns_of(schemas, wanted) == [(f"id of {name}",)], wanted
             else:
                 assert reason(schemas, wanted) == "tables_alike", wanted
-    # The topic's case matches neither.
+    # The topic's name matches neither table's case.
     assert reason(schemas, Label("q.SALES.ORDERS", None, None, None)) == "tables_alike"
 
 
 @pytest.mark.parametrize(
     ("listed", "so_far", "seen", "read"),
     [
-        # Nothing but topics names the tables.
+        # Only topics name the tables.
         ("sales.orders", None, IN_CASES, "sales.orders"),
         ("sales.Orders", None, IN_CASES, "sales.Orders"),
         ("SALES.orders", None, IN_CASES, None),
         ("SALES.ORDERS", None, ["sales.Orders"], "sales.Orders"),
-        # A later window has messages of the other table alone.
+        # A later window has only messages of the other table.
         ("sales.orders", "sales.orders", ["sales.Orders"], "sales.orders"),
         ("sales.orders", "sales.Orders", ["sales.Orders"], "sales.Orders"),
     ],
@@ -307,7 +307,7 @@ def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:
     assert columns_of(schemas, Label("qlik.people", None, None, None)) == [("id",)]
     assert columns_of(schemas, Label("any", "HR", "people", None)) == [("id",)]
     assert reason(schemas, Label("any", None, "elsewhere", None)) == "metadata_unknown"
-    # Two tables have the name.
+    # Two tables have this name.
     learn(schemas, metadata(None, "no", table="people"), 100)
     assert reason(schemas, Label("any", None, "people", None)) == "metadata_unknown"
 

@@ -1,4 +1,4 @@
-"""Data is read by the version of its table that wrote it, wherever the metadata is."""
+"""Data is read with the version of its table that wrote it, wherever the metadata is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEED = Feed.model_validate(
 
 
 class Line:
-    """Reads windows one after the other, each with contracts and writer schemas of the earlier ones."""
+    """Reads windows in sequence, each with the contracts and writer schemas of the earlier ones."""
 
     def __init__(self) -> None:
         self.contracts: dict[str, Contract] = {}

@@ -45,7 +45,7 @@ def test_a_row_stands_at_its_change_seq_and_letter() -> None:
         change_oper=["i", " U", None, "T", None],
         operation=["INSERT", "UPDATE", "beforeimage", None, "what"],
     )
-    # The letter T is undocumented: alone it names no operation.
+    # The letter T is undocumented, so it names no operation.
     assert [position.decode() for position in positions] == [
         f"{SEQ}I",
         f"{SEQ}U",
@@ -67,7 +67,7 @@ def test_a_row_without_a_change_seq_is_known_by_its_content() -> None:
 
 
 def loaded(hidden: Hidden, **cells: Any) -> str:
-    """The place of one row of a full load."""
+    """Returns the position of one row of a full load."""
     kinds = {"id": pa.int64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in ("header__change_seq", *cells)])
     read = pa.RecordBatch.from_pylist([cells], schema)
@@ -76,7 +76,10 @@ def loaded(hidden: Hidden, **cells: Any) -> str:
 
 
 def test_no_place_tells_what_is_not_published() -> None:
-    """Published tables have the place: whoever has all other cells would find the hidden one by trying."""
+    """A row's position is published, so it must not reveal hidden cells.
+
+    Whoever has all other cells could otherwise find the hidden one by trying values.
+    """
     row = {"id": 7, "Note": "a diagnosis", "email": "ann@example.com"}
     left_out = Hidden(left_out=frozenset({"note"}))
     assert loaded(left_out, **row) == sha256(b'{"id":7,"email":"ann@example.com"}').hexdigest()
@@ -87,7 +90,10 @@ def test_no_place_tells_what_is_not_published() -> None:
 
 
 def test_a_rule_for_a_column_to_come_moves_no_row() -> None:
-    """Each run reads a full load again: at another place its rows would be others."""
+    """A rule for a column that does not exist yet leaves positions as they are.
+
+    Each run reads a full load again, and rows at other positions would be new records.
+    """
     rules = Hidden(frozenset({"note"}), frozenset({"email"}), "of the people who run it")
     assert loaded(rules, id=7, email=None) == loaded(rules, id=7) == loaded(Hidden(), id=7)
 
@@ -157,11 +163,12 @@ _SHORT = ["change_seq", "operation", "transaction_id"]
         ([*HEADER, "id", "qty"], "header__", (), HEADER),
         # An undocumented header column before the source's columns shifts their bits.
         ([*HEADER, "header__new", "id"], "header__", (), [*HEADER, "header__new"]),
-        # Qlik's columns come first: a later one belongs to the source. Or the feed says so.
+        # Qlik's columns come first, so a later one belongs to the source. The feed may state columns as the
+        # source's.
         ([*HEADER, "id", "header__flag"], "header__", (), HEADER),
         ([*HEADER, "Header__Flag", "id"], "header__", ("header__flag", "id"), HEADER),
         ([*HEADER, "Header__Flag", "header__x", "id"], "header__", ("header__flag", "id"), HEADER),
-        # Rows of exports have their members in any order.
+        # Rows of exports may have their members in any order.
         (["id", *HEADER], "header__", (), HEADER),
         (["change_seq", "operation", "id", "changed"], "", (), ["change_seq", "operation"]),
         (["change_seq", "id", "header__change_seq"], "", (), ["change_seq"]),

@@ -1,4 +1,4 @@
-"""What `check` says of a source whose change tables do not show everything."""
+"""`check` warns of a source whose change tables do not show everything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.dialects.test_change_table_readers import CDC, Memory, cdc, feed, lsn
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
-    """Of SQL Server's catalog, by Microsoft's pages; the source's table has two partitions."""
+    """SQL Server's catalog by Microsoft's pages. The source's table has two partitions."""
     memory = Memory(CDC)
     for name in ("system_type_id", "collation_name"):
         memory.session.execute(f"ALTER TABLE sys.columns ADD COLUMN {name}")
@@ -62,7 +62,10 @@ def test_text_of_another_collation(memory: Memory, number: int, is_wrong: bool) 
 
 
 def test_columns_that_are_encrypted(memory: Memory) -> None:
-    """ "encryption_type: 1 = deterministic, 2 = randomized" (sys.columns); NULL of all others."""
+    """ "encryption_type: 1 = deterministic, 2 = randomized" (sys.columns).
+
+    It is NULL for all other columns.
+    """
     memory.session.execute("ALTER TABLE sys.columns ADD COLUMN encryption_type")
     assert cdc(memory).cautions() == []
     memory.session.execute("UPDATE sys.columns SET encryption_type = 2 WHERE name = 'old'")

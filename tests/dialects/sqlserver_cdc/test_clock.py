@@ -1,4 +1,4 @@
-"""Finds the hours that a server's clock shows twice, and the pass of each commit."""
+"""Finds the hours that a server's clock repeats, and the pass of each commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from changeledger.dialects.sqlserver_cdc.clock import (
     repeated_hours,
 )
 
-# The instants at which clocks are put back in 2026, by the zones' laws.
+# When clocks are put back in 2026, by the zones' laws.
 PUT_BACK = {
     "Europe/Berlin": datetime(2026, 10, 25, 1, tzinfo=UTC),
     "America/New_York": datetime(2026, 11, 1, 6, tzinfo=UTC),
@@ -43,7 +43,7 @@ HOUR = RepeatedHour(datetime(2026, 10, 25, 2), datetime(2026, 10, 25, 3))
         ("Pacific/Chatham", "2026-04-05 02:45", "2026-04-05 03:45"),
         # From midnight back into the previous day.
         ("America/Santiago", "2026-04-04 23:00", "2026-04-05 00:00"),
-        # The only one of its year, and a change of zone, not of summer time.
+        # The only repeated hour of its year, from a change of zone, not of summer time.
         ("Europe/Moscow", "2014-10-26 01:00", "2014-10-26 02:00"),
     ],
 )
@@ -51,7 +51,7 @@ def test_the_hour_of_a_year(zone: str, start: str, end: str) -> None:
     hour = RepeatedHour(*map(datetime.fromisoformat, (start, end)))
     year = hour.start.year
     assert list(repeated_hours(zone, datetime(year, 1, 1), datetime(year, 12, 31))) == [hour]
-    # However little of it the time in question has.
+    # The hour is found, however little of it the range covers.
     for at in (hour.start, hour.end - timedelta(seconds=1)):
         assert list(repeated_hours(zone, at, at)) == [hour]
         assert comes_twice(at, zone)
@@ -70,7 +70,7 @@ def lsn(number: int) -> bytes:
 
 
 def of(*clocks: str, marked: bool = True) -> FallBack:
-    """The fall back by commits at these times of the night, with LSNs from 1 on."""
+    """The fall back found from commits at these times of the night, with LSNs from 1 on."""
     commits = [(lsn(n), datetime.fromisoformat(f"2026-10-25 {clock}")) for n, clock in enumerate(clocks, 1)]
     # The order of reading does not matter.
     return fall_back(HOUR, reversed(commits), marked=marked)
@@ -85,7 +85,10 @@ def test_a_time_that_falls_back_is_of_the_second_pass() -> None:
 
 
 def test_commits_at_once_are_a_little_out_of_order() -> None:
-    """Rows of a server in debezium/debezium#2606: 16:26:36.387, then 16:26:36.360."""
+    """Commits at the same moment may be slightly out of order.
+
+    A server in debezium/debezium#2606 has rows at 16:26:36.387, then 16:26:36.360.
+    """
     close = of("01:59", "02:00:00.013", "02:09:59.997", "02:10:00.010", "02:09:59.990", "02:15")
     assert close == FallBack(HOUR), "all in the first pass"
     assert of("02:50", "02:10:00.010", "02:09:59.990").since == lsn(2)
@@ -110,7 +113,7 @@ def test_marks_of_an_idle_log_show_the_first_pass_before_the_second_begins() -> 
 def test_every_commit_has_its_true_time_however_far_the_log_is_captured(
     zone: str, seed: int, lag: int
 ) -> None:
-    """Random commits around the change, with marks; captured partly at first, then completely."""
+    """Random commits around the change, with marks. The log is captured in part at first, then completely."""
     rng, change = Random(seed), PUT_BACK[zone]
     minutes = sorted({*range(-180, 180, 5), *(rng.uniform(-180, 180) for _ in range(rng.choice((3, 60))))})
     true = [change + timedelta(minutes=at, milliseconds=rng.uniform(-30, 30)) for at in minutes]

@@ -33,7 +33,7 @@ def read(column: pa.Array) -> list[bytes | None]:
 
 @pytest.mark.parametrize("others", [[], ["2026-08-07 16:25"]])
 def test_digits_beyond_microseconds_are_cut_off_a_time_of_a_header(others: list[str]) -> None:
-    """Columns of one form are read vectorised, mixed columns text by text."""
+    """A column of one form is read vectorised, a mixed one text by text."""
     times = pa.array(["2026-08-07 16:25:00.8833337", "2026-08-07T16:25:00", *others, None])
     micros, has_time = instants.read(Read("string", times), in_zone=True)
     assert micros.tolist()[:2] == [1786119900883333, 1786119900000000]
@@ -59,7 +59,7 @@ def test_other_texts_are_no_lsns(text: str) -> None:
 
 
 def test_a_record_is_the_position_in_bytes() -> None:
-    """(start_lsn, command_id, seqval, operation), in 10, 4, 10 and 1 bytes; a missing part has no bytes."""
+    """(start_lsn, command_id, seqval, operation), in 10, 4, 10 and 1 bytes. A missing part has no bytes."""
     columns = {
         "__$start_lsn": pa.array([b"\1" * 10, b"\2" * 10]),
         "__$operation": pa.array([2, 4], pa.int32()),
@@ -79,7 +79,7 @@ def test_a_record_is_the_position_in_bytes() -> None:
     st.sampled_from([0, 1, NO_FOLD]),
 )
 def test_local_times_become_utc(local: datetime, zone: str, fold: int) -> None:
-    """With Python's offset for the pass; in a gap, with the offset before it."""
+    """Applies Python's offset for the pass. In a gap, applies the offset before it."""
     micros = np.array(
         [int(local.replace(tzinfo=ZoneInfo("UTC")).timestamp()) * 1_000_000 + local.microsecond]
     )
@@ -101,13 +101,13 @@ def test_local_times_become_utc(local: datetime, zone: str, fold: int) -> None:
         ("Europe/Zurich", "2026-10-25T02:30", 1, "2026-10-25T01:30", False),
         ("Europe/Zurich", "2026-10-25T02:30", 2, "2026-10-25T00:30", True),
         ("Europe/Zurich", "2026-10-25T03:00", 1, "2026-10-25T02:00", False),
-        # Left out, whatever the order says.
+        # Skipped by the clock, whatever the fold.
         ("Europe/Zurich", "2026-03-29T02:30", NO_FOLD, "2026-03-29T01:30", True),
         ("Europe/Zurich", "2026-03-29T02:30", 1, "2026-03-29T01:30", True),
         ("America/New_York", "2026-11-01T01:00", 1, "2026-11-01T06:00", False),
         ("Australia/Sydney", "2026-04-05T02:30", 0, "2026-04-04T15:30", False),
         ("Australia/Sydney", "2026-04-05T02:30", 1, "2026-04-04T16:30", False),
-        # Clocks go back by half an hour.
+        # Clocks go back half an hour.
         ("Australia/Lord_Howe", "2026-04-05T01:29", NO_FOLD, "2026-04-04T14:29", False),
         ("Australia/Lord_Howe", "2026-04-05T01:30", 0, "2026-04-04T14:30", False),
         ("Australia/Lord_Howe", "2026-04-05T01:30", 1, "2026-04-04T15:00", False),

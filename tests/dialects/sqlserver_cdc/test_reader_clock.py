@@ -1,4 +1,4 @@
-"""A source whose clock is put back: bounds of windows, and the pass of each row, by queries on SQLite."""
+"""A source whose clock is put back: bounds of windows, and the pass of each row, queried on SQLite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ EVERY = timedelta(minutes=6)
 
 @pytest.fixture(params=ZONES)
 def source(request: pytest.FixtureRequest) -> Iterator[tuple[Memory, str, datetime]]:
-    """A commit every six minutes, from two hours before the clock is put back: LSN 21 is the first after."""
+    """Commits every six minutes, from two hours before the clock is put back.
+
+    LSN 21 is the first one after.
+    """
     memory, change = Memory(CDC), ZONES[request.param]
     memory.session.execute("INSERT INTO cdc.change_tables VALUES (20, 10, 'dbo_orders', ?, NULL)", [lsn(1)])
     clock = ZoneInfo(request.param)
@@ -90,7 +93,7 @@ def _folds(memory: Memory, zone: str, at: Window) -> dict[int, int | None]:
 
 
 def test_a_second_pass_without_what_was_before_it_is_not_known() -> None:
-    """The first pass was cleaned up, so nothing falls back: 02:06 may be in either pass."""
+    """The first pass was cleaned up, so no time falls back: 02:06 may be in either pass."""
     memory = Memory(CDC)
     memory.session.execute("INSERT INTO cdc.change_tables VALUES (20, 10, 'dbo_orders', ?, NULL)", [lsn(1)])
     for n, clock in enumerate(("02:06", "02:12", "03:00"), 1):
@@ -102,7 +105,7 @@ def test_a_second_pass_without_what_was_before_it_is_not_known() -> None:
     _, last = asked.bounds(whole, {})
     (query,) = asked.queries(asked.tables[0], None, last["dbo.orders"])
     assert [row["__$commit_fold"] for row in memory.rows(query)] == [None] * 3
-    # Bounds of windows take them for the first pass, too.
+    # Bounds of windows assign these commits to the first pass, too.
     hour = Window(start=datetime(2026, 10, 25, 0, tzinfo=UTC), end=datetime(2026, 10, 25, 1, tzinfo=UTC))
     assert asked.bounds(hour, {})[1] == {"dbo.orders": text(2)}
 

@@ -1,4 +1,4 @@
-"""The server's clock beside the feed's `time_zone`, as SYSDATETIMEOFFSET prints it."""
+"""Compares the server's clock, as SYSDATETIMEOFFSET prints it, with the feed's `time_zone`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ AT = datetime(2026, 8, 7, 12, tzinfo=UTC)
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
-    """A server whose local time is two hours ahead of UTC, as GETDATE() of its marks is."""
+    """A server whose local time is two hours ahead of UTC.
+
+    Its marks have the local time, as GETDATE() returns it.
+    """
     memory = Memory(CDC)
     memory.session.execute("ALTER TABLE sys.columns ADD COLUMN collation_name")
     memory.session.execute("INSERT INTO cdc.change_tables VALUES (20, 10, 'dbo_orders', ?, NULL)", [lsn(1)])

@@ -48,7 +48,7 @@ def rows(dialect: str, seed: int) -> tuple[tuple[str, ...], list[Row]]:
 
 
 def elsewhere(row: Row) -> Row:
-    """The row at a later position: at its own it would be a duplicate of the good row, or its pair."""
+    """Moves the row to a later position. At its own, it would be a duplicate of the good row, or its pair."""
     moved = dict(row)
     for name, begin in (("__$start_lsn", "0x7F"), ("header__change_seq", "2999")):
         if moved.get(name):

@@ -1,4 +1,4 @@
-"""Raw rows of one key, whose cells the source writes in forms of its own."""
+"""Finds raw rows by one key, whose cells the source writes in forms of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def contract(*kinds: str) -> Contract:
 
 
 def with_key(key: dict[str, str], contract: Contract, **columns: Any) -> list[int]:
-    """The offsets of the rows that have it."""
+    """Returns the offsets of the rows that have the key."""
     size = len(next(iter(columns.values())))
     places = [{"source": "t", "partition": None, "offset": at, "row": None} for at in range(size)]
     raw = pa.record_batch({"source_position": pa.array(places, RECORD), **columns})
@@ -37,7 +37,7 @@ def with_key(key: dict[str, str], contract: Contract, **columns: Any) -> list[in
     [
         # PostgreSQL prints a uuid in lower case.
         ("uniqueidentifier", GUID, [GUID.lower(), GUID, GUID.replace("2A", "2B"), None]),
-        # SQL Server's own text of it.
+        # SQL Server's own text for it.
         (
             "datetimeoffset(7)",
             "2018-07-13T12:23:45.4560000+11:00",
@@ -54,7 +54,7 @@ def test_in_the_forms_of_a_type(kind: str, key: str, cells: list[Any]) -> None:
 
 
 def test_a_column_that_had_another_type_and_a_key_of_two() -> None:
-    """Older rows have their number in another column of the raw table."""
+    """Older rows have the number in another column of the raw table."""
     key = {"k1": "7", "k2": "north"}
     columns = {
         "k1": pa.array([7, None, None, 7, None], pa.int32()),

@@ -1,4 +1,4 @@
-"""A column of a max type that the source has narrowed: older rows lack values that did not change."""
+"""After the source narrows a column of a max type, older rows still lack values that did not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from changeledger.model.contract import Column, Contract
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
 
-# The new values of an update of `qty` alone. The header of Qlik's has four columns.
+# The new values of an update of `qty` only. Qlik's header has four columns.
 UPDATES: dict[str, tuple[int, dict[str, Any]]] = {
     "sqlserver_cdc": (
         0,

@@ -44,7 +44,7 @@ FEED = Feed.model_validate(
 
 
 def raw(*rows: tuple[int, str | None, int | None, int]) -> pa.RecordBatch:
-    """Rows by operation, mask, id and qty; each update has its own position."""
+    """Rows given as operation, mask, id and qty. Each update has its own position."""
     places = [bytes([(at + 3) // 2]) * 10 for at in range(len(rows))]
     code, mask, key, qty = (list(column) for column in zip(*rows, strict=True))
     columns = {
@@ -81,7 +81,7 @@ def test_rows_of_an_older_shape_are_fitted_to_the_contract() -> None:
 
 
 def test_a_column_that_is_computed_no_more_was_not_captured_before() -> None:
-    """A capture instance of a computed column has NULL in it; the table's next one captures a value."""
+    """The old capture instance has NULL for a computed column. The table's next one captures a value."""
     computed = NARROW.with_computed({"sum"})
     batch = ROWS.set_column(ROWS.schema.get_field_index("sum"), "sum", pa.nulls(ROWS.num_rows, pa.int32()))
     insert, _, update, _ = rows(batch, TablePlan(FEED, computed, NARROW, "window"))

@@ -1,4 +1,4 @@
-"""The two rows of an update."""
+"""Joins the two rows of an update."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 def half(
     at: int, part: str, pair: str | None, *, row: int = 1, says: int | None = None, **members: Any
 ) -> Row:
-    """A decoded row; `says` is the value in its image."""
+    """A decoded row. `says`: the value in its image."""
     side = "before" if part == "before" else "after"
     image = {"id": row, "a": at if says is None else says, "note": None}
     return {
@@ -71,7 +71,7 @@ def test_halves_are_found_by_their_position() -> None:
         half(0, "before", "p"), half(1, "before", "q"), half(2, "after", "q"),
         half(3, "whole", None, operation="insert"), half(4, "after", "p"), half(5, "after", "alone"),
         half(6, "before", "lonely"),
-        # The other half is unreadable and has no pair key, so the two are not joined.
+        # The other half is unreadable and has no pair key, so they are not joined.
         half(7, "whole", None, disposition="quarantined", reason="malformed_mask"), half(8, "after", "bad"),
     ]  # fmt: skip
     expected = {
@@ -129,7 +129,7 @@ def test_halves_of_one_update_have_one_mask() -> None:
     masked = {"changed": ["a"]}
     results = reported(
         half(0, "before", "p", mask="02"), half(1, "after", "p", mask="06", **masked),
-        # Before rows without a mask, or without bits.
+        # Before rows without a mask, or with a mask without bits.
         half(2, "before", "q", mask=""), half(3, "after", "q", mask="06", **masked),
         half(4, "before", "r", mask=None), half(5, "after", "r", mask="06", **masked),
         half(6, "before", "s", mask="0000"), half(7, "after", "s", mask="06", **masked),
@@ -149,7 +149,7 @@ def test_halves_of_one_update_have_one_mask() -> None:
         (["A"], None, None),
         (["a", "note"], None, ["mask_disagrees"]),
         ([], None, ["mask_disagrees"]),
-        # A gap may or may not differ, so its bit may be set or not.
+        # An unknown column may or may not differ, so its bit may be set or not.
         (["a", "note"], [("note", "unavailable")], None),
         (["note"], [("a", "unavailable"), ("note", "unavailable")], None),
         (None, None, None),

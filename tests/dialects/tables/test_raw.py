@@ -1,4 +1,4 @@
-"""Rows of change tables as their raw table stores them, each with its own position."""
+"""Rows of change tables as the raw table stores them, each with its own position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(change_seq: list[str | None], **columns: pa.Array) -> pa.RecordBatch:
 
 
 def raw(tables: dict[str, pa.RecordBatch], stored_types: dict[str, str]) -> list[dict[str, Any]]:
-    """The rows, as stored."""
+    """Returns the rows as the raw table stores them."""
     table = RawTable.of({name: batch.schema for name, batch in tables.items()}, stored_types)
     rows = [
         InMemory.of(batch).through(
@@ -80,7 +80,7 @@ def test_the_columns_of_a_raw_table_have_types_that_iceberg_has() -> None:
 
 
 def test_a_column_whose_type_changed_is_stored_beside_itself() -> None:
-    """Columns of the raw table itself keep their types; narrow integers become `int` in the lake."""
+    """The raw table's existing columns keep their types. Narrow integers become `int` in the lake."""
     batch = read(
         ["1"],
         Qty=pa.array([1], pa.int16()),

@@ -72,7 +72,10 @@ def test_names_that_are_taken_get_their_type() -> None:
 
 
 def test_a_column_whose_own_name_ends_as_a_stored_one_does_is_another_column() -> None:
-    """A name may contain colons (Microsoft's page "Database identifiers"); the column keeps its own cells."""
+    """A column name may contain colons (Microsoft's page "Database identifiers").
+
+    The column keeps its own cells.
+    """
     read = pa.schema([("qty", pa.string()), ("Qty::string", pa.string()), ("n::int", pa.int16())])
     stored = stored_names(read, {})
     assert stored == ["qty", "Qty::string::string", "n::int::int"]
@@ -118,7 +121,7 @@ def test_values_as_spark_casts_them_to_text() -> None:
     [(0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (0.1, "0.1"), (0.001, "0.001"), (0.0001, "1.0E-4"),
      (1e7, "1.0E7"), (9999999.0, "9999999.0"), (12345678.9, "1.23456789E7"), (-1.5e300, "-1.5E300"),
      (float("inf"), "Infinity"), (float("nan"), "NaN"),
-     # Java's Double.MIN_VALUE, and twice as much: its text has two digits at least.
+     # Java's Double.MIN_VALUE, and twice that: the text has at least two digits.
      (5e-324, "4.9E-324"), (-1e-323, "-9.9E-324"), (2e23, "2.0E23")],
 )  # fmt: skip
 def test_a_double_is_written_as_java_writes_it(number: float, text: str) -> None:
@@ -135,7 +138,7 @@ def test_a_float_has_the_digits_of_a_float() -> None:
 
 
 def test_rows_as_spark_writes_them_in_json() -> None:
-    """JSON omits NULL, has times with three digits, bytes as base64, and escapes only control characters."""
+    """JSON omits NULL, and escapes only control characters. Times have three digits, bytes are base64."""
     at = datetime(2026, 8, 7, 16, 25, 0, 883999)
     columns = {
         "id": pa.array([1, 2]),

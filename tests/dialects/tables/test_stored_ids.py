@@ -1,8 +1,8 @@
 """Change ids and records equal those in existing ledgers.
 
-`stored_rows.jsonl`: raw rows of a simulated source, each with its position and the `change_id` that
-version 0.1.0 stored for it with Spark 4.0.4 (null for the row before an update), as the Parquet files of that
-lake have them; `stored_tables.json`: its change tables. Never write these from a run of the kernels.
+`stored_rows.jsonl`: raw rows of a simulated source. Each has its position and the `change_id` that version
+0.1.0 stored for it with Spark 4.0.4 (null for the row before an update), as in the Parquet files of that
+lake. `stored_tables.json`: its change tables. Never write these from a run of the kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Casts cells of any type to the contract's types; a whole column gives the same values as text by text."""
+"""Casts cells of any type to the contract's types. Casting a whole column gives the same as text by text."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_usual_texts_are_read_at_once(kind: str) -> None:
 
 GUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
-# The canonical form of each type that is published as text, by hand from docs/types.md.
-# By type: text as written, text as published; None if it is no value of the type.
+# The canonical text of each type that is published as text, written by hand from docs/types.md. By type: the
+# text as written, and as published (None: no value of the type).
 GOLDEN: dict[str, list[tuple[str, str | None]]] = {
     "datetimeoffset(7)": [
         ("2026-08-07T16:25:06.863899+01:00", "2026-08-07T16:25:06.8638990+01:00"),
@@ -110,7 +110,8 @@ GOLDEN: dict[str, list[tuple[str, str | None]]] = {
         ("2026-08-07T16:25:00ZZ", None),
     ],
     "uniqueidentifier": [(GUID.lower(), GUID), (GUID, GUID), (f"{{{GUID}}}", None)],
-    # Of nchar the length counts UTF-16's units, of char the bytes of a code page: known of ASCII alone.
+    # For nchar, the length counts UTF-16 units. For char, it counts bytes of a code page: known only for
+    # ASCII.
     "nchar(5)": [("ab", "ab   "), ("ab   ", "ab   "), ("", "     "), ("é", "é    "), ("😀", "😀   ")],
     "char(5)": [("ab", "ab   "), ("", "     "), ("a b c", "a b c"), ("é   ", "é   ")],
     "char": [("", " "), ("a", "a")],
@@ -128,14 +129,14 @@ def test_each_type_has_one_text(kind: str) -> None:
 
 NONE = None
 CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
-    # A number becomes the same number of the type, or does not fit: never rounded or cut (docs/types.md).
+    # A number stays the same number in the type, or does not fit. It is never rounded or cut (docs/types.md).
     (5, pa.int32(), "smallint", 5),
     (40_000, pa.int32(), "smallint", NONE),
     (256, pa.int32(), "tinyint", NONE),
     (1.9, pa.float64(), "int", NONE),
     (-2.0, pa.float64(), "int", -2),
     (1e10, pa.float64(), "int", NONE),
-    # Python divides no number of more than 28 digits.
+    # Python cannot divide a number of more than 28 digits.
     (1e30, pa.float64(), "int", NONE),
     (Decimal(10**30), pa.decimal128(38, 0), "bigint", NONE),
     (float("nan"), pa.float64(), "int", NONE),
@@ -150,13 +151,13 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (Decimal("214748.3648"), pa.decimal128(10, 4), "smallmoney", NONE),
     (Decimal("1.5"), pa.decimal128(5, 1), "decimal(10,2)", Decimal("1.50")),
     (Decimal("123.5"), pa.decimal128(5, 1), "decimal(3,1)", NONE),
-    # 128 bits are too few for it: Arrow has 0.0634... for it.
+    # It needs more than 128 bits: Arrow would give 0.0634...
     (Decimal(2**63), pa.decimal128(38, 0), "decimal(38,38)", NONE),
     (Decimal("38620193900484863378234.97804"), pa.decimal128(28, 5), "decimal(38,34)", NONE),
     (Decimal("12.5"), pa.decimal128(38, 1), "decimal(38,36)", Decimal("12.5")),
     (0.125, pa.float64(), "decimal(10,2)", NONE),
     (0.1, pa.float64(), "decimal(10,2)", Decimal("0.10")),
-    # A double keeps 15 digits, a 32-bit number 6: what has more was rounded.
+    # A double keeps 15 digits, a 32-bit number 6. A number with more digits was rounded.
     (123456789012.345, pa.float64(), "decimal(22,4)", Decimal("123456789012.3450")),
     (1.2345678901234567e17, pa.float64(), "decimal(22,4)", NONE),
     (0.1, pa.float32(), "decimal(10,2)", Decimal("0.10")),
@@ -167,7 +168,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (7, pa.int64(), "decimal(10,2)", Decimal("7.00")),
     (1e300, pa.float64(), "real", NONE),
     (0.5, pa.float64(), "real", 0.5),
-    # 24 bits of a number (IEEE 754): 2^24 + 1 has no 32-bit form. The shortest text of 0.1 is that of either.
+    # 24 bits of a number (IEEE 754): 2^24 + 1 has no 32-bit form. 0.1 has the same shortest text in both.
     (2.0**24, pa.float64(), "real", 2.0**24),
     (2.0**24 + 1, pa.float64(), "real", NONE),
     (2**24 + 1, pa.int32(), "real", NONE),
@@ -178,13 +179,13 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (Decimal("0.1"), pa.decimal128(2, 1), "real", float(np.float32(0.1))),
     (Decimal("16777216.5"), pa.decimal128(9, 1), "real", NONE),
     (Decimal("16777216.0000000001"), pa.decimal128(18, 10), "real", NONE),
-    # The next double, which Arrow misses by a step.
+    # Arrow returns the double next to the right one.
     (Decimal("1.0050"), pa.decimal128(18, 4), "float", 1.005),
     (Decimal("-214748.3649"), pa.decimal128(18, 4), "float", -214748.3649),
     (Decimal("9007199254740993.00"), pa.decimal128(38, 2), "float", NONE),
     (Decimal("99999999999999.9999"), pa.decimal128(18, 4), "float", NONE),
     (Decimal(10**30), pa.decimal128(38, 0), "float", 1e30),
-    # SQL Server's own types have no such numbers, whatever the target's column holds.
+    # SQL Server's own types have no such numbers, whatever the target's column can hold.
     (float("nan"), pa.float64(), "float", NONE),
     (float("-inf"), pa.float32(), "real", NONE),
     (-1, pa.int16(), "tinyint", NONE),
@@ -209,7 +210,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     # Microsoft's page "binary and varbinary": a binary is padded with zeros to its length.
     ("0x0aFF", pa.string(), "binary(2)", b"\x0a\xff"),
     ("0x0aFF", pa.string(), "binary(3)", NONE),
-    # Bytes of a rowversion or GUID are no number, even if they are digits.
+    # Bytes of a rowversion or GUID are not a number, even if they are digits.
     (b"12345678", pa.binary(), "bigint", NONE),
     (b"1", pa.binary(), "bit", NONE),
     (b"2026-08-07", pa.binary(), "date", NONE),
@@ -222,11 +223,11 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
         "datetime2(7)",
         "2026-08-07 16:25:00.8833000",
     ),
-    # As a column of SQL Server is read that has a digit more than Spark's timestamps (`jdbc.times`).
+    # SQL Server columns with one digit more than Spark's timestamps are read as text (`jdbc.times`).
     ("2026-08-07 16:25:00.8833333", pa.string(), "datetime2(6)", NONE),
     ("2026-08-07 16:25:00.8833330", pa.string(), "datetime2(6)", datetime(2026, 8, 7, 16, 25, 0, 883333)),
     ("2026-08-07 16:25:00.8833333", pa.string(), "nvarchar(30)", "2026-08-07 16:25:00.8833333"),
-    # As in texts: a target's type may have more digits of a second than the source's.
+    # As in texts: a target's type may have more fractional digits than the source's.
     (
         datetime(2026, 8, 7, 16, 25, 0, 883333),
         pa.timestamp("us"),
@@ -243,7 +244,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (datetime(2026, 8, 7, 16, 25, 0, 883100), pa.timestamp("us"), "datetime2(3)", NONE),
     (datetime(2026, 8, 7, 16, 25, 0, 500000), pa.timestamp("us"), "datetime2(0)", NONE),
     (datetime(2026, 8, 7, 16, 25, 30), pa.timestamp("us"), "smalldatetime", NONE),
-    # As SQL Server prints an offset (`jdbc.times`): it is no time without one.
+    # A text with an offset, as SQL Server prints it (`jdbc.times`), is not a time without one.
     ("2026-08-07 16:25:00.8830000 +02:00", pa.string(), "datetime2(6)", NONE),
     ("2026-08-07 16:25:00.8830000 +02:00", pa.string(), "nvarchar(40)", "2026-08-07 16:25:00.8830000 +02:00"),
     (datetime(2026, 8, 7), pa.timestamp("us"), "date", date(2026, 8, 7)),
@@ -270,7 +271,7 @@ def test_an_empty_text_is_null_where_the_feed_says_so() -> None:
 
 
 def test_rows_of_a_table_itself_have_the_types_of_its_contract() -> None:
-    """A table may have a column `source_position`, as raw tables do."""
+    """A table may have a column named `source_position`, as raw tables do."""
     contract = Contract(
         table="dbo.t",
         columns=(
@@ -291,6 +292,6 @@ def test_rows_of_a_table_itself_have_the_types_of_its_contract() -> None:
     assert typed.to_pydict() == {
         "source_position": [1, 2, 3], "at::string": [datetime(2026, 8, 7, 16, 25), None, None],
         "lost": [None] * 3,
-        # A proof must not take unreadable values for NULL.
+        # A proof must not mistake unreadable values for NULL.
         "_unknown_columns": [None, ["at::string"], None],
     }  # fmt: skip
