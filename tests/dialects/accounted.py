@@ -17,7 +17,7 @@ Decoded = Callable[[pa.RecordBatch, Feed, dict[str, Any]], Iterable[pa.RecordBat
 def results(
     decoded: Decoded, dialect: str, values: Sequence[Message], tables: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
-    """Results by offset, which is the index in `values`."""
+    """Results by offset. A message's offset is its index in `values`."""
     feed = Feed.model_validate(
         {
             "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",

@@ -1,17 +1,17 @@
 """Golden cases: each folder below tests/cases/<dialect>/ is a case. Adding a case needs no code.
 
-* `input.jsonl`: raw records. Of a message: topic, partition (0 if it is not stated), key, value (text, or
-  `key_hex`, `value_hex`), headers, timestamp; its offset is its place in the file. Of a change table: its
-  row; `0x...` in a binary column is hex.
+* `input.jsonl`: raw records. A message has topic, partition (0 if not stated), key and value (text, or
+  `key_hex`, `value_hex`), headers and timestamp; its offset is its index in the file. A change table has
+  rows; `0x...` in a binary column is hex.
 * `expected.jsonl`: for each record, in order, the result by the specification: the members of MEMBERS that
-  are not NULL. For a record that is no change only disposition and reason.
-  Decimals are text without trailing zeros, binary is `0x...`.
-* `contract.json`: the table's contract, where the messages do not have it.
-* `shape.json`: the columns of the change table, where the contract has others.
-* `feed.yaml`: members of the feed that differ from the default ones.
-* `schemas.json`: the Avro schemas that a registry has, by their ids.
+  are not NULL. A record that is no change has only disposition and reason. Decimals are text without trailing
+  zeros, binary is `0x...`.
+* `contract.json`: the table's contract, if the messages do not have it.
+* `shape.json`: the columns of the change table, if the contract has other ones.
+* `feed.yaml`: members of the feed that differ from the defaults.
+* `schemas.json`: the Avro schemas of a registry, by id.
 * `types.json`: Spark types of raw columns that differ from the contract's.
-* `order.json`: where the case is about order: the numbers of its changes, from 1, as the source has them.
+* `order.json`: in cases about order, the numbers of the changes, from 1, in the source's order.
 
 `<<x*1000>>` in a text means a thousand x.
 """
@@ -41,7 +41,7 @@ MEMBERS = (
     "changed", "commit_lsn", "change_lsn", "event_serial_no", "committed_at", "transaction_id", "flags",
 )  # fmt: skip
 _IN_HEX = ("commit_lsn", "change_lsn", "sort_key")
-# Default settings of a feed, by dialect.
+# A feed's default settings, by dialect.
 SETTINGS: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
     "ces": {"source": {"topics": ["shop.changes"]}},
@@ -60,7 +60,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Case:
-    """A golden case: a folder with its files."""
+    """A golden case: a folder and its files."""
 
     folder: Path
 
@@ -129,20 +129,20 @@ def _data(record: dict[str, Any], member: str) -> bytes | None:
 
 
 def assert_as_expected(case: Case, results: Mapping[int, dict[str, Any]]) -> None:
-    """Compares results (see `outcomes`) with the case's expected ones."""
+    """Asserts that the results (see `outcomes`) are the case's expected ones."""
     said = [{n: v for n, v in results[at].items() if n != "sort_key"} for at in range(len(case.expected))]
     assert said == case.expected
 
 
 def assert_in_order(case: Case, results: Mapping[int, dict[str, Any]]) -> None:
-    """Sort keys order the changes as the source does; the case counts records from 1."""
+    """Asserts that sort keys order the changes as the source does. The case counts records from 1."""
     changes = [at + 1 for at in sorted(results) if results[at]["disposition"] == "change"]
     assert sorted(case.order) == changes
     assert sorted(changes, key=lambda at: str(results[at - 1]["sort_key"])) == case.order
 
 
 def outcomes(batches: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
-    """Results by offset, in the form of `expected.jsonl`, with `sort_key` in addition."""
+    """Results by offset, in the form of `expected.jsonl`, plus `sort_key`."""
     by_offset = {}
     for batch in batches:
         for row in batch.to_pylist():
@@ -160,7 +160,7 @@ def _plain(value: Any, name: str) -> Any:
         return {member: _plain(cell, "") for member, cell in value.items()}
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat(" ")
-        # As Spark shows an instant.
+        # As Spark prints a timestamp.
         return text.rstrip("0").rstrip(".") if name == "committed_at" and "." in text else text
     if isinstance(value, Decimal):
         digits = f"{value:f}"

@@ -1,4 +1,4 @@
-"""Golden cases of change tables as Arrow batches, with rows as JDBC reads them."""
+"""Golden cases of change tables as Arrow batches of rows, as JDBC reads them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plan(case: Case) -> TablePlan:
 
 
 def rows(case: Case) -> tuple[str, pa.RecordBatch]:
-    """The name of the change table and its rows, as read."""
+    """Returns the name of the change table, and its rows as read."""
     reported = plan(case)
     path = case.folder / "types.json"
     types = HEADER_TYPES | {
@@ -59,7 +59,7 @@ def rows(case: Case) -> tuple[str, pa.RecordBatch]:
 
 
 def raw(read: pa.RecordBatch, record: pa.StructArray) -> pa.RecordBatch:
-    """Rows as in the raw table, with the row number as offset."""
+    """Rows in the form of the raw table, with the row number as offset."""
     source, partition, _, row = record.flatten()
     numbered = [source, partition, pa.array(range(read.num_rows), pa.int64()), row]
     place = pa.StructArray.from_arrays(numbered, fields=list(RECORD))
@@ -89,7 +89,10 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def of_the_rows(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as cases write it: without `mask_disagrees` from comparing mask and images, which comes later."""
+    """Returns a row without the `mask_disagrees` flag that follows from comparing mask and images.
+
+    The cases do not have this flag, as that comparison comes later.
+    """
     flags = [flag for flag in row.get("flags", ()) if flag != MASK_DISAGREES or not _contradicts(row)]
     plain = {name: cell for name, cell in row.items() if name not in {"flags", "sort_key"}}
     return {**plain, "flags": flags} if flags else plain

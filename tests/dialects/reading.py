@@ -22,7 +22,7 @@ def with_values(raw: pa.RecordBatch, values: Sequence[bytes | None]) -> pa.Recor
 
 
 def records_of(kernel: MessageKernel, number: int, raw: pa.RecordBatch, discovery: Any) -> pa.RecordBatch:
-    """The messages of the discovered table `number`."""
+    """Returns the messages of the discovered table `number`."""
     return raw.filter(pc.fill_null(pc.equal(kernel.routes(raw, discovery), number), fill_value=False))
 
 
@@ -34,7 +34,7 @@ def read(
     schemas: Mapping[str, str] = NONE,
     discovered: pa.RecordBatch | None = None,
 ) -> list[pa.RecordBatch]:
-    """Decoded batches: messages without a table, then those of each table. `discovered`: the whole window."""
+    """Decodes messages without a table, then those of each table. `discovered`: the whole window."""
     window_facts = kernel.facts(raw if discovered is None else discovered, schemas)
     discovery = kernel.discover(window_facts, feed, EarlierWindows(contracts, {}, schemas))
     others = raw.filter(kernel.routes(raw, discovery).is_null())

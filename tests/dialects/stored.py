@@ -1,8 +1,8 @@
 """Change ids in existing ledgers, with their messages.
 
-`stored_ids.jsonl`: messages of a simulated source, each with the `change_id` that version 0.1.0 stored for it
-with Spark 4.0.4, as the Parquet files of that ledger have it; `stored_contracts.json`: the writer schema and
-the table's contract, by the number in `schema`. Never write these ids from a run of the kernels.
+`stored_ids.jsonl`: messages of a simulated source. Each has the `change_id` that version 0.1.0 stored for it
+with Spark 4.0.4, as in the Parquet files of that ledger. `stored_contracts.json`: the writer schema and the
+table's contract, by the number in `schema`. Never write these ids from a run of the kernels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Stored(NamedTuple):
 
 
 def stored(folder: Path) -> list[Stored]:
-    # Texts contain Unicode line separators.
+    # Splits at line feeds only: texts contain Unicode line separators.
     texts = (folder / "stored_ids.jsonl").read_text("utf-8").split("\n")
     lines = [json.loads(text) for text in texts if text]
     groups = []
@@ -47,7 +47,7 @@ def _message(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def feed(dialect: str) -> Feed:
-    """With settings that are mappings: kernels cache by the plan, so by its feed."""
+    """A feed with settings that are mappings: kernels cache by the plan, which includes the feed."""
     checked = [{"expect_column_values_to_not_be_null": {"column": "id"}}]
     told = [{"notifier": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "with": {"to": "team"}}]
     return Feed.model_validate(

@@ -1,4 +1,4 @@
-"""Rows of change tables that a window reads, by the readers' SELECTs on a real database (SQLite)."""
+"""Reads windows of change tables, with the readers' SELECTs on a real database (SQLite)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def hour(at: int) -> Window:
 
 
 def read(reader: TableReader, memory: Memory, start: Any, end: Any, what: str) -> list[Any]:
-    """A column of all rows that the window reads, in order."""
+    """Returns a column of all rows that the window reads, in order."""
     return [
         row[what]
         for reported in reader.tables
@@ -106,7 +106,7 @@ def seq(clock: str, number: int) -> str:
 
 
 def filled(*rows: tuple[str | None, str | None, int]) -> Memory:
-    """Change rows `(change_seq, time of day, id)`."""
+    """A Qlik change table with rows `(change_seq, time of day, id)`."""
     memory = Memory(QLIK)
     memory.session.executemany(
         "INSERT INTO dbo.orders__ct VALUES (?, 'I', ?, ?, NULL)",
@@ -122,7 +122,7 @@ def qlik(memory: Memory, **source: Any) -> ChangeTables:
 def test_ordinals_count_the_columns_that_there_are() -> None:
     (reported,) = qlik(filled()).tables
     assert (reported.table, reported.instance) == ("dbo.orders", "dbo.orders__ct")
-    # Positions 3 and 6 were dropped: the bits of a mask count the columns, header first.
+    # Positions 3 and 6 were dropped. The bits of a mask count the existing columns, header first.
     assert [(c.name, c.type, c.ordinal, c.key_position) for c in reported.writer_schema.columns] == [
         ("id", "int", 4, 1),
         ("a b", "numeric(18,4)", 5, 0),
@@ -133,7 +133,7 @@ def test_a_window_ends_before_its_end_by_the_timestamp() -> None:
     memory = filled(
         (seq("095958", 1), "09:59:59", 1),
         (seq("100000", 2), "10:00:00", 2),
-        # Its change_seq lags, so the timestamp decides.
+        # Its change_seq lags behind, so the timestamp decides.
         (seq("105959", 3), "11:00:01", 3),
     )
     reader = qlik(memory)
@@ -159,7 +159,7 @@ def test_a_table_that_is_filled_late_loses_nothing() -> None:
     _, end = reader.bounds(hour(9), {})
     _, end = reader.bounds(hour(10), end)
     assert end == {"dbo.orders": seq("093000", 1)}
-    # A change of nine o'clock arrives at eleven, after later rows of this table were read.
+    # A change of 09:40 arrives only at eleven.
     memory.session.execute(
         "INSERT INTO dbo.orders__ct VALUES (?, 'I', '2026-08-07T09:40:00.000', 2, 0)", [seq("094000", 2)]
     )
@@ -218,13 +218,16 @@ def test_a_table_that_was_filled_again_is_a_gap() -> None:
     reader = qlik(filled((seq("093000", 1), "09:30:00", 1)))
     with pytest.raises(SourceDataLostError, match="orders__ct ends at"):
         reader.check({"dbo.orders": seq("103000", 9)})
-    # An empty table may have been archived; a quiet table ends where it was read.
+    # An empty table may have been archived. A quiet table ends where the last run stopped.
     reader.check({"dbo.orders": seq("093000", 1)})
     qlik(filled()).check({"dbo.orders": seq("103000", 9)})
 
 
 def test_a_task_that_is_begun_anew_with_an_earlier_clock_is_a_gap() -> None:
-    """Its table is kept, so that it still ends where it was read: nothing else shows what comes below."""
+    """The table is kept, so it still ends where the last run stopped.
+
+    Nothing else reveals the new changes below.
+    """
     memory = filled((seq("093000", 1), "09:30:00", 1), (seq("203000", 2), "09:40:00", 2))
     reader = qlik(memory)
     _, end = reader.bounds(hour(9), {})
@@ -241,12 +244,12 @@ def test_a_task_that_is_begun_anew_with_an_earlier_clock_is_a_gap() -> None:
 
 
 def test_a_change_of_a_moment_before_that_is_read_already_is_no_gap() -> None:
-    """Times of commits may lie the other way round by milliseconds; a change_seq of a task waits for none."""
+    """Commit times may be out of order by milliseconds: the task's change_seq does not wait for them."""
     memory = filled((seq("105959", 1), "11:00:00", 1), (seq("105959", 2), "10:59:59", 2))
     reader = qlik(memory)
     _, end = reader.bounds(hour(10), {})
     assert reader.bounds(hour(11), end) == (end, end)
-    # In one task the clock was set back: its change_seq stays, and counts on.
+    # The clock was set back during one task: its change_seq stays, and counts on.
     memory = filled((seq("123000", 1), "10:30:00", 1), (seq("123000", 2), "11:30:00", 2))
     reader = qlik(memory)
     _, end = reader.bounds(hour(10), {})
@@ -332,7 +335,7 @@ def test_of_qlik_tables_that_differ_in_case_the_very_one_is_read() -> None:
 
 
 def two_schemas() -> Memory:
-    """`orders__ct` of two schemas, each with a row of its own."""
+    """Two schemas with a table `orders__ct`, each with its own row."""
     memory = filled((seq("100000", 1), "10:00:00", 1))
     memory.session.executescript(f"""
         CREATE TABLE cdc.orders__ct AS SELECT * FROM dbo.orders__ct;
@@ -365,14 +368,17 @@ def test_one_qlik_table_is_not_read_as_two() -> None:
 
 
 def test_a_qlik_table_is_known_again_by_the_case_of_its_name() -> None:
-    """The only table is read, in whatever case; another one that appears later is another table."""
+    """A table that appears in another case is another table.
+
+    The only table is read, in whatever case.
+    """
     memory = filled((seq("100000", 1), "10:00:00", 1))
     wanted = feed("qlik_tables", tables=[ORDERS | {"table": "dbo.Orders"}])
     position = {"dbo.Orders": seq("100000", 1)}
     before = ChangeTables(wanted, memory).landmarks(position)
     memory.session.executescript("UPDATE information_schema.columns SET table_name = 'Orders__ct'")
     after = ChangeTables(wanted, memory).landmarks(position)
-    # An earlier version has stored the beginning, without the schema, which `target_schema` may change.
+    # An earlier version stored the beginning, without the schema, which `target_schema` may change.
     assert (before["dbo.Orders"], after["dbo.Orders"]) == tuple(
         f"{seq('100000', 1)} ({name}) of dbo" for name in ("orders__ct", "Orders__ct")
     )
@@ -441,7 +447,7 @@ def text(number: int) -> str:
 
 @pytest.fixture
 def captured() -> Iterator[Memory]:
-    """Transactions 1 to 6, ten minutes apart from ten o'clock; a second instance captures from 4 on."""
+    """Transactions 1 to 6, ten minutes apart from 10:10 on. A second instance captures from 4 on."""
     memory = Memory(CDC)
     execute = memory.session.executemany
     instances = [(20, "dbo_orders", 1, "2026-08-01"), (21, "dbo_orders_2", 4, "2026-08-06")]
@@ -494,7 +500,7 @@ def test_a_column_that_was_dropped_at_the_source_is_captured_as_null(captured: M
 
 
 def test_a_column_that_was_dropped_and_added_again_is_captured_as_null(captured: Memory) -> None:
-    """It is another column, known by its id, whatever its name. One that has another name is the same."""
+    """A column added again under an old name is another column by its id. A renamed one keeps its id."""
     captured.session.executescript("""
         INSERT INTO sys.columns VALUES (10, 'id', 1, 4, 10, 0, 0), (10, 'renamed', 3, 4, 10, 0, 1),
             (10, 'old', 4, 4, 10, 0, 1);
@@ -516,8 +522,10 @@ def dropped(memory: Memory) -> list[list[str]]:
 
 
 def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
-    """Both instances have the transaction of that LSN. It stays the newer one's, as before the clean-up: only
-    the newer one has all columns."""
+    """A clean-up leaves the transaction of its LSN to the newer instance, as before.
+
+    Both instances have that transaction, but only the newer one has all columns.
+    """
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_2_CT WHERE "__$start_lsn" < ?', [lsn(5)])
@@ -530,8 +538,11 @@ def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
 
 
 def test_rows_that_a_clean_up_has_not_come_to_yet_are_not_read(captured: Memory) -> None:
-    """It moves `start_lsn` first, then deletes rows in batches, and may fail to delete those of one table: of
-    a transaction some rows may be gone, and its commit time."""
+    """A clean-up moves `start_lsn` first, so rows below it are not read.
+
+    It then deletes rows in batches, and may fail to delete those of one table. A transaction may have lost
+    some of its rows, and its commit time.
+    """
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 20", [lsn(3)])
     captured.session.execute("DELETE FROM cdc.lsn_time_mapping WHERE start_lsn < ?", [lsn(3)])
     assert read(cdc(captured), captured, {}, {"dbo.orders": text(6)}, "id") == [3, 104, 105, 106]
@@ -539,8 +550,10 @@ def test_rows_that_a_clean_up_has_not_come_to_yet_are_not_read(captured: Memory)
 
 
 def test_a_clean_up_of_the_older_instance_alone_leaves_the_newer_one_to_be_read(captured: Memory) -> None:
-    """`sys.sp_cdc_cleanup_change_table` moves the `start_lsn` of one instance. Columns that only the newer
-    one captures must not be lost."""
+    """`sys.sp_cdc_cleanup_change_table` moves the `start_lsn` of one instance.
+
+    Columns that only the newer instance captures must not be lost.
+    """
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 20", [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
     reader = cdc(captured)
@@ -550,7 +563,7 @@ def test_a_clean_up_of_the_older_instance_alone_leaves_the_newer_one_to_be_read(
 
 
 def test_a_clean_up_between_two_looks_is_seen_at_the_second(captured: Memory) -> None:
-    """`start_lsn` moves before rows are deleted, so a reader that asks afterwards knows what was missing."""
+    """`start_lsn` moves before rows are deleted: a reader that asks again afterwards knows what was lost."""
     reader = cdc(captured)
     reader.check({"dbo.orders": text(4)})
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(6)])
@@ -575,7 +588,7 @@ def test_a_window_ends_at_the_last_commit_before_its_end(captured: Memory) -> No
         {"dbo.orders": text(5)},
         {"dbo.orders": text(6)},
     )
-    # A window of the past begins before the rows that were read.
+    # A window of the past begins before the rows that were already read.
     past = reader.bounds(hour(10), {"dbo.orders": text(6)})
     assert past == ({"dbo.orders": text(0)}, {"dbo.orders": text(5)})
 
@@ -610,7 +623,7 @@ def test_a_capture_job_that_stands_still_is_reported(
 
 
 def test_how_far_a_source_is_captured_in_its_own_zone(captured: Memory) -> None:
-    """The highest LSN of lsn_time_mapping and its time: 11:00 in Berlin is 9:00 UTC in August."""
+    """Takes the highest LSN of lsn_time_mapping and its time: 11:00 in Berlin is 9:00 UTC in August."""
     at = datetime(2026, 8, 7, 12, 30, tzinfo=UTC)
     berlin = feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], time_zone="Europe/Berlin")
     (state,) = CaptureTables(berlin, captured).source_states({"dbo.orders": text(5)}, at)
@@ -663,7 +676,7 @@ def test_a_large_window_of_transactions_is_read_in_parts(captured: Memory) -> No
 
 
 def test_a_mark_of_an_idle_log_gives_no_commit_time(captured: Memory) -> None:
-    """`tran_id` 0x00 belongs to no transaction; each row has its own time and is read once."""
+    """`tran_id` 0x00 marks no transaction. Each row has its own commit time and is read once."""
     marks = "INSERT INTO cdc.lsn_time_mapping VALUES (?, '2026-08-07T09:59:59.000', x'00')"
     captured.session.executemany(marks, [[lsn(n)] for n in range(1, 4)])
     reader = cdc(captured)
@@ -679,7 +692,7 @@ def test_a_table_that_is_not_captured(captured: Memory) -> None:
 
 
 def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
-    """A second table was just enabled and has no LSN yet, or a single one."""
+    """Enables a second table, which has no LSN yet (`start` is None) or a single one."""
     memory.session.executescript("""
         INSERT INTO sys.tables VALUES (11, 'items', 1);
         CREATE TABLE cdc.dbo_items_CT ("__$start_lsn", "__$operation", id);
@@ -696,7 +709,7 @@ def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
 def test_a_table_that_was_just_enabled_is_waited_for(
     captured: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`start_lsn` is NULL until the capture job begins the instance; other tables are read meanwhile."""
+    """`start_lsn` is NULL until the capture job begins the instance. Other tables are read meanwhile."""
     reader = other_table(captured, None)
     released = {"dbo.orders": text(2)}
     reader.check(released)
@@ -705,7 +718,7 @@ def test_a_table_that_was_just_enabled_is_waited_for(
     assert "nothing is captured yet of dbo.items" in caplog.text
     assert sorted(read(reader, captured, start, end, "id")) == [3, 104, 105, 106]
     reader.check(released)
-    # The capture job begins it; the next window reads it from the start.
+    # The capture job begins the instance. The next window reads it from the start.
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 22", [lsn(5)])
     captured.session.execute("INSERT INTO cdc.dbo_items_CT VALUES (?, 2, 200)", [lsn(6)])
     both = [{"table": "dbo.orders"}, {"table": "dbo.items"}]
@@ -733,7 +746,7 @@ def test_an_instance_that_was_just_made_leaves_the_older_one_to_be_read(captured
 
 @pytest.mark.parametrize("change", ["start_lsn = ?", "start_lsn = ?, object_id = 23"])
 def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, change: str) -> None:
-    """Rows read from the older instance lack columns of the newer; the next try reads both."""
+    """Rows from the older instance lack columns of the newer one. The next try reads both instances."""
     if "object_id" not in change:
         captured.session.execute("UPDATE cdc.change_tables SET start_lsn = NULL WHERE object_id = 21")
     reader = cdc(captured)
@@ -753,7 +766,7 @@ def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, chang
     [
         ("UPDATE sys.tables SET name = 'orders_2026'", "dbo.orders_2026"),
         ("INSERT INTO sys.schemas VALUES (2, 'sales'); UPDATE sys.tables SET schema_id = 2", "sales.orders"),
-        # The table was renamed, and a new one has the old name.
+        # The table was renamed, and a new table got the old name.
         (
             "UPDATE sys.tables SET name = 'orders_old'; INSERT INTO sys.tables VALUES (30, 'orders', 1)",
             "dbo.orders_old",
@@ -761,7 +774,7 @@ def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, chang
     ],
 )
 def test_a_table_that_was_renamed(captured: Memory, change: str, now: str) -> None:
-    """An instance keeps its name and identifies its table by id."""
+    """An instance keeps its name, and identifies its table by id."""
     captured.session.executescript(change)
     with pytest.raises(ConfigError, match=f"dbo_orders captures {now}: was the table renamed") as raised:
         cdc(captured)
@@ -771,7 +784,7 @@ def test_a_table_that_was_renamed(captured: Memory, change: str, now: str) -> No
 
 
 def test_a_table_with_a_dot_in_its_name(captured: Memory) -> None:
-    """The first dot ends the schema; a schema with a dot is another one, which no feed can name."""
+    """The first dot ends the schema. A schema name with a dot is another schema, which no feed can name."""
     captured.session.executescript("""
         UPDATE sys.tables SET name = 'order.lines';
         INSERT INTO sys.schemas VALUES (2, 'dbo.order');
@@ -801,7 +814,7 @@ def test_a_table_that_may_not_be_seen(captured: Memory) -> None:
 
 
 def test_a_name_that_was_given_to_another_captured_table(captured: Memory) -> None:
-    """Both were captured for long: not LSNs but the table's id tells them apart."""
+    """Both tables have long been captured: not LSNs, but the table's id tells them apart."""
     before = cdc(captured).landmarks({"dbo.orders": text(5)})
     captured.session.executescript("""
         UPDATE sys.tables SET name = 'orders_old';
@@ -813,7 +826,7 @@ def test_a_name_that_was_given_to_another_captured_table(captured: Memory) -> No
 
 
 def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: Memory) -> None:
-    """Their instances are not two instances of one table."""
+    """Instances of the two tables are not two instances of one table."""
     captured.session.executescript("""
         INSERT INTO sys.tables VALUES (30, 'Orders', 1);
         CREATE TABLE cdc.upper_CT ("__$start_lsn", "__$operation", id);

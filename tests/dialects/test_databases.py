@@ -1,8 +1,8 @@
-"""Messages of two databases are never rows of one table, within a window and across windows.
+"""Messages of two databases never become rows of one table, within a window or across windows.
 
-One event hub can have the events of several databases, and one topic the changes of a connector's
-`database.names`; their tables have the same names (Debezium's chapter on topic names; Microsoft's page on the
-JSON message format, `eventsource.db`).
+One event hub can have the events of several databases, and one topic the changes of all of a connector's
+`database.names`. Their tables can have the same names (Debezium's chapter on topic names; Microsoft's page on
+the JSON message format, `eventsource.db`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def window(
     known: Mapping[str, Contract],
     stated: str | None = None,
 ) -> tuple[list[Any], Mapping[str, Contract]]:
-    """For a message of each database the value in its row, or else the reason; and the contracts."""
+    """Decodes one message of each database.
+
+    Returns for each message the value in its row, or the reason why it has none; and the contracts.
+    """
     values = [json.dumps(SENT[dialect](database)).encode() for database in databases]
     raw = [Message(f"s.{at}", 0, at, None, b'{"id": 1}', value, []) for at, value in enumerate(values)]
     feed = Feed.model_validate(
@@ -117,14 +120,18 @@ def test_the_only_database_has_any_name_and_no_other_is_read_later(dialect: str)
 
 @dialects
 def test_databases_whose_names_differ_in_case_only_are_two(dialect: str) -> None:
-    """A server with a case-sensitive collation can have both (Microsoft's page "Database identifiers",
-    identifier collation); the connector writes the name that `sys.databases` has (Debezium's DBZ-1051)."""
+    """Databases whose names differ in case only are two databases.
+
+    A server with a case-sensitive collation can have both (Microsoft's page "Database identifiers",
+    identifier collation). The connector writes the name as `sys.databases` has it (Debezium's DBZ-1051).
+    """
     outcomes, known = window(dialect, "sales", ["Sales", "sales"], {})
     assert outcomes == [MISMATCH, "sales"]
     assert window(dialect, "sales", ["Sales"], known)[0] == [MISMATCH]
     assert window(dialect, "sales", ["Sales", "SALES"], {})[0] == [MISMATCH] * 2
     assert window(dialect, "shop", ["Sales", "sales"], {})[0] == [MISMATCH] * 2
-    # Stated in another case than the messages have: the one that was read so far, else the only one.
+    # A name stated in another case than the messages have: the database read so far is meant, else the only
+    # one.
     assert window(dialect, "shop", ["Sales", "sales"], {}, "Sales")[0] == ["Sales", MISMATCH]
     assert window(dialect, "shop", ["Sales", "sales"], known, "SALES")[0] == [MISMATCH, "sales"]
     assert window(dialect, "shop", ["Sales"], {}, "SALES")[0] == ["Sales"]
@@ -132,7 +139,7 @@ def test_databases_whose_names_differ_in_case_only_are_two(dialect: str) -> None
 
 @dialects
 def test_a_name_that_no_message_has_is_not_kept(dialect: str) -> None:
-    """Once it is no longer stated, the feed reads what its messages name."""
+    """A stated name that no message has is not stored: without it, the feed reads what its messages name."""
     refused, known = window(dialect, "shop", ["shop"], {}, stated="other")
     assert refused == [MISMATCH]
     assert window(dialect, "shop", ["shop"], known)[0] == ["shop"]

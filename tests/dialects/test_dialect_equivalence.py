@@ -1,6 +1,6 @@
-"""Any log, written in five dialects with any of their settings, is decoded to the changes of the log.
+"""Any log, written in five dialects with any of their settings, decodes to the changes of the log.
 
-This test needs no services; tests/integration/test_dialect_equivalence.py runs all stages.
+This test needs no services. tests/integration/test_dialect_equivalence.py runs all stages.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from sourcelab.tables import TABLES, Table
 
 Lines = list[dict[str, Any]]
 Place = tuple[str, str, str, str]
-# Texts and bytes: a schema block does not state their length, so NULL may be an omitted large value, and in a
-# column that cannot be NULL what is empty.
+# Texts and bytes. A schema block does not state their length, so NULL may be an omitted large value. In a
+# column that cannot be NULL, an empty value may be one.
 ANY_LENGTH = frozenset(
     c.name
     for table in TABLES
@@ -38,12 +38,12 @@ ANY_LENGTH = frozenset(
 
 
 class May(NamedTuple):
-    """Legitimate differences of a dialect from the log, by its format and settings."""
+    """Differences from the log that a dialect's format and settings allow."""
 
     # Columns that before images, or after images, may omit.
     before: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
-    # An update of a key is written as a delete and an insert.
+    # A key update is written as a delete and an insert.
     parts_key_updates: bool = True
     # A delete has only its key.
     key_only_deletes: bool = False
@@ -54,12 +54,12 @@ class May(NamedTuple):
 
 
 NOTES = frozenset({"notes"})
-# An xml is a large value, too: SQL Server's log lacks it if an update does not change it.
+# An xml is a large value, too: SQL Server's log omits it if an update does not change it.
 LARGE = NOTES | {"document"}
 
 
 class Reported(NamedTuple):
-    """A log in a dialect: lines as `changeledger decode` reads them."""
+    """A log in a dialect, as lines that `changeledger decode` reads."""
 
     dialect: str
     lines: Lines
@@ -193,7 +193,7 @@ def decoded(log: Log, reported: Reported) -> list[dict[str, Any]]:
 
 
 def python(table: Table, image: dict[str, Any]) -> dict[str, Any]:
-    """An image as in the log: converts texts of JSON to the columns' types."""
+    """Converts an image's JSON texts to the columns' types, as the log has them."""
 
     def value(name: str, reported: Any) -> Any:
         column = next(c for c in table.columns if c.name == name)
@@ -241,7 +241,7 @@ def check_change(dialect: str, result: dict[str, Any], want: Wanted, may: May) -
     if "change_lsn" in result:
         assert result["change_lsn"] == f"0x{change.change_lsn.hex().upper()}"
     at = want.transaction.commit_time.replace(tzinfo=None)
-    # Rows of CDC tables have no commit time: cdc.lsn_time_mapping has it.
+    # Rows of CDC tables have no commit time: it is in cdc.lsn_time_mapping.
     if may.commit_time:
         assert datetime.fromisoformat(result["committed_at"]).replace(tzinfo=None) == at
     gaps = {side: frozenset(result.get(f"{side}_unknown_columns", ())) for side in ("before", "after")}
@@ -311,7 +311,7 @@ def binary_lines(reported: Iterable[Message]) -> Lines:
 
 
 def in_both(dialect: str, log: Log, registry: SchemaRegistry) -> tuple[list[Message], list[Message]]:
-    """The log in JSON, and in Avro."""
+    """Returns the log's messages in JSON and in Avro."""
     if dialect == "debezium":
         in_json = list(debezium.messages(log, schemas=True, snapshot=True))
         return in_json, list(AvroConverter(registry.register).encoded(in_json))

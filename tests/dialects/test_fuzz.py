@@ -1,4 +1,4 @@
-"""Randomly corrupted messages neither stop the job, nor get lost, nor change other messages."""
+"""Randomly corrupted messages do not stop the job, are not lost, and do not change other messages."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_lost_segments_keep_only_their_own_event_pending() -> None:
 
 
 def is_data(message: Sent) -> bool:
-    """Neither a tombstone nor Qlik's metadata."""
+    """Whether the message is neither a tombstone nor Qlik's metadata."""
     return bool(message.value) and b'"schemaId"' not in (message.value or b"")[:200]
 
 
@@ -126,7 +126,7 @@ def reasons_among(
     data: list[Sent],
     schemas: Mapping[str, str] = MappingProxyType({}),
 ) -> set[str]:
-    """Quarantine reasons of messages of `data`, corrupted and sent after `good`."""
+    """Sends corrupted messages of `data` after `good`; returns the reasons of quarantined ones."""
     rng = Random(seed)
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]
     clean = [of_the_table(r) for r in results(dialect, good, schemas)]

@@ -36,7 +36,7 @@ def reported(dialect: str, log: Log) -> list[Line]:
 
 
 def elsewhere(line: Line) -> Line:
-    """The row at a later position: at its own it would be a duplicate of the good row, or its pair."""
+    """Moves the row to a later position. At its own, it would be a duplicate of the good row, or its pair."""
     moved = dict(line["row"])
     for name, begin in (("__$start_lsn", "0x7F"), ("header__change_seq", "2999")):
         if name in moved:

@@ -1,4 +1,4 @@
-"""Masked columns: what the login may see, as SQL Server's HAS_PERMS_BY_NAME says it."""
+"""Masked columns: the reader stops where the login may not see values, by SQL Server's HAS_PERMS_BY_NAME."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.dialects.test_change_table_readers import CDC, Memory, cdc, feed, lsn
 
 
 class Rights:
-    """A database that answers with these rights."""
+    """A database that answers queries for rights with these values."""
 
     def __init__(self, **answer: int | None) -> None:
         self.answer = answer
@@ -44,7 +44,7 @@ def test_masks_in_place_of_values_stop_the_run() -> None:
 
 @pytest.mark.parametrize("rights", [(1, None), (1, 1), (0, 1)])
 def test_a_login_that_sees_the_values(rights: tuple[int | None, int | None]) -> None:
-    """NULL: before SQL Server 2022 there is no such right on a column."""
+    """NULL: SQL Server before 2022 has no such right on a column."""
     require_values(Rights(database=rights[0], column_0=rights[1]), "cdc", "dbo_t_CT", ["email"])
 
 
@@ -87,7 +87,7 @@ def test_the_reader_asks_for_each_change_table() -> None:
     )
     with pytest.raises(ConfigError, match="values: old"):
         cdc(memory)
-    # What nobody reads may be hidden.
+    # A column that nobody reads may be hidden.
     dropping = {"table": "dbo.orders", "publish": {"columns": {"OLD": {"drop": True}}}}
     assert CaptureTables(feed("sqlserver_cdc", tables=[dropping]), memory).tables
     rights["[cdc].[dbo_orders_CT] UNMASK old"] = 1

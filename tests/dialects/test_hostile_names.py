@@ -1,7 +1,7 @@
 """Hostile text in place of any name: no decoder or discovery fails, and each record has one disposition.
 
-One name or one text of a valid message is put in place of another: that of a database, a schema, a table, a
-column, a type, of a member, in the schema block, in images, in keys and in metadata.
+In a valid message, one name or text is replaced with another. It is the name of a database, schema, table,
+column, type or member, or a text in the schema block, images, keys or metadata.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ POSITION = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:0000
 
 
 class Json(NamedTuple):
-    """An object that a text contains as JSON."""
+    """An object that is embedded as JSON text."""
 
     inner: Any
 
@@ -135,7 +135,7 @@ CASES = {
 
 
 def paths(node: Any, path: Path = ()) -> Iterator[Path]:
-    """Paths of names and texts. A path that ends with a member's name twice means that name."""
+    """Paths of all names and texts. A path that ends with a member's name twice means the name itself."""
     if isinstance(node, Json):
         yield from paths(node.inner, path)
     elif isinstance(node, dict):
@@ -165,7 +165,7 @@ def mutated(node: Any, path: Path, text: str) -> Any:
 
 
 def everywhere(node: Any, old: str, text: str) -> Any:
-    """Replaces every name and text that equals `old`, as if the column had that name."""
+    """Replaces every name and text that equals `old`, as if the column had the name `text`."""
     if isinstance(node, Json):
         return Json(everywhere(node.inner, old, text))
     if isinstance(node, dict):
@@ -187,7 +187,7 @@ def written(node: Any, *, escaped: bool) -> bytes:
 
 
 def outcomes(dialect: str, messages: Sequence[tuple[bytes | None, bytes]], *, listed: bool) -> None:
-    """Reads the messages as normalize does."""
+    """Reads the messages as normalize does, and checks that each has exactly one disposition."""
     raw = [Message(TOPIC, 0, at, None, key, value, []) for at, (key, value) in enumerate(messages)]
     feed = reader.feed_of(dialect, raw)
     if listed:
@@ -200,7 +200,7 @@ def outcomes(dialect: str, messages: Sequence[tuple[bytes | None, bytes]], *, li
         kernels.EarlierWindows({}, {}, {}),
         "w",
     )  # type: ignore[arg-type]
-    # Schemas are stored for later windows.
+    # Schemas are stored for later windows, so PostgreSQL must accept their text.
     for name, schema in (*discovery.writer_schemas.items(), *discovery.avro_schemas.items()):
         stored = name + (schema if isinstance(schema, str) else schema.model_dump_json())
         assert "\0" not in stored.encode().decode(), "no text of PostgreSQL's"

@@ -1,4 +1,4 @@
-"""Messages whose key, in JSON, is that of one row, in the forms in which tools write its columns."""
+"""Finds messages by the JSON key of one row, in the forms in which the tools write key columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def feed(dialect: str, **source: str) -> Feed:
 
 
 def with_key(of: Feed, kinds: dict[str, str], texts: dict[str, str], *message_keys: object) -> list[int]:
-    """The offsets of those of the keys, as JSON unless they are bytes, that are the row's."""
+    """Returns the offsets of the keys that are the row's. Keys are written as JSON unless they are bytes."""
     columns = [
         Column(name=name, type=kind, ordinal=at, key_position=at)
         for at, (name, kind) in enumerate(kinds.items(), 1)
@@ -51,7 +51,7 @@ def with_key(of: Feed, kinds: dict[str, str], texts: dict[str, str], *message_ke
 @pytest.mark.parametrize(
     ("kind", "text", "cell", "other"),
     [
-        # WIRE.md: bytes of the unscaled number; the connector's chapter has `BGM=` for 1.123.
+        # WIRE.md: bytes of the unscaled number. The connector's chapter has `BGM=` for 1.123.
         ("decimal(10,3)", "1.123", "BGM=", "BGQ="),
         ("decimal(18,0)", "-77", "sw==", "TQ=="),
         ("date", "2024-02-29", DAYS, DAYS + 1),

@@ -1,4 +1,4 @@
-"""Every SELECT on change tables, as each database is asked it."""
+"""Every SELECT on change tables, as the SQL of each database."""
 
 from __future__ import annotations
 
@@ -155,7 +155,11 @@ def test_text_of_any_language_is_read_as_such(kind: str) -> None:
 
 
 def test_a_value_of_any_type_is_printed_by_the_style_of_its_own() -> None:
-    """Measured by others on SQL Server 2022: without a style `Sep 16 2026 10:11AM`, bytes as characters."""
+    """Each base type of a sql_variant is converted with its own style.
+
+    Measured by others on SQL Server 2022: without a style, a date becomes `Sep 16 2026 10:11AM`, and bytes
+    become characters.
+    """
     x, text = "cdc.[dbo_t_CT].x", "CONVERT(NVARCHAR(max), "
     whens = {
         "date": f"{text}{x}, 121)",
@@ -165,10 +169,10 @@ def test_a_value_of_any_type_is_printed_by_the_style_of_its_own() -> None:
         "datetime2": f"{text}{x}, 121)",
         # With its own offset, as the lake writes it.
         "datetimeoffset": f"{text}{x}, 126)",
-        # Four digits, where its own style has two.
+        # Four digits. The type's default style has two.
         "money": f"{text}CONVERT(money, {x}), 2)",
         "smallmoney": f"{text}CONVERT(money, {x}), 2)",
-        # As many digits as it takes, where its own style has six.
+        # As many digits as it takes. The type's default style has six.
         "float": f"{text}CONVERT(float, {x}), 3)",
         "real": f"{text}CONVERT(real, {x}), 3)",
         "binary": f"{text}CONVERT(varbinary(8000), {x}), 1)",
@@ -223,14 +227,14 @@ def test_the_contract_that_the_metadata_gives() -> None:
         ("Flag", 104, (1, 1, 0), "bit"),
         ("sysname", 231, (256, 0, 0), "nvarchar(128)"),
         ("price", 106, (9, 18, 4), "decimal(18,4)"),
-        # ALTER COLUMN.
+        # After ALTER COLUMN.
         ("char", 167, (10, 0, 0), "varchar(10)"),
         ("int", 127, (8, 19, 0), "bigint"),
         # "timestamp columns are defined as binary(8)", "identity columns as int or bigint".
         ("timestamp", 173, (8, 0, 0), "timestamp"),
         ("tinyint", 56, (4, 10, 0), "tinyint"),
         ("numeric", 127, (8, 19, 0), "numeric(19,0)"),
-        # Of the CLR, and of SQL Server 2025.
+        # CLR types, and a type of SQL Server 2025.
         ("hierarchyid", 240, (892, 0, 0), "hierarchyid"),
         ("geography", 240, (-1, 0, 0), "geography"),
         ("json", 244, (-1, 0, 0), "json"),
@@ -242,7 +246,7 @@ def test_the_contract_that_the_metadata_gives() -> None:
 def test_the_type_is_that_of_the_change_tables_own_column(
     said: str, number: int | None, sizes: tuple[int, int, int], kind: str
 ) -> None:
-    """The numbers are those of sys.types on every server; the rest is in the page on `_CT` tables."""
+    """The type numbers are those of sys.types on every server. The rest is in the page on `_CT` tables."""
     length, precision, scale = sizes
     columns = {"max_length": length, "precision": precision, "scale": scale, "system_type_id": number}
     rows = [captured("id", "int", 1, index_ordinal=1), captured("x", said, 2, **columns)]
@@ -252,7 +256,10 @@ def test_the_type_is_that_of_the_change_tables_own_column(
 
 @pytest.mark.parametrize(("is_identity", "kind"), [(1, "smallint"), (None, "smallint"), (0, "int")])
 def test_an_identity_keeps_its_type(is_identity: int | None, kind: str) -> None:
-    """ "Identity columns are defined as int or bigint"; another smallint became an int by ALTER COLUMN."""
+    """ "Identity columns are defined as int or bigint".
+
+    A smallint without identity became an int by ALTER COLUMN.
+    """
     columns = {"max_length": 4, "precision": 10, "scale": 0, "system_type_id": 56, "is_identity": is_identity}
     rows = [captured("id", "int", 1, index_ordinal=1), captured("x", "smallint", 2, **columns)]
     assert contract_of(TableConfig(table="dbo.t"), INSTANCE, rows).columns[1].type == kind
@@ -260,7 +267,7 @@ def test_an_identity_keeps_its_type(is_identity: int | None, kind: str) -> None:
 
 @pytest.mark.parametrize(("seen", "dropped"), [("id", ["note"]), (None, [])])
 def test_a_column_that_the_source_has_no_more(seen: str | None, dropped: list[str]) -> None:
-    """Its table has no such column; where the login may not see the table, nothing says so."""
+    """The source table no longer has the column. If the login may not see that table, nothing tells so."""
     rows = [captured("id", "int", 1, index_ordinal=1, source_name=seen), captured("note", "int", 2)]
     contract = contract_of(TableConfig(table="dbo.t"), INSTANCE, rows)
     assert [c.name for c in contract.columns if c.dropped] == dropped
@@ -280,9 +287,10 @@ def test_what_the_feed_states_wins() -> None:
 
 
 def test_what_is_captured_as_a_large_object_stays_one() -> None:
-    """A NULL in an update is no NULL of a large object, whatever type the feed states for it.
+    """A column captured as a large object stays one, whatever type the feed states for it.
 
-    Microsoft's page "cdc.<capture_instance>_CT", part on large object types.
+    NULL in an update may mean that it did not change (Microsoft's page "cdc.<capture_instance>_CT", part on
+    large object types).
     """
     stated = [{"name": name, "type": "nvarchar(200)"} for name in ("long", "short", "other")]
     config = TableConfig.model_validate({"table": "dbo.t", "key": ["id"], "columns": stated})
@@ -318,8 +326,11 @@ def test_a_computed_column_is_no_key(key: list[str], is_read: bool) -> None:
 
 
 def test_a_change_table_that_cannot_be_seen() -> None:
-    """Catalog views show the columns of tables on which one has a right (Microsoft's page "Metadata
-    visibility configuration"); a second capture instance has none of the first one's."""
+    """Refuses a change table whose columns the login cannot see.
+
+    Catalog views show only the columns of tables on which one has a right (Microsoft's page "Metadata
+    visibility configuration"). A second capture instance does not inherit the rights on the first.
+    """
     rows = [captured("id", "decimal", 1, index_ordinal=1, system_type_id=None)]
     with pytest.raises(ContractError, match=r"dbo_order items\]_CT are not to be seen") as raised:
         contract_of(TableConfig(table="dbo.t"), INSTANCE, rows)

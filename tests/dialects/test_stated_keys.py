@@ -1,4 +1,4 @@
-"""A key that a feed states and of which the messages lack a column identifies no row by its rest."""
+"""If messages lack a column of the stated key, the remaining columns do not identify a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE = "dbo.orders"
 
 
 def results(dialect: str, key: list[str], columns: list[dict[str, str]]) -> list[tuple[Any, ...]]:
-    """Of each message that has values of a row: what became of it, why, and its key."""
+    """Returns the disposition, reason and key of each message that has values of a row."""
     sent = SENT[dialect](TABLE)
     raw = [
         Message(sent.topic, 0, at, None, None, value and json.dumps(value).encode(), [])
@@ -46,7 +46,7 @@ STATED = [{"name": "id", "type": "int"}, {"name": "of", "type": "nvarchar(50)"}]
 @pytest.mark.parametrize("columns", [[], STATED], ids=["as sent", "stated"])
 @pytest.mark.parametrize("dialect", SENT)
 def test_half_a_key_identifies_no_row(dialect: str, columns: list[dict[str, str]]) -> None:
-    """SQL Server's key is of two columns; by the first alone rows would overwrite each other."""
+    """The key in SQL Server has two columns. By the first alone, rows would overwrite each other."""
     whole = results(dialect, ["id", "OF"], columns)
     assert whole
     assert {(what, tuple(key)) for what, _, key in whole} == {("change", ("id", "of"))}
@@ -99,7 +99,10 @@ def silent(dialect: str, key: list[str], contracts: dict[str, Contract]) -> list
 
 @pytest.mark.parametrize("contracts", [{}, {TABLE: KNOWN}], ids=["borrowed", "published"])
 def test_the_key_of_messages_that_say_nothing_is_the_stated_one(contracts: dict[str, Contract]) -> None:
-    """The other feed's key may be none of this one's; of a published table it is what rows are merged by."""
+    """The stated key replaces the key of another feed's contract, but not the key of a published table.
+
+    Rows of a published table are merged by its key.
+    """
     for key in ([], ["ID"]):
         assert silent("debezium", key, contracts) == [("change", None, {"id": 1})]
     both = {"id": 1, "of": TABLE}

@@ -1,4 +1,7 @@
-"""Messages in existing ledgers, of the dialects whose plan is no more than a feed and two contracts."""
+"""Messages in existing ledgers keep their change ids.
+
+Covers the dialects whose plan is only a feed and two contracts.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def test_ids_are_those_that_are_stored(dialect: str, decode: Decode, group: Stor
 
 @EACH
 def test_a_batch_cut_anywhere_gives_the_same_rows(dialect: str, decode: Decode, group: Stored) -> None:
-    """With a pickled plan."""
+    """The plan is pickled, as Spark sends it to workers."""
     plan = pickle.loads(pickle.dumps(plan_of(dialect, group)))
     whole, cut = decode(group.messages, plan), group.messages.num_rows // 3
     parts = [decode(group.messages.slice(0, cut), plan), decode(group.messages.slice(cut), plan)]

@@ -25,7 +25,7 @@ POSITION = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:0000
 
 
 class Sent(NamedTuple):
-    """Messages of a table; each row states the name of its table."""
+    """Messages of a table. Each row states the name of its table."""
 
     topic: str
     values: Sequence[Any]
@@ -74,7 +74,7 @@ SENT = {"debezium": debezium, "ces": ces, "qlik_messages": qlik}
 
 
 class Known(NamedTuple):
-    """Contracts and writer schemas that a window leaves for the next."""
+    """Contracts and writer schemas that a window leaves for the next one."""
 
     contracts: Mapping[str, Contract]
     schemas: Mapping[str, Contract]
@@ -84,7 +84,11 @@ NOTHING = Known({}, {})
 
 
 def window(dialect: str, listed: str, names: Sequence[str], known: Known) -> tuple[list[Any], Known]:
-    """Results of the tables' messages: table and row of a change, or else the reason."""
+    """Reads messages of tables with these names in one window.
+
+    Returns for each message the table and row of its change, or else the reason or disposition; and what the
+    next window knows.
+    """
     sent = [SENT[dialect](name) for name in names]
     raw = [
         Message(batch.topic, 0, at, None, b'{"id": 1}', value and json.dumps(value).encode(), [])
@@ -117,7 +121,7 @@ def window(dialect: str, listed: str, names: Sequence[str], known: Known) -> tup
 
 
 def of(dialect: str, listed: str, name: str, source_table: str | None) -> list[Any]:
-    """Expected results of a table's messages; the feed reads `source_table`."""
+    """Expected results of a table's messages if the feed reads `source_table`."""
     sent = SENT[dialect](name).values
     if name == source_table:
         expected = {"metadata": "metadata", "none": "tombstone"}

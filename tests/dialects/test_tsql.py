@@ -1,6 +1,7 @@
-"""sqlglot parses each statement for SQL Server as T-SQL, and finds each name unbroken.
+"""Each statement for SQL Server parses as T-SQL (sqlglot), and each name in it stays whole.
 
-The statements are those that the readers ask, of tables whose names end identifiers, texts and statements.
+The readers' statements are tested on tables whose names contain characters that end identifiers, texts and
+statements.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ KINDS = ("int", "datetime2(7)", "time(3)", "sql_variant", "xml", "datetimeoffset
 
 
 class SqlServer(Memory):
-    """Answers with SQLite and records the statements for SQL Server."""
+    """Answers with SQLite and records the statements as SQL Server would be asked them."""
 
     def __init__(self, script: str) -> None:
         super().__init__(script)
@@ -145,7 +146,10 @@ def stored() -> Iterator[SqlServer]:
 
 
 def read_all(reader: TableReader, server: SqlServer) -> None:
-    """Runs all queries of a feed's run, and records those for Spark and for the row count."""
+    """Runs all queries of a feed's run.
+
+    Records each part of a read twice: for the row count, and for Spark.
+    """
     reader.check({})
     start, end = reader.bounds(WINDOW, {})
     reader.landmarks(end)
@@ -159,7 +163,7 @@ def read_all(reader: TableReader, server: SqlServer) -> None:
 
 
 def parsed(statement: str) -> exp.Expr:
-    """Parses a single SELECT; fails if the parser passed a part through unparsed."""
+    """Parses a single SELECT. Fails if the parser passed a part through unparsed."""
     trees = sqlglot.parse(statement, read="tsql", error_level=ErrorLevel.RAISE)
     assert len(trees) == 1, statement
     (tree,) = trees
@@ -173,7 +177,7 @@ def names(trees: Sequence[exp.Expr]) -> set[str]:
 
 
 def hostile_names(identifiers: set[str]) -> set[str]:
-    """Names with special characters: those of the tables, or pieces of them."""
+    """Returns names with special characters: the tables' hostile names, or pieces of them."""
     return {name for name in identifiers if not name.replace("$", "").isidentifier()}
 
 
@@ -188,7 +192,7 @@ def test_what_cdc_tables_are_asked(captured: SqlServer) -> None:
 
 
 def test_what_sql_servers_own_catalog_is_asked(captured: SqlServer) -> None:
-    """Of masks, partitions, collations and the clock, which copies of the catalog do not have."""
+    """Queries on masks, partitions, collations and the clock, which copies of the catalog do not have."""
     session = captured.session
     for name in ("system_type_id", "is_masked", "collation_name", "encryption_type"):
         session.execute(f"ALTER TABLE sys.columns ADD COLUMN {name}")
@@ -212,7 +216,7 @@ def test_what_sql_servers_own_catalog_is_asked(captured: SqlServer) -> None:
     assert list(masked_columns(captured, "dbo", TABLE, HOSTILE)) == list(HOSTILE)
     trees = [parsed(statement) for statement in captured.asked_of_it]
     assert hostile_names(names(trees)) == set()
-    # Those that are not ASCII have an N before them.
+    # Texts that are not ASCII have an N before them.
     texts = {text.this for tree in trees for text in tree.find_all(exp.Literal, exp.National)}
     bracketed = {f"[cdc].[{CAPTURE.replace(']', ']]')}_CT]", f"[dbo].[{TABLE.replace(']', ']]')}]"}
     assert {*HOSTILE, *bracketed} <= texts, "a name as a text is one text"
