@@ -1,4 +1,4 @@
-"""Avro records become JSON with all their fields, and use up exactly their bytes."""
+"""Avro records become JSON with all their fields, and consume exactly their bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def row(**cells: Any) -> dict[str, Any]:
 
 
 def test_a_record_is_the_json_of_its_values() -> None:
-    """Bytes become base64, logical types their stored value."""
+    """Bytes become base64; logical types keep their stored value."""
     text = Schema(json.dumps(SCHEMA)).json(written(after=row(data=b"\x04\x63", list=[1.5, None])))
     assert json.loads(text) == {"before": None, "after": row(data="BGM=", list=[1.5, None]), "note": None}
 
@@ -97,14 +97,14 @@ def test_what_is_no_schema_of_a_record_says_why(schema: str, why: str) -> None:
 
 
 def test_columns_have_the_names_that_they_are_given() -> None:
-    """Columns keep their names, although names in Avro have no spaces."""
+    """Columns keep their names, although Avro names have no spaces."""
     money = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
     value = {**record("Value", **{"a b": "int", "A B": ["null", money]}), "namespace": "s.dbo.t"}
     schema = Schema(json.dumps(record("Envelope", before=["null", value], after=["null", "s.dbo.t.Value"])))
     after = schema.root.fields["after"]
     assert list(after.fields) == ["a b", "A B"]
     assert after.fields["A B"].properties["scale"] == 2
-    # `before` is null; `after` has 1, and the bytes 04 63 in the second branch.
+    # `before` is null. `after` has 1, and the bytes 04 63 in the second branch.
     decoded = json.loads(schema.json(b"\0\2\2\2\4\x04\x63"))
     assert decoded == {"before": None, "after": {"a b": 1, "A B": "BGM="}}
 

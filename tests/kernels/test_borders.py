@@ -1,4 +1,4 @@
-"""Kernels that dialects share name no dialect."""
+"""Kernels that dialects share do not name a dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells that are written differently and are one value, and cells that are not (docs/types.md)."""
+"""Cells that are written differently but have the same value, and cells that differ (docs/types.md)."""
 
 from __future__ import annotations
 

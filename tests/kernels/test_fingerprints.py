@@ -1,4 +1,4 @@
-"""Hashes are XXH64's, chained as Spark chains them."""
+"""Hashes are XXH64, chained as Spark chains them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def seeded(seed: int, rows: int = 1) -> Hashes:
     return np.full((2, rows), seed, np.uint64)
 
 
-# Published: the xxHash project's own examples, of the seed 0.
+# Published examples of the xxHash project, with seed 0.
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -48,7 +48,7 @@ def test_what_is_null_leaves_the_hash_as_it_was() -> None:
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=20))
 def test_neighbours_have_no_part_in_a_hash(values: list[bytes]) -> None:
-    """A row's hash is the same in a whole column, in a slice and as a constant."""
+    """A row's hash is the same in a whole column, in a slice, and as a constant."""
     together = fingerprints.of_column(seeded(7, len(values)), pa.array(values))
     for at, value in enumerate(values):
         single = fingerprints.of_constant(seeded(7), value)

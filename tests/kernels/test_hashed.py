@@ -1,4 +1,4 @@
-"""Hashes of rows, and rows that are found by them."""
+"""Hashes rows, and finds rows by their hashes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_hash_is_of_the_values_alone(name: str) -> None:
-    """Slices and offsets do not change a hash; NULL adds nothing, and 0 equals -0."""
+    """Slices and offsets do not change a hash. NULL adds nothing, and 0 equals -0."""
     cells = COLUMNS[name]
     whole = hash_of([cells])
     assert np.concatenate([hash_of([cells.slice(at, 1)]) for at in range(3)]).tolist() == whole.tolist()

@@ -1,4 +1,4 @@
-"""Row images: an unknown value is a gap, never NULL, and is not compared."""
+"""Row images: an unknown value is a gap, not NULL, and is not compared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATES = st.lists(st.lists(st.sampled_from([KNOWN, KNOWN, *WORDS]), min_size=4, 
 
 
 def image(rows: list[tuple[Any, ...] | None], gaps: list[dict[str, int] | None] | None = None) -> Image:
-    """`gaps`: for each row, the states of its unknown columns."""
+    """An image of each row. `gaps`: for each row, the states of its unknown columns."""
     none = (None,) * len(NAMES)
     columns = zip(*(row or none for row in rows), strict=True)
     cells = [
@@ -51,8 +51,8 @@ def test_what_differs_where_both_sides_are_known() -> None:
         ((1, "x", None, None), (1, "X", "y", None), gap, None),
         ((1, None, "y", None), (1, None, None, None), None, gap),
         ((1, "x", None, None), (1, "x", None, b""), gap, gap),
-        # No difference is known. A gap on both sides is a value that was kept; a gap in the new image alone
-        # is undecided.
+        # No difference is known. A gap on both sides means that the value was kept; a gap in the new image
+        # only is undecided.
         ((1, "x", None, b"z"), (1, "x", None, b"z"), gap, gap),
         ((1, "x", None, b"z"), (1, "x", "y", b"z"), gap, None),
         (None, (1, "x", "y", b"z"), None, None),

@@ -1,4 +1,4 @@
-"""Lone surrogates in JSON, however deep it is escaped: what JSON can hold, and UTF-8 cannot."""
+"""Finds lone surrogates in JSON, however deeply escaped: JSON can hold them, UTF-8 cannot."""
 
 from __future__ import annotations
 

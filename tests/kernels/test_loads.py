@@ -1,7 +1,7 @@
-"""A second full load does not show in rows that have changed: its rows have no position.
+"""A second full load does not overwrite rows that have changed, as its rows have no position.
 
-Qlik's page "Data messages": `changeSequence`, `timestamp` and `streamPosition` are of changes alone. That a
-task loads a table again, into the same topics: the idea "Reload Kafka Target produces duplicates upon any
+Qlik's page "Data messages": only changes have `changeSequence`, `timestamp` and `streamPosition`. A task may
+load a table again, into the same topics: the idea "Reload Kafka Target produces duplicates upon any
 surrounding Kafka target error" in Qlik's community.
 """
 

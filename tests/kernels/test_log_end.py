@@ -1,4 +1,4 @@
-"""A restored database gives its positions again: what shows it, and what looks like it and is something else.
+"""Detects that a restored database assigns its positions again, and tells that from similar cases.
 
 SQL Server documents that two recovery paths of a database use one range of LSNs ("Recovery paths").
 """
@@ -28,7 +28,7 @@ def lsn(number: int) -> bytes:
 
 
 def row(number: int, minute: float, offset: int = 0, **cells: Any) -> dict[str, Any]:
-    """An update whose commit has this LSN, so many minutes after noon."""
+    """An update whose commit has this LSN, and happened this many minutes after noon."""
     position = {"source": "shop.dbo.t", "partition": 0, "offset": offset, "row": None}
     return {
         "operation": "update",
@@ -58,7 +58,7 @@ END = LogEnd(lsn(50), NOON)
         (51, 60, False),
         (50, 60, False),
         (49, 60, True),
-        # Late, or from a replica whose clock is ahead.
+        # A late change, or one from a replica whose clock is ahead.
         (49, -60, False),
         (49, 1, False),
         (49, 1.1, True),
@@ -76,9 +76,9 @@ def test_a_change_before_what_is_published(number: int, minute: float, is_strang
         {"flags": ["repaired"]},
         {"commit_lsn": None},
         {"committed_at": None},
-        # PostgreSQL's position is the change's: transactions overlap.
+        # PostgreSQL's position is the change's own: transactions overlap.
         {"change_lsn": lsn(49)},
-        # An incremental snapshot has the position that the connector has begun again with.
+        # A row of an incremental snapshot has the position at which the connector resumed.
         {"operation": "snapshot"},
     ],
 )
@@ -88,20 +88,20 @@ def test_what_says_nothing_of_the_log(cells: dict[str, Any]) -> None:
 
 
 def test_a_snapshot_of_a_restored_database() -> None:
-    """It shows an older log, but its own time is no commit's."""
+    """The snapshot shows an older log, but its time is not that of a commit."""
     snapshot = row(49, 60, operation="snapshot", change_lsn=None)
     assert strangers(snapshot, end=END) == [True]
     assert of_changes(table(snapshot)) is None
 
 
 def test_a_change_without_an_lsn_of_its_own() -> None:
-    """CES sends none."""
+    """CES sends no change LSN."""
     assert strangers(row(49, 60, change_lsn=None), end=END) == [True]
     assert of_changes(table(row(49, 0, change_lsn=None))) == LogEnd(lsn(49), NOON)
 
 
 def test_two_logs_in_one_window() -> None:
-    """The first change after the restore shows it; what follows is compared with that one, too."""
+    """The first change after the restore reveals it. Later changes are compared with it, too."""
     rows = [row(5, 0, 1), row(9, 1, 2), row(7, 600, 3), row(8, 601, 4), row(10, 602, 5)]
     expected = [False, False, True, False, False]
     assert strangers(*rows) == expected
@@ -115,7 +115,7 @@ def test_partitions_say_nothing_of_each_other() -> None:
 
 
 def test_a_snapshot_is_no_evidence() -> None:
-    """A connector that stands in front of it sends what was committed meanwhile."""
+    """A connector whose position is before the snapshot's sends the changes committed meanwhile."""
     rows = [row(9, 0, 1, operation="snapshot", change_lsn=None), row(7, 600, 2)]
     assert strangers(*rows) == [False, False]
 
@@ -134,7 +134,7 @@ def test_no_change() -> None:
 
 
 def test_the_end_of_a_log() -> None:
-    """The last position and the last time may be of two changes: of a clock that was set back."""
+    """The last position and the last time may belong to two changes, if a clock was set back."""
     rows = table(row(5, 60), row(300, 1), row(299, 2))
     assert of_changes(rows) == LogEnd(lsn(300), NOON + timedelta(hours=1))
     assert furthest([None, LogEnd(lsn(2), NOON), LogEnd(lsn(1), NOON + timedelta(1)), None]) == LogEnd(
@@ -150,7 +150,9 @@ def test_an_end_as_json() -> None:
 
 
 def test_whose_positions_are_those_of_commits() -> None:
-    """Debezium's `commit_lsn` and CES's `commitlsn` are, by the chapters on their events. A stream position
-    of Qlik is the change's own; change tables are asked themselves."""
+    """Debezium's `commit_lsn` and CES's `commitlsn` are commit positions, by the chapters on their events.
+
+    Qlik's stream position is the change's own. Change tables are asked directly.
+    """
     messages = [dialect for dialect in DIALECTS.values() if isinstance(dialect, MessageDialect)]
     assert {dialect.name for dialect in messages if dialect.has_commit_lsns} == {"ces", "debezium"}

@@ -1,4 +1,4 @@
-"""Log sequence numbers, one by one and in columns."""
+"""Reads log sequence numbers one by one and in columns."""
 
 from __future__ import annotations
 

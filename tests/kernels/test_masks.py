@@ -1,4 +1,4 @@
-"""Change masks of any width in both orders, against the rule read one bit at a time.
+"""Change masks of any width in both orders agree with the rule applied bit by bit.
 
 Big: the last byte holds ordinals 1 to 8, lowest bit first. Little: the first byte does.
 """
@@ -28,7 +28,7 @@ class Example:
 
     @property
     def bits_set(self) -> list[int]:
-        """Ordinals whose bit is set, by the rule; missing bytes are zero."""
+        """Ordinals whose bit is set, by the rule. Missing bytes are zero."""
         low_first = self.mask[::-1] if self.order == "big" else self.mask
         return [
             byte * 8 + bit + 1 for byte, value in enumerate(low_first) for bit in range(8) if value >> bit & 1
@@ -69,7 +69,7 @@ def test_masks_of_any_width_and_ordinals_with_gaps(example: Example, others: lis
 @pytest.mark.parametrize("order", ["big", "little"])
 @pytest.mark.parametrize("trimmed", [False, True])
 def test_every_single_bit_of_the_widest_table(order: ByteOrder, *, trimmed: bool) -> None:
-    """One row for each ordinal of a table of 1024 columns: its bit alone is set."""
+    """A table of 1024 columns with one row for each ordinal, in which only its bit is set."""
 
     def single_bit(ordinal: int) -> bytes:
         # Big trims its leading zero bytes, little its trailing ones.
@@ -84,16 +84,17 @@ def test_every_single_bit_of_the_widest_table(order: ByteOrder, *, trimmed: bool
 @pytest.mark.parametrize(
     ("text", "order", "ordinals"),
     [
-        # Qlik messages: 0B of ten columns is 1011, ordinals 1, 2 and 4. One byte is the same in both orders.
+        # Qlik messages: 0B of ten columns is 1011, ordinals 1, 2 and 4. One byte reads the same in both
+        # orders.
         ("0B", "big", [1, 2, 4]),
         ("0B", "little", [1, 2, 4]),
         ("B", "big", [1, 2, 4]),
         ("0000000B", "big", [1, 2, 4]),
         ("00", "big", []),
-        # Qlik tables, binary: byte 0 holds bits 0 to 7, byte 1 bits 8 to 15; bit N is ordinal N + 1 here.
+        # Qlik tables, binary: byte 0 holds bits 0 to 7, byte 1 bits 8 to 15. Here, bit N is ordinal N + 1.
         ("0B01", "little", [1, 2, 4, 9]),
-        # Mask 11000: bits 3 and 4 are set. The page says of "ordinal 3" that it did not change, which is a
-        # slip: the rule counts.
+        # Mask 11000: bits 3 and 4 are set. The page says that "ordinal 3" did not change, which is a slip:
+        # the rule decides.
         ("18", "little", [4, 5]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Published columns are hashed, cast, renamed or dropped, in ledger, current rows and history alike."""
+"""Columns are published hashed, cast, renamed or dropped, alike in ledger, current rows and history."""
 
 from __future__ import annotations
 
@@ -81,7 +81,11 @@ def test_the_key_is_named_without_being_told() -> None:
 
 
 def in_both(log: Log, table: str, rules: Mapping[str, Any], manner: Manner) -> tuple[pa.Table, ...]:
-    """Closed and open intervals: each of published changes, then of the source's, published afterwards."""
+    """Builds history before and after publishing.
+
+    Returns closed and then open intervals, each of published changes first, then of the source's changes
+    published afterwards.
+    """
     parsed = {name: PublishRule.model_validate(rule) for name, rule in rules.items()}
     source = contract_of(log.table(table))
     contract = source.published_by(parsed, key_id(SECRET))
@@ -124,7 +128,7 @@ def in_both(log: Log, table: str, rules: Mapping[str, Any], manner: Manner) -> t
     ],
 )
 def test_publishing_before_or_after_history_is_the_same(manner: Manner) -> None:
-    """Publishing keeps equal values equal, keys too, so history of published changes has the same rows."""
+    """Publishing keeps equal values and keys equal, so history of published changes has the same rows."""
     log = simulate(3, 60)
     rules = {"id": {"hash": True, "rename": "person"}, "name": "hash", "notes": "drop"}
     closed, closed_there, opened, opened_there = in_both(log, CUSTOMERS, rules, manner)

@@ -1,4 +1,4 @@
-"""What SQL Server's types have of the values that the lake's types hold (docs/types.md)."""
+"""SQL Server's types refuse values that the lake's types could hold (docs/types.md)."""
 
 from __future__ import annotations
 

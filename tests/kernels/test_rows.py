@@ -1,4 +1,4 @@
-"""Rows in one process: one batch, or several where a column exceeds Arrow's limit."""
+"""Rows in one process: one batch, or several if a column exceeds Arrow's limit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SCHEMA = pa.schema([("value", pa.binary())])
 
 @pytest.fixture
 def more_than_2_gib() -> Iterator[pa.Table]:
-    # Offsets of 32 bits end at 2 GiB; 33 values of 64 MiB exceed it. All values share one buffer.
+    # 32-bit offsets end at 2 GiB, which 33 values of 64 MiB exceed. All values share one buffer.
     batch = pa.RecordBatch.from_arrays([pa.array([b"x" * (64 << 20)])], schema=SCHEMA)
     yield pa.Table.from_batches([batch] * 33)
-    # Otherwise this process keeps the memory until it ends.
+    # Without this, the process keeps the memory until it ends.
     pa.default_memory_pool().release_unused()
 
 

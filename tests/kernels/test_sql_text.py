@@ -1,4 +1,4 @@
-"""Texts of SQL Server's types are read as written; other texts are refused."""
+"""Reads texts of SQL Server's types as written, and refuses other texts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def test_a_whole_number_is_in_its_range(number: int) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False, width=32))
 def test_a_real_is_read_in_every_form_in_which_it_is_written(number: float) -> None:
-    """The fewest digits that identify it (Java), nine digits (CONVERT with style 3), or all its digits."""
+    """Tools write the fewest digits that identify a number, nine digits, or all of them.
+
+    Java writes the fewest digits, CONVERT with style 3 nine.
+    """
     narrow = np.float32(number)
     texts = [str(narrow), f"{narrow:.8e}", f"{number:.9g}", repr(number), f"{number:.15g}", f"{number:.160f}"]
     for text in texts:
@@ -101,7 +104,7 @@ def test_a_float_is_read_in_every_form_in_which_it_is_written(number: float) -> 
         assert read("float", text) == number, text
 
 
-# Their types cannot hold these numbers, and values are never rounded (docs/types.md).
+# The types cannot hold these numbers, and values are never rounded (docs/types.md).
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -123,7 +126,7 @@ def test_a_number_of_more_digits_than_its_type_keeps_does_not_fit(kind: str, tex
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [
-        # docs/types.md: thirds of 10 ms have three digits of their own.
+        # docs/types.md: thirds of 10 ms are written with three digits.
         ("datetime", "2026-08-07 16:25:00.8833333", 1_786_119_900_883_000),
         ("datetime", "2026-08-07 16:25:00.8866667", 1_786_119_900_887_000),
         ("datetime", "2026-08-07 16:25:00.996667", 1_786_119_900_997_000),
@@ -137,7 +140,7 @@ def test_a_number_of_more_digits_than_its_type_keeps_does_not_fit(kind: str, tex
         # The length in bytes of a code page is unknown.
         ("char(5)", "é", "é"),
         ("nchar(3)", "é", "é  "),
-        # A character outside the first plane is two units of UTF-16.
+        # A character outside the first plane takes two UTF-16 units.
         ("nchar(3)", "\N{GRINNING FACE}", "\N{GRINNING FACE} "),
         ("bit", "1", True),
         ("bit", "false", False),

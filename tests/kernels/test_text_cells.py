@@ -1,4 +1,4 @@
-"""Reading a column of texts gives the values that reading each text gives."""
+"""Reading a column of texts gives the same values as reading each text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def test_a_column_is_read_as_its_texts_are(name: str, texts: list[str | None]) -
 
 @pytest.mark.parametrize("text", ["4", "-4", "3.5", "7", "1", "0.99999999999999999999999999999999999999"])
 def test_a_decimal_of_places_alone_has_no_whole_number(text: str) -> None:
-    """SQL Server's decimal(38,38) ends at 1. Arrow casts 4 to 0.597..., which is 4 in 128 bits too few."""
+    """SQL Server's decimal(38,38) is less than 1.
+
+    Arrow casts 4 to 0.597..., as the unscaled number exceeds 128 bits.
+    """
     sql = SqlType.parse("decimal(38,38)")
     column = text_cells.from_texts(sql, sql_text.reader(sql))(pa.array([text, "0.5"]))
     fitting = Decimal(text) if text.startswith("0.") else None

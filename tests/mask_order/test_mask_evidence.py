@@ -1,6 +1,6 @@
-"""Evidence on the byte order of masks. Expected counts are worked out by hand from the rules.
+"""Counts evidence on the byte order of masks. Expected counts are worked out by hand from the rules.
 
-Bits of the tables below: ordinal 1 is the lowest bit of the last byte (big) or of the first one (little).
+In the tables below, ordinal 1 is the lowest bit of the last byte (big) or of the first one (little).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from changeledger.model.contract import Column, Contract
 
 
 def table(highest: int, first: int = 1) -> Contract:
-    """Columns c<ordinal> with ordinals first..highest; the first is the key."""
+    """A table with columns c<ordinal> for the ordinals first..highest. The first column is the key."""
     columns = tuple(
         Column(name=f"c{o}", type="int", ordinal=o, key_position=int(o == first))
         for o in range(first, highest + 1)
@@ -30,7 +30,7 @@ def table(highest: int, first: int = 1) -> Contract:
 TWELVE = table(12)
 QLIK = MaskRules(delete_sets="key")
 SQL_SERVER = MaskRules(delete_sets="all")
-# Seven header columns are ordinals 1 to 7, five columns of the source 8 to 12.
+# Ordinals 1 to 7 are header columns, 8 to 12 are columns of the source.
 WITH_HEADERS = table(12, first=8)
 HEADERS = MaskRules(delete_sets="key", header_ordinals=tuple(range(1, 8)))
 EVERY = frozenset(range(1, 13))
@@ -75,13 +75,13 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     # 0FFF: big 1..12; little 1..4 and 9..16.
     ("insert in big order", TWELVE, QLIK, insert("0FFF", EVERY), "big"),
     ("insert in little order", TWELVE, QLIK, insert("FF0F", EVERY), "little"),
-    # Only 1..4 and 9 are known, and both orders have them.
+    # Only 1..4 and 9 are known, and both orders set them.
     ("insert of few columns", TWELVE, QLIK, insert("0FFF", {1, 2, 3, 4, 9}), "undecided"),
     ("insert that lacks a column", TWELVE, QLIK, insert("0FFE", EVERY), "neither"),
     ("insert without its bits", TWELVE, QLIK, insert("", EVERY), "neither"),
-    # A set bit of a column that is NULL is legal: NULL was inserted.
+    # A set bit of a NULL column is legal: NULL was inserted.
     ("insert of a NULL", TWELVE, QLIK, insert("0FFF", EVERY - {3}), "big"),
-    # Some sources set bits beyond the table; that does not speak against an insert.
+    # Some sources set bits beyond the table, which does not count against an insert.
     ("insert with all bits of its bytes", TWELVE, SQL_SERVER, insert("FFFF", EVERY), "either"),
     ("insert that nothing is known of", TWELVE, QLIK, insert("FFFF", None), "untested"),
     # 0001: big 1; little 9.
@@ -101,7 +101,7 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("update of one byte without an image", TWELVE, QLIK, update("0B", None), "untested"),
     # 1000: big 13, of twelve columns; little 5.
     ("update beyond the table", TWELVE, QLIK, update("1000", None), "little"),
-    # The highest ordinal of little is 128: far from the table's one word.
+    # In little order, the highest ordinal is 128: far beyond the table's one word.
     ("update far beyond the table", TWELVE, QLIK, update("00" * 15 + "80", None), "big"),
     ("update with an empty mask", TWELVE, QLIK, update("00", {1}), "untested"),
     # Column 12 is unknown, so only 3 counts.
@@ -114,9 +114,9 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("headers, delete trimmed", WITH_HEADERS, HEADERS, delete("80"), "either"),
     # 0200: big 10; little 2, a header.
     ("headers, update without an image", WITH_HEADERS, HEADERS, update("0200", None), "big"),
-    # The page's slip: mask 11000 on a table with headers has bits 3 and 4 set. They are header columns.
+    # The page's slip: mask 11000 on a table with headers sets bits 3 and 4, which are header columns.
     ("headers, the slip of the page", WITH_HEADERS, HEADERS, update("18", None), "neither"),
-    # Masks that do not count the header columns, although they should.
+    # A source whose masks do not count the header columns, although they should.
     ("headers not counted by the source", WITH_HEADERS, HEADERS, insert("1F", {8, 9, 10, 11, 12}), "neither"),
     ("another kind of record", TWELVE, QLIK, {"mask": "0804", "kind": change.SNAPSHOT}, "undecided"),
 ]  # fmt: skip
@@ -164,7 +164,7 @@ def test_examples_are_words_for_people() -> None:
 
 @pytest.mark.parametrize("highest", [9, 60, 61, 64, 65, 100, 1000])
 def test_tables_of_any_width(highest: int) -> None:
-    """The bits of the first and the last column change: 2^0 and 2^(highest-1)."""
+    """The first and the last column change: bits 2^0 and 2^(highest-1)."""
     mask = (1 | 1 << (highest - 1)).to_bytes((highest + 7) // 8, "big")
     changed = {1, highest}
     evidence = said(
@@ -174,7 +174,7 @@ def test_tables_of_any_width(highest: int) -> None:
         update(mask[::-1].hex(), changed),
         update(mask.hex(), {*changed, 5}),
     )
-    # Of 9 and 65 columns, the mask is the same from both ends: 01..01.
+    # With 9 or 65 columns, the mask reads the same from both ends: 01..01.
     expected = (0, 0, 2, 1) if highest % 8 == 1 else (1, 1, 0, 1)
     assert (evidence.big, evidence.little, evidence.either, evidence.neither) == expected
 
@@ -236,7 +236,7 @@ def test_facts_of_decoded_records() -> None:
         decoded(
             ("change", "insert", "7FF", None, ROW, None, None),
             ("change", "update", "0402", ROW, differs(name="y", d=8), None, None),
-            # NULL on one side differs, on both it does not.
+            # NULL on one side differs; NULL on both sides does not.
             ("change", "update", "20", ROW, differs(a=None), None, gap),
             ("change", "update", "02", None, ROW, None, None),
             ("change", "delete", "0001", ROW, None, gap, None),
@@ -256,10 +256,10 @@ def test_facts_of_decoded_records() -> None:
 
 def test_evidence_of_decoded_records() -> None:
     frame = decoded(
-        # Both large values and the computed column are left out, whether their bits are set or not.
+        # Both large values and the computed column are ignored, whether their bits are set or not.
         ("change", "update", "0402", ROW, differs(name="y", d=8, note="z", scan=b"\x02"), None, None),
         ("change", "update", "041E", ROW, differs(name="y", d=8), None, None),
-        # 0402 in little order: 3 and 10, which is no column of the table.
+        # In little order, 0402 sets 3 and 10; the table has no column 10.
         ("change", "update", "0204", ROW, differs(name="y", d=8), None, None),
         # A gap is not known to differ: `it's` is unavailable in the before image.
         ("change", "update", "0400", differs(name=None), differs(d=8), [("it's", "unavailable")], None),
@@ -271,5 +271,5 @@ def test_evidence_of_decoded_records() -> None:
 def test_excluded_columns_say_nothing() -> None:
     fact = update("0804", {3})
     assert said(TWELVE, QLIK, fact).neither == 1
-    # Without column 12 the big reading is exact; little reads 4 and 11.
+    # Without column 12, the big reading is exact. Little reads 4 and 11.
     assert said(TWELVE, MaskRules("key", excluded=frozenset({"c12"})), fact).big == 1

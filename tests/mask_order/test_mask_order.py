@@ -31,7 +31,7 @@ def auto(evidence: Evidence, stored: Evidence = NOTHING, published: ByteOrder | 
         (Evidence(big=1), "big", True),
         (Evidence(little=1), "little", True),
         (Evidence(little=1, either=1_000_000, undecided=5), "little", True),
-        # One record for each order: neither is right.
+        # One record for each order: neither order is right.
         (Evidence(big=1, little=1), None, False),
         (Evidence(big=9, little=1), None, False),
         # One contradicting record in ten, or one in a hundred, is tolerated.
@@ -41,13 +41,13 @@ def auto(evidence: Evidence, stored: Evidence = NOTHING, published: ByteOrder | 
         (Evidence(big=198, little=2), "big", True),
         (Evidence(big=990, little=10), "big", True),
         (Evidence(big=989, little=11), None, False),
-        # Faulty masks are flagged changes while most masks are right ...
+        # Faulty masks become flagged changes while most masks are right.
         (Evidence(neither=1), "big", False),
         (Evidence(big=5, neither=5), "big", True),
-        # ... and no masks at all once most are wrong.
+        # If most masks are wrong, no mask is read.
         (Evidence(neither=2), None, False),
         (Evidence(big=2, either=2, neither=5), None, False),
-        # Records without a rule are no evidence for an order.
+        # Records that no rule tests are no evidence for an order.
         (Evidence(untested=50, neither=2), None, False),
     ],
 )  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_long_history_does_not_drown_a_window_that_contradicts_it() -> None:
     assert turned.order is None
     assert "were big before" in turned.why
     assert auto(Evidence(neither=10, either=3), history).order is None
-    # A few flagged changes in a small window are no new table.
+    # A few flagged changes in a small window do not indicate a new table.
     assert auto(Evidence(neither=9), history)[:2] == ("big", True)
 
 
@@ -104,7 +104,7 @@ def test_words_say_why() -> None:
         # One record against a long history is a faulty mask.
         (Evidence(big=1), Evidence(little=500), "little"),
         (Evidence(big=2), Evidence(little=500), None),
-        # The source was set up again, and the feed says so.
+        # The source was set up again, and the feed states the new order.
         (Evidence(little=3), Evidence(big=500), "little"),
         (Evidence(either=3), Evidence(big=500), "little"),
         # This window has no evidence, and earlier windows contradict the setting.
