@@ -18,7 +18,7 @@ from changeledger.kernels.rows import Rows
 from changeledger.model.contract import Contract
 from changeledger.stages.comparison.matching import Matching, Method, Side
 
-# With the positions of the log, or by keys and their order alone.
+# Compares by the log's positions, or by keys and their order only.
 BY_POSITION = Method(Reach(), Positions(COMMIT, True, 1, 1))
 BY_KEY = Method(Reach())
 
@@ -32,7 +32,7 @@ class Compared(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A ledger as `Stored` gives it."""
+    """A ledger with the interface of `Stored`."""
 
     table: pa.Table
 

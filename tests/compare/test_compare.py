@@ -1,4 +1,4 @@
-"""Two feeds of one log, change by change: every fault is found where it is, and nothing else."""
+"""Compares two feeds of one log, change by change: every fault is found in its place, and nothing else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEEDS = range(10)
 
 
 class Finding(NamedTuple):
-    """`change`: the serial of the wrong change in the log."""
+    """A finding. `change`: the serial of the wrong change in the log."""
 
     place: bytes
     verdict: str
@@ -55,7 +55,7 @@ def ledger(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -
 def verdicts(
     reference: Log, other: Log, table: Table, manner: Manner = PLAIN, by_position: bool = True
 ) -> tuple[Counter[str], list[Finding]]:
-    """The number of pairs by verdict or class, and the findings."""
+    """Returns the number of pairs by verdict or class, and the findings."""
     contract = contract_of(table)
     sides = (ledger(reference, table, feed="one"), ledger(other, table, manner, feed="other"))
     result = compared(*((side, contract) for side in sides), BY_POSITION if by_position else BY_KEY)
@@ -78,7 +78,7 @@ def verdicts(
 
 
 def in_spans(counts: Counts) -> tuple[int, int]:
-    """How many effects agree, and all, in the picture of the agreement over time."""
+    """Returns how many effects agree, and how many there are, in the chart of the agreement over time."""
     return sum(agreeing for agreeing, _ in counts.spans), sum(n for _, n in counts.spans)
 
 
@@ -88,7 +88,7 @@ def of_verdicts(counts: Counts) -> tuple[int, int]:
 
 
 def test_effects_that_agree_only_when_matched_again_agree_in_the_picture() -> None:
-    """By key, the update that one feed has lost moves the numbers of all that follow."""
+    """Matched by key, the update that one feed has lost shifts the numbers of all later ones."""
     log = simulate(5, 30)
     table = log.table("dbo.customers")
     contract, all_rows = contract_of(table), ledger(log, table)
@@ -128,7 +128,7 @@ def test_each_cell_that_is_not_alike_is_seen() -> None:
         return sum(counts.counts[verdict] for verdict in VERDICTS if verdict != "equal")
 
     assert unlike(reported) == 0
-    # The key is left out: without its value nothing would be matched.
+    # Skips the key: without its value, nothing would be matched.
     for name in (n for n in table.names if n not in table.key):
         after = column(reported, "after")
         at = after.type.get_field_index(name)
@@ -141,7 +141,7 @@ def test_each_cell_that_is_not_alike_is_seen() -> None:
             pa.StructArray.from_arrays(cells, fields=list(after.type)),
         )
         assert unlike(without) == known, name
-        # NULL is not the same as unknown.
+        # NULL differs from unknown.
         gaps = pa.array([[(name, "unavailable")]] * inserts, GAPS)
         unknown = without.set_column(
             reported.schema.get_field_index("after_unknown_columns"), "after_unknown_columns", gaps
@@ -162,7 +162,7 @@ def test_what_tools_write_in_their_own_way_is_expected() -> None:
     everything = len(effects(_all(log), table))
     counts, findings = verdicts(log, log, table, Manner(parts_key_updates=True))
     assert findings == []
-    # Deletes and inserts are what an update of a key is compared as: no difference is left.
+    # A key update is compared as delete and insert, so no difference is left.
     assert counts == Counter(equal=everything)
     counts, findings = verdicts(log, log, table, Manner(key_only_deletes=True, unsent=frozenset({"weight"})))
     assert findings == []
@@ -170,8 +170,10 @@ def test_what_tools_write_in_their_own_way_is_expected() -> None:
 
 
 def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_nothing() -> None:
-    """Of a large value tools have the new one alone: an update that changed no other column is not expected
-    to be missing."""
+    """A lost update is missing, even if no other column than a large value changed.
+
+    Tools send only the new value of a large column.
+    """
     log = simulate(3, 25)
     table = log.table("dbo.customers")
     contract = contract_of(table)
@@ -188,10 +190,10 @@ def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_not
     unknown = {"notes": "unavailable"}
     assert counted() == Counter(no_op_update=1)
     assert counted(before_unknown_columns=unknown) == Counter(missing=1)
-    # The tool says that the value stayed.
+    # The tool states that the value stayed.
     both = {"before_unknown_columns": unknown, "after_unknown_columns": unknown}
     assert counted(**both) == Counter(no_op_update=1)
-    # No image before: the mask names no large value, changed or not (Qlik).
+    # Without a before image, the mask names no large value, changed or not (Qlik).
     assert counted(before=None) == Counter(missing=1)
     assert counted(before=None, after_unknown_columns=unknown) == Counter(no_op_update=1)
 
@@ -199,7 +201,7 @@ def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_not
 @pytest.mark.parametrize("faulty", [False, True], ids=["the same", "one lost"])
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 def test_an_update_that_changes_nothing_moves_no_others(method: Method, faulty: bool) -> None:
-    """In one transaction, in one tool alone; images do not always show which update is which."""
+    """The update is in one transaction, in one tool only. Images do not always tell which update is which."""
     log = simulate(3, 25)
     table = log.table("dbo.customers")
     contract = contract_of(table)
@@ -231,7 +233,7 @@ def test_an_update_that_changes_nothing_moves_no_others(method: Method, faulty: 
 
 
 def test_a_lost_update_whose_mask_is_empty_though_its_images_differ_is_missing() -> None:
-    """Qlik sends masks of `00` with updates; images tell what an update did."""
+    """Qlik sends masks of `00` with updates. The images tell what an update did."""
     log = simulate(3, 25)
     table = log.table("dbo.customers")
     contract = contract_of(table)
@@ -254,7 +256,7 @@ def test_without_lsns_keys_and_their_order_match() -> None:
 
 @pytest.mark.parametrize("has_ids", [True, False])
 def test_by_key_transactions_of_one_second_are_not_one(has_ids: bool) -> None:
-    """A row is deleted, and inserted again; one tool has commit times of whole seconds."""
+    """A row is deleted and inserted again. One tool's commit times are whole seconds."""
     precise = stated([[[(1, None)]], [[(None, 1)]], [[(1, 1)]]])
     for row in precise:
         row["committed_at"] = key_moves.AT + (row["committed_at"] - key_moves.AT) / 200
@@ -269,7 +271,7 @@ def test_by_key_transactions_of_one_second_are_not_one(has_ids: bool) -> None:
 
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 def test_commit_times_that_no_rounding_explains_are_told(method: Method) -> None:
-    """Of a server's local time, say, taken for UTC; else the feeds are equal."""
+    """For example, a server's local time taken for UTC. Otherwise the feeds are equal."""
     rows = stated([[[(1, 1)]], [[(2, None)]]])
     contract = key_moves.CONTRACT
 
@@ -286,7 +288,10 @@ def test_commit_times_that_no_rounding_explains_are_told(method: Method) -> None
 
 
 def test_by_time_a_transaction_that_is_there_in_part_is_no_fault() -> None:
-    """The last one of a feed that is behind: of an update as delete and insert it has the delete."""
+    """A feed that is behind may have only a part of its last transaction.
+
+    Of an update written as delete and insert, it has only the delete.
+    """
     updates = stated([[[(1, 1)], [(2, 2)]], [[(1, 1)]]])
     halves = as_halves(updates)
     ends = {"since_time": halves[0]["committed_at"], "until_time": halves[-1]["committed_at"]}
@@ -298,7 +303,7 @@ def test_by_time_a_transaction_that_is_there_in_part_is_no_fault() -> None:
 
 @pytest.mark.parametrize("kinds", [*([kind] for kind in VERDICT), list(VERDICT)], ids="-".join)
 def test_every_fault_is_found_where_it_is_and_nothing_else(kinds: list[str]) -> None:
-    """One by one and all together, in the logs of many seeds."""
+    """Faults one by one and all together, in the logs of many seeds."""
     logs = [apart(simulate(seed, 25), seed) for seed in SEEDS]
     corrupted = [with_faults(log, kinds, Random(seed)) for seed, log in zip(SEEDS, logs, strict=True)]
     reference, other = joined(logs), joined([reported for reported, _ in corrupted])
@@ -325,7 +330,7 @@ ONE_STATEMENT = (
 
 
 def as_halves(rows: Sequence[LedgerRow], deletes_first: bool = True) -> list[LedgerRow]:
-    """Splits each transaction's updates into deletes, then inserts, as SQL Server logs updates of keys."""
+    """Splits each transaction's updates into deletes, then inserts, as SQL Server logs key updates."""
     parted: list[LedgerRow] = []
     for _, of_transaction in groupby(rows, itemgetter("commit_lsn")):
         whole = list(of_transaction)
@@ -361,7 +366,7 @@ def findings_between(reference: Sequence[LedgerRow], other: Sequence[LedgerRow],
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 @pytest.mark.parametrize("scenario", ONE_STATEMENT)
 def test_keys_are_exchanged_alike_by_updates_and_by_their_halves(scenario: str, method: Method) -> None:
-    """Qlik writes an update of each row: one arrives at a key before the other one leaves it (ADR 0016)."""
+    """Qlik writes an update of each row: one row takes a key before the other leaves it (ADR 0016)."""
     updates = stated(key_moves.SCENARIOS[scenario])
     halves = as_halves(updates)
     assert findings_between(halves, updates, method) == []
@@ -371,7 +376,7 @@ def test_keys_are_exchanged_alike_by_updates_and_by_their_halves(scenario: str, 
 
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method: Method) -> None:
-    """In the order of `__$seqval` (https://support.microsoft.com/help/3030352)."""
+    """In the order of `__$seqval`, the insert precedes (https://support.microsoft.com/help/3030352)."""
     updates = stated([[[(1, 1)], [(1, 1)]], [[(2, 2)]]])
     halves = as_halves(updates, deletes_first=False)
     of_first = halves[4:8]
@@ -383,7 +388,7 @@ def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method:
 
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 def test_so_is_an_update_of_no_captured_column(method: Method) -> None:
-    """Its insert and its delete show the same row (https://support.microsoft.com/help/4135113)."""
+    """Insert and delete of the update show the same row (https://support.microsoft.com/help/4135113)."""
     updates = stated([[[(1, 1)]], [[(2, 2)]]])
     updates = [r | {"after": r["before"]} if r["operation"] == change.UPDATE else r for r in updates]
     halves = as_halves(updates, deletes_first=False)
@@ -403,7 +408,7 @@ def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() ->
 
 
 def test_columns_that_one_feed_publishes_in_another_form() -> None:
-    """Renamed or cast ones are compared; hashed ones where both are hashed alike, else they are named."""
+    """Compares renamed and cast columns, and columns hashed alike on both sides. Names other hashed ones."""
     log = simulate(3, 60)
     table = log.table("dbo.customers")
     source, changed = contract_of(table), ledger(log, table)
@@ -428,7 +433,7 @@ def test_columns_that_one_feed_publishes_in_another_form() -> None:
 
 
 def test_columns_that_are_not_compared_are_named() -> None:
-    """Each with why; of computed ones no feed has a value."""
+    """Each column has its reason. Computed columns are not named, as no feed has their values."""
     contract = contract_of(simulate(3, 1).table("dbo.customers"))
     hidden = contract.published_by({"email": PublishRule(drop=True), "name": PublishRule(hash=True)}, "a key")
     shorter = contract.model_copy(update={"columns": contract.columns[:-1]})

@@ -1,4 +1,4 @@
-"""When cells of two feeds are the same value, and when they look alike: by hand, for each kind of column."""
+"""When cells of two feeds have the same value, and when the same text: by hand, for each kind of column."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from changeledger.model.contract import Column
 GUID = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
 
 SAME, LOOKS_OTHER, DIFFERS = "same", "same value, other text", "differs"
-# By the types that two feeds have: a cell of each as SQL text, and what they are.
+# By the types in both feeds: a cell of each as SQL text, and how they compare.
 GOLDEN = {
     ("uniqueidentifier", "uniqueidentifier"): [
         (GUID, GUID, SAME),
         (GUID, GUID.lower(), LOOKS_OTHER),
         (GUID, GUID.replace("6F", "6E"), DIFFERS),
     ],
-    # As a target of another kind keeps it.
+    # As another kind of target stores it.
     ("uniqueidentifier", "varchar(36)"): [(GUID, GUID.lower(), LOOKS_OTHER)],
     ("nchar(5)", "nvarchar(5)"): [("x    ", "x", LOOKS_OTHER)],
     ("datetimeoffset", "varchar(40)"): [
         ("2026-08-07 16:25:00 +02:00", "2026-08-07 14:25:00.000 +00:00", LOOKS_OTHER)
     ],
-    # As many digits as the column has.
+    # Each column has as many digits as its type.
     ("time(3)", "time(7)"): [
         ("16:25:00.120", "16:25:00.1200000", LOOKS_OTHER),
         ("16:25:00.000", "16:25:00.0000000", LOOKS_OTHER),
@@ -49,11 +49,11 @@ GOLDEN = {
         ("2026-08-07 23:30:00 -02:00", "2026-08-08 01:30:00.000 +00:00", LOOKS_OTHER),
         # The same clock, another instant.
         ("2026-08-07 16:25:00 +02:00", "2026-08-07 16:25:00 +03:00", DIFFERS),
-        # Text that is not a time is compared unchanged.
+        # A text that is not a time is compared as it is.
         ("soon", "soon", SAME),
         ("soon", "later", DIFFERS),
     ],
-    # The seventh digit of a second, which Spark's timestamps do not have.
+    # The seventh digit of a second, which Spark's timestamps cannot hold.
     ("datetimeoffset(7)", "datetimeoffset(7)"): [
         ("2026-08-07 16:25:00.1234567 +02:00", "2026-08-07 14:25:00.1234567 +00:00", LOOKS_OTHER),
         ("2026-08-07 16:25:00.1234567 +02:00", "2026-08-07 16:25:00.1234568 +02:00", DIFFERS),
@@ -61,7 +61,7 @@ GOLDEN = {
     ("int", "int"): [(5, 5, SAME), (5, 6, DIFFERS)],
     ("bit", "bit"): [(False, None, DIFFERS)],
     ("smallint", "bigint"): [(5, 5, SAME)],
-    # Beyond what a double can distinguish.
+    # Beyond the precision of a double.
     ("bigint", "decimal(38,0)"): [
         (9007199254740993, Decimal("9007199254740993"), SAME),
         (9007199254740993, Decimal("9007199254740992"), DIFFERS),
@@ -72,7 +72,7 @@ GOLDEN = {
     ],
     ("money", "int"): [(Decimal(5), 5, SAME)],
     ("varbinary(2)", "binary(2)"): [(b"\x0a", b"\x0a", SAME), (b"\x0a", b"\x0a\x00", DIFFERS)],
-    # Seven digits are text in the lake, fewer a timestamp.
+    # The lake holds seven digits as text, fewer as a timestamp.
     ("datetime2(7)", "datetime2(3)"): [
         ("2026-08-07 16:25:00.1230000", datetime.fromisoformat("2026-08-07 16:25:00.123"), LOOKS_OTHER),
         ("2026-08-07 16:25:00.0000000", datetime.fromisoformat("2026-08-07 16:25:00"), LOOKS_OTHER),
@@ -80,7 +80,8 @@ GOLDEN = {
     ],
     ("real", "float"): [(0.1, 0.1, SAME)],
     ("float", "int"): [(5.0, 5, LOOKS_OTHER), (1e7, 10_000_000, LOOKS_OTHER), (-0.0, 0, LOOKS_OTHER)],
-    # Spark prints large and small floats with an exponent, whose zeros end no fraction.
+    # Spark prints large and small floats with an exponent. Trailing zeros of an exponent are not those of a
+    # fraction.
     ("float", "decimal(38,10)"): [
         (12345678.9, Decimal("12345678.9000000000"), LOOKS_OTHER),
         (0.0001, Decimal("0.0001000000"), LOOKS_OTHER),
@@ -89,7 +90,7 @@ GOLDEN = {
     ],
     ("float", "real"): [(1.5e200, 1.5e20, DIFFERS), (1.5e20, 1.5e20, SAME), (None, 1e10, DIFFERS)],
     ("int", "varchar(9)"): [(100, "100", SAME), (100, "1", DIFFERS)],
-    # A day as its midnight: `cast: timestamp` of one feed's `publish:`, or a target's own type.
+    # A day as its midnight: by `cast: timestamp` in one feed's `publish:`, or a target's own type.
     ("date", "datetime2(6)"): [
         (date(2026, 8, 7), datetime.fromisoformat("2026-08-07"), LOOKS_OTHER),
         (date(2026, 8, 7), datetime.fromisoformat("2026-08-07 00:00:00.000001"), DIFFERS),

@@ -1,4 +1,4 @@
-"""Ledgers as Arrow tables, and a lake in memory on which windows are reconciled by kernels."""
+"""Ledgers as Arrow tables, and an in-memory lake whose windows kernels reconcile."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LedgerRow = dict[str, Any]
 
 
 def truncates_of(changes: pa.Table) -> pa.Table:
-    """The ledger rows that emptied the table."""
+    """Returns the ledger rows that emptied the table."""
     return changes.filter(pc.equal(changes.column("operation"), change.TRUNCATE))
 
 
 def ledger(rows: Iterable[LedgerRow], contract: Contract) -> pa.Table:
-    """Rows with some of the ledger's columns; times without a zone are UTC."""
+    """A ledger of rows that have some of its columns. Times without a zone are UTC."""
     schema, rows = ledger_schema(contract), list(rows)
     return pa.table([pa.array([_arrow(r.get(f.name)) for r in rows], f.type) for f in schema], schema=schema)
 
@@ -44,7 +44,7 @@ def _arrow(value: Any) -> Any:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows to compare: times without their zone (UTC), maps as dicts."""
+    """Returns rows in a form to compare: times without their zone (UTC), maps as dicts."""
     kinds = {field.name: field.type for field in table.schema}
     return [{name: _plain(v, kinds[name]) for name, v in row.items()} for row in table.to_pylist()]
 
@@ -56,7 +56,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 
 def all_at_once(changes: pa.Table, contract: Contract, run: str = "run") -> History:
-    """The history of a whole ledger."""
+    """Builds the history of a whole ledger."""
     nothing = history_schema(contract).empty_table()
     return history.rebuilt(exploded(changes), nothing, truncates_of(changes), contract, run)
 
@@ -78,7 +78,7 @@ class Lake:
         self.duplicates: list[dict[str, Any]] = []
 
     def carry(self, rows: Sequence[LedgerRow], number: int) -> Resolved:
-        """Writes a window with these rows, at source positions that no earlier window has."""
+        """Writes a window of these rows, at source positions that no earlier window has."""
         delivered = [
             {
                 **row,
@@ -119,7 +119,10 @@ class Lake:
                 assert not len(self._rebuild(unbuilt, None, emptied, window))
 
     def _rebuild(self, again: pa.Table, since: bytes | None, emptied: pa.Table, window: str) -> pa.Table:
-        """Rebuilds these keys from sort key `since` on, or completely; returns keys that need the latter."""
+        """Rebuilds these keys from sort key `since` on, or completely.
+
+        Returns keys that must be rebuilt completely.
+        """
         keys = {tuple(key.values()) for key in again.column("key").to_pylist()}
         rows = exploded(self.changes)
         has_key = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
@@ -145,7 +148,10 @@ class Lake:
         return [c.name for c in self.contract.key]
 
     def _ended_before(self, came: pa.Table) -> pa.Table:
-        """Keys whose row was alive, in a closed interval, at one of these truncates; with its sort key."""
+        """Returns keys whose row was alive, in a closed interval, at one of the truncates `came`.
+
+        Each has the truncate's sort key.
+        """
         rows = self.history.filter(self.history.column("_valid_to").is_valid()).to_pylist()
         ended = [
             {"key": {name: row[name] for name in self._key}, "sort_key": at}
@@ -159,7 +165,11 @@ class Lake:
     def _merge(
         self, new: History, again: Collection[tuple[Any, ...]] = (), since: bytes | None = None
     ) -> None:
-        """`again`: keys whose intervals are replaced, all or those that end at sort key `since` or later."""
+        """Merges new intervals into the lake's tables.
+
+        `again`: keys whose intervals are replaced: all of them, or those that end at sort key `since` or
+        later.
+        """
         key = self._key
         opened = {tuple(row[name] for name in key) for row in new.opened.select(key).to_pylist()}
         assert len(opened) == len(new.opened)

@@ -1,7 +1,8 @@
-"""Changes that contradict each other, in any windows, some twice: current rows equal those of a plain model.
+"""Contradictory changes, in any windows, some repeated: current rows equal those of a plain model.
 
 A database wrote the logs of `test_any_windows`. No database would write these: inserts of existing rows,
-updates and deletes of missing rows, snapshots and truncates anywhere, keys that SQL Server may call equal.
+updates and deletes of missing rows, snapshots and truncates anywhere, keys that SQL Server may consider
+equal.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Rows = dict[str, dict[str, Any]]
 
 
 def invented(rng: Random, number: int) -> LedgerRow:
-    """A change in its own transaction; the server's clock may go back."""
+    """A change in its own transaction. The server's clock may go back."""
     place = number.to_bytes(2)
     row: LedgerRow = {
         "change_id": str(number), "sort_key": place, "commit_lsn": place * 5, "transaction_id": str(number),
@@ -70,7 +71,7 @@ def _image(rng: Random, side: str, key: str) -> LedgerRow:
 
 
 def expected(rows: Sequence[LedgerRow]) -> Rows:
-    """The last known cells since a row appeared."""
+    """Returns each row's cells, as last known since the row appeared."""
     alive: Rows = {}
     for row in rows:
         if row["operation"] == change.TRUNCATE:
@@ -86,7 +87,7 @@ def expected(rows: Sequence[LedgerRow]) -> Rows:
             for name, cell in zip("ab", row["after"][1:], strict=True)
             if name not in (row["after_unknown_columns"] or {})
         }
-        # A row that comes from another key is not the one that it finds there.
+        # A row that moves here from another key is not the row that had this key.
         same = {} if old is not None else alive.get(key, {})
         alive[key] = {"a": UNKNOWN, "b": UNKNOWN, **same, **known}
     return alive

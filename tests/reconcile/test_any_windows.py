@@ -1,4 +1,4 @@
-"""A feed's changes cut into windows in any way, in any order, as often as one likes: the same tables."""
+"""A feed's changes give the same tables, however they are cut into windows, ordered and repeated."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.reconcile.tables import Lake, LedgerRow
 
 CONTRACT = contract_of(ORDERS)
 MANNER = Manner(parts_key_updates=True, unsent_before=frozenset({"ratio"}))
-# A part that arrives after its successor resolves the break that it had left.
+# A part that arrives after its successor resolves the break that its absence caused.
 ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any")
 WINDOWS = 4
 
 
 def in_parts(changes: list[LedgerRow], rng: Random, how: str) -> list[list[LedgerRow]]:
-    """Parts that cover all changes; some overlap, and one comes twice."""
+    """Cuts the changes into parts that cover all of them. Some parts overlap, and one is repeated."""
     ends = sorted(rng.uniform(0.2, 0.9) for _ in range(WINDOWS - 2))
     begins = [max(0.0, end - rng.choice((0.0, 0.0, 0.2))) for end in (0.0, *ends)]
     parts = list(zip(begins, [*ends, 1.0], strict=True))
@@ -42,7 +42,7 @@ def in_parts(changes: list[LedgerRow], rng: Random, how: str) -> list[list[Ledge
 
 
 def of_log(log: Log) -> list[LedgerRow]:
-    """Changes in order; every second update lacks an unchanged cell."""
+    """Returns the log's changes in order. Every second update lacks an unchanged cell."""
     changes = rows(log, ORDERS, MANNER)
     at_stock = CONTRACT.names.index("stock")
     for at, row in enumerate(changes):
@@ -53,7 +53,7 @@ def of_log(log: Log) -> list[LedgerRow]:
 
 
 def break_some(changes: list[LedgerRow], rng: Random, with_truncate: bool) -> None:
-    """Puts wrong values into after images, loses a change, perhaps adds a truncate."""
+    """Puts wrong values into after images, loses a change, and adds a truncate if `with_truncate`."""
     at_total = CONTRACT.names.index("total")
     for row in rng.sample([row for row in changes if row["after"] is not None], len(changes) // 2):
         row["after"] = tuple(None if n == at_total else cell for n, cell in enumerate(row["after"]))
@@ -61,7 +61,7 @@ def break_some(changes: list[LedgerRow], rng: Random, with_truncate: bool) -> No
     if with_truncate:
         at = rng.randrange(len(changes))
         same = {name: changes[at][name] for name in ("commit_lsn", "committed_at", "feed")}
-        # After that change.
+        # Right after that change.
         place = {"sort_key": changes[at]["sort_key"] + b"\xff", "change_id": "truncate"}
         changes.insert(at + 1, {**same, **place, "operation": change.TRUNCATE})
 
@@ -88,7 +88,7 @@ def test_the_tables_do_not_depend_on_the_windows(how: str, seed: int, is_faulty:
 
 
 def history(lake: Lake) -> Counter[Any]:
-    """Counts each interval: cells, begin, end, and whether the row is deleted."""
+    """Counts intervals by cells, begin, end, and whether the row is deleted."""
     return Counter(
         (*(row[n] for n in ORDERS.names), row["_valid_from"], row["_valid_to"], row["_is_deleted"])
         for row in lake.shown("history")

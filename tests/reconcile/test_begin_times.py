@@ -1,4 +1,4 @@
-"""A snapshot row may be read at any time; it delays no later change, in whatever windows they arrive."""
+"""A snapshot row may be read at any time. It delays no later change, in whatever windows they arrive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOADED = "loaded"
 # a position.
 Step = tuple[str, int | None, int]
 
-# Steps in the order of their positions, and when their intervals begin.
+# Steps in the order of their positions, and the minutes at which their intervals begin.
 CASES: dict[str, tuple[list[Step], list[int]]] = {
     "a reload, hours after the changes": (
         [(LOADED, 2, 120), ("insert", 1, 0), ("update", 2, 30)],

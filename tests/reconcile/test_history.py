@@ -18,9 +18,9 @@ OPERATIONS = ("insert", "insert", "update", "update", "update", "delete", "snaps
 
 
 class Step(NamedTuple):
-    """A change of one key, or a truncate of all keys; its position is its index in the sequence.
+    """A change of one key, or a truncate of all keys. Its position is its index in the sequence.
 
-    `gaps` names unknown cells.
+    `gaps`: names of unknown cells.
     """
 
     key: int
@@ -40,7 +40,7 @@ def step(draw: st.DrawFn) -> Step:
         None if "a" in gaps else draw(st.one_of(st.none(), st.integers(0, 9))),
         None if "b" in gaps else draw(st.one_of(st.none(), st.sampled_from("xyz"))),
         frozenset(gaps),
-        # Commit times may go back while positions increase.
+        # Commit times may decrease while positions increase.
         draw(st.integers(0, 30)),
     )
 
@@ -68,8 +68,11 @@ def rows_for(changes: list[Step]) -> list[LedgerRow]:
 
 
 def begin_times(steps: list[Step]) -> list[datetime]:
-    """An interval begins no earlier than its predecessor, whatever its commit time. A snapshot row may be
-    read at any time: it delays no change, and begins no later than the next change."""
+    """Returns when the steps' intervals begin.
+
+    An interval begins no earlier than its predecessor, whatever its commit time. A snapshot row may be read
+    at any time: it delays no change, and begins no later than the next change.
+    """
     begins: list[datetime] = []
     for at, step in enumerate(steps):
         now = AT + timedelta(seconds=step.seconds)
@@ -85,13 +88,16 @@ def latest_commit(steps: list[Step]) -> datetime:
 
 
 def cells_of(step: Step) -> dict[str, Any]:
-    """The known cells of the change."""
+    """Returns the known cells of the change."""
     cells = {"a": step.a, "b": step.b}
     return {name: cells[name] for name in cells.keys() - step.gaps if step.operation != "truncate"}
 
 
 def reference(changes: list[Step]) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """By change and key, from the rule: cells, remaining gaps, begin, end, and whether the row is deleted."""
+    """Applies the rule to each key.
+
+    Returns, by change and key: cells, remaining gaps, begin, end, and whether the row is deleted.
+    """
     expected: dict[tuple[str, int], tuple[Any, ...]] = {}
     for key in {c.key for c in changes if c.operation != "truncate"}:
         key_steps: list[tuple[int, Step]] = []
@@ -141,7 +147,7 @@ def test_intervals_do_not_depend_on_the_order_of_arrival(changes: list[Step], se
 @settings(max_examples=60, deadline=None)
 @given(changes=CHANGES, seed=st.integers(), windows=st.integers(1, 4))
 def test_any_windows_are_as_all_at_once(changes: list[Step], seed: int, windows: int) -> None:
-    """Windows may have late changes, truncates and rows of snapshots."""
+    """Windows may have late changes, truncates and snapshot rows."""
     parts: list[list[LedgerRow]] = [[] for _ in range(windows)]
     for row in rows_for(changes):
         Random(f"{seed}{row['change_id']}").choice(parts).append(row)
@@ -174,8 +180,10 @@ def test_a_snapshot_behind_a_late_truncate_brings_its_row_back() -> None:
 
 
 def test_a_full_load_that_comes_again_makes_no_change_later() -> None:
-    """Qlik's REFRESH precedes all changes and has the time of its message: rows of earlier times stay as
-    they were."""
+    """Rows with earlier times stay as they were.
+
+    Qlik's REFRESH precedes all changes, but has the time of its message.
+    """
     loaded, inserted, updated, late = (
         Step(1, "snapshot", 9, "x", frozenset(), 30),
         Step(1, "insert", 1, "x", frozenset(), 10),
@@ -187,17 +195,17 @@ def test_a_full_load_that_comes_again_makes_no_change_later() -> None:
     assert times == {
         "c0": (AT + timedelta(seconds=10), AT + timedelta(seconds=10)),
         "c1": (AT + timedelta(seconds=10), AT + timedelta(seconds=20)),
-        # A commit time that goes back counts as the time before it.
+        # A commit time that goes back counts as the preceding time.
         "c2": (AT + timedelta(seconds=20), AT + timedelta(seconds=20)),
         "c3": (AT + timedelta(seconds=20), None),
     }
-    # Without a later change the row begins at its own time.
+    # Without a later change, the row begins at its own time.
     (version,) = shown(intervals(rows_for([loaded]), CONTRACT)).values()
     assert version[3:5] == (AT + timedelta(seconds=30), None)
 
 
 def test_what_a_truncate_ends() -> None:
-    """Four keys: deleted before, alive, inserted again after, and first seen after the truncate."""
+    """Four keys, by the truncate: deleted before, alive, inserted again after, and first seen after."""
     sequence = [
         Step(1, "insert", 1, "x", frozenset(), 1), Step(1, "delete", 1, "x", frozenset(), 2),
         Step(2, "insert", 2, "y", frozenset(), 3), Step(3, "insert", 3, "z", frozenset(), 4),
@@ -236,7 +244,7 @@ def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one() -> None:
 
 
 def test_a_row_that_is_moved_onto_another_one_has_none_of_its_cells() -> None:
-    """The end of the other one was lost. An insert there may be the same row, sent again."""
+    """The delete of the other row was lost. An insert at its key may be the same row, sent again."""
     common = {"committed_at": AT, "source_position": ("t", 0, 1, None)}
     unknown = {"after_unknown_columns": {"b": change.UNAVAILABLE}}
     there, other = (
@@ -255,7 +263,7 @@ def test_a_row_that_is_moved_onto_another_one_has_none_of_its_cells() -> None:
 
 
 def test_an_interval_that_ends_later_keeps_its_commit_time() -> None:
-    """Its commit time precedes that of the change before it, so its interval begins later."""
+    """Its commit time precedes that of the previous change, so its interval begins later."""
     changes = [
         Step(1, "insert", 1, "x", frozenset(), 9),
         Step(1, "update", 2, "x", frozenset(), 3),

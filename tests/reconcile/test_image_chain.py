@@ -18,10 +18,10 @@ from tests.ledger_rows import PLAIN, Manner, changes, contract_of, operations, r
 from tests.reconcile.tables import LedgerRow, all_at_once, intervals, ledger, rows_of
 
 PLAIN_TABLES = (CUSTOMERS, ORDERS, PARTS)
-# Tables whose column values every tool writes.
+# Tables in whose columns every tool writes values.
 VALUED = (CUSTOMERS, PARTS)
 NOTES = frozenset({"notes"})
-# How the five tools write changes; one of them with two settings.
+# How the five tools write changes; CES with two settings.
 MANNERS = {
     "sqlserver_cdc": Manner(parts_key_updates=True, unsent_before=NOTES),
     "qlik_tables": Manner(key_only_deletes=True, unsent_before=NOTES),
@@ -56,7 +56,7 @@ def chain_breaks(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
 
 
 def reference(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
-    """From the rule: compares each change in turn with the known row of its key."""
+    """Applies the rule: compares each change in turn with the known row of its key."""
     known: dict[Key, tuple[dict[str, Any] | None, str]] = {}
     breaks = set()
 
@@ -144,7 +144,7 @@ def test_a_lost_transaction_breaks_what_follows_on_its_keys() -> None:
 
 
 def test_a_lost_update_is_named_by_its_columns() -> None:
-    """The lost update's row is changed again later."""
+    """The lost update's row changes again later."""
     log = simulate(2, 60)
     number, (_, lost) = next(
         (n, (t, t.changes[0]))
@@ -171,7 +171,7 @@ def test_a_doubled_change_is_a_break(operation: str) -> None:
     number = next(
         n
         for n, t in enumerate(log.transactions)
-        # The change comes again after all others.
+        # The change is repeated after all others.
         if n and [c.operation for c in t.changes] == [operation] and t.changes[0].table in PLAIN_TABLES
     )
     faulty, fault = faults.double(log, number, Random(0))
@@ -200,7 +200,7 @@ def test_many_faults_in_the_manner_of_every_tool(name: str, table: Table) -> Non
 
 
 def _key_before(logged: Change) -> Key | None:
-    """The key of the row before the change; None for an insert."""
+    """Returns the key of the row before the change, or None for an insert."""
     return None if logged.before is None else logged.table.key_of(logged.before)
 
 
@@ -223,7 +223,7 @@ def updated(*before: str | None, **members: Any) -> dict[str, Any]:
     return {"operation": "update", "before": before or None, "after": AFTER, **members}
 
 
-# First change of a row, next change, and how that breaks the chain.
+# The first change of a row, its next change, and the resulting break.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, list[str] | None] | None]] = {
     "the same value in another form": (INSERTED, updated("ab", "x", "2026-08-07 14:25:00.12 +00:00"), None),
     "other values in another form": (
@@ -275,7 +275,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, list[str] | No
 
 
 def rows_for(sequences: Iterable[Sequence[dict[str, Any]]]) -> list[LedgerRow]:
-    """Ledger rows, key by key; the key is the index of its sequence."""
+    """Ledger rows, key by key. The key is the index of its sequence."""
     return [
         {
             "change_id": f"{key}.{n}", "sort_key": bytes([n]), "key": (key,),

@@ -1,5 +1,7 @@
-"""Rows that exchange, shift and pass on their keys: history and current rows equal those of a plain model of
-the table (`tests.key_moves`), in whatever order a tool writes the rows of a statement."""
+"""Rows that exchange, shift and pass on their keys: history and current rows equal those of a plain model.
+
+The model is in `tests.key_moves`. A tool may write the rows of a statement in any order.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,11 @@ from tests.key_moves import (
 )
 from tests.reconcile.tables import Lake, LedgerRow, intervals, ledger, rows_of
 
-# Known from the beginning, rows always distinguish a swap from a chain.
+# Manners in which rows that are known from the beginning always distinguish a swap from a chain.
 COMPLETE = (PLAIN, Manner(equal=True), SILENT, Manner(equal=True, knows_transaction=False))
 
 SILENT_CELLS = dict.fromkeys(("a", "b"), change.UNAVAILABLE)
-# A chain through an unused key, without before images, is right and still marked.
+# A chain through an unused key, without before images, gives correct rows, but is still marked.
 UNCERTAIN = frozenset({ORDER_UNKNOWN})
 
 
@@ -62,7 +64,7 @@ def alive(rows: Sequence[dict[str, Any]]) -> dict[int, tuple[Any, Any]]:
 def assert_true(
     rows: Sequence[dict[str, Any]], truth: Reported, marked: frozenset[str] = frozenset()
 ) -> None:
-    """Rows equal the truth, intervals go forward, and breaks have only the kinds `marked`."""
+    """Asserts that rows equal the truth, intervals go forward, and breaks have only the kinds `marked`."""
     assert lives(rows) == truth.lives
     assert alive(rows) == truth.alive
     assert {row["_break"]["kind"] for row in rows if row["_break"] is not None} <= marked
@@ -71,7 +73,7 @@ def assert_true(
 
 
 def test_a_swap_word_by_word() -> None:
-    """`UPDATE t SET id = CASE id WHEN 1 THEN 2 ELSE 1 END`, written as two updates: both rows are there."""
+    """`UPDATE t SET id = CASE id WHEN 1 THEN 2 ELSE 1 END`, written as two updates, keeps both rows."""
     versions = intervals(reported(SCENARIOS["swap"], 0).rows, CONTRACT)
     end = AT + timedelta(minutes=1)
     of_swap = sorted(
@@ -79,7 +81,7 @@ def test_a_swap_word_by_word() -> None:
         for row in versions
         if row["id"] in {1, 2}
     )
-    # Row 1 (a = 1) was inserted by 0.0, row 2 (a = 3) by 0.1; 0.4 takes 1 to 2, 0.5 takes 2 to 1.
+    # Row 1 (a = 1) was inserted by 0.0, row 2 (a = 3) by 0.1. 0.4 moves 1 to 2, 0.5 moves 2 to 1.
     assert of_swap == [
         (1, "0.0", False, 1, AT, end), (1, "0.4", True, 1, end, end), (1, "0.5", False, 3, end, None),
         (2, "0.1", False, 3, AT, end), (2, "0.4", False, 1, end, None), (2, "0.5", True, 3, end, end),
@@ -96,7 +98,7 @@ def test_scenarios(scenario: str, manner: Manner) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenarios_of_which_only_the_end_was_seen(scenario: str) -> None:
-    """The keys are unknown at first: only images say which row leaves a key."""
+    """The keys are unknown at first: only images tell which row leaves a key."""
     truth = reported(SCENARIOS[scenario], 0, Manner(in_mid_stream=True))
     assert_true(intervals(truth.rows, CONTRACT), truth)
 
@@ -131,7 +133,7 @@ def test_by_buckets_as_at_once(seed: int) -> None:
 
 
 def test_what_nothing_distinguishes_is_said() -> None:
-    """An unknown key and a row that shows only its keys are taken for a chain, and marked."""
+    """With an unknown key and a row that shows only its keys, the order is taken for a chain, and marked."""
     manner = SILENT._replace(in_mid_stream=True)
     rows = [
         *reported(SCENARIOS["there and back again"], 0, manner).rows,
@@ -164,7 +166,7 @@ def test_a_row_that_arrives_takes_nothing_from_the_row_that_leaves() -> None:
 
 
 def test_a_covered_row_must_be_as_it_was_left() -> None:
-    """The image chain is checked across a swap, too."""
+    """The image chain is also checked across a swap."""
     rows = reported(SCENARIOS["swap"], 0).rows
     rows[1]["after"] = (*rows[1]["after"][:2], "other")
     broken = [row for row in intervals(rows, CONTRACT) if row["_break"] is not None]
@@ -172,7 +174,7 @@ def test_a_covered_row_must_be_as_it_was_left() -> None:
 
 
 def test_scenarios_in_any_windows() -> None:
-    """Each scenario, cut at each place, its parts in both orders, and then all of it again."""
+    """Each scenario is cut at each place, its parts arrive in both orders, and then all of it is repeated."""
     windows: list[list[LedgerRow]] = [[], [], []]
     parts: list[Reported] = []
     for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
@@ -197,7 +199,10 @@ SWAP, CHANGE, MOVE = [[(1, 2), (2, 1)]], [[(2, 2)]], [[(2, 5)]]
 
 
 def assert_of_key_2(lake: Lake, rows: Sequence[LedgerRow], *following: int) -> None:
-    """Row 2 (a = 2) was inserted by 0.1 and has left by 0.5; row 1 (a = 1) has come by 0.4, in its place."""
+    """Asserts the intervals of key 2 after a swap.
+
+    Row 2 (a = 2) was inserted by 0.1 and left by 0.5. Row 1 (a = 1) took its place by 0.4.
+    """
     of_key = [row for row in lake.shown("history") if row["id"] == 2]
     first, second = (rows[at]["after"][1] for at in (0, 1))
     assert sorted((row["_sort_key"], row["_change_id"], row["a"]) for row in of_key) == [
@@ -210,7 +215,7 @@ def assert_of_key_2(lake: Lake, rows: Sequence[LedgerRow], *following: int) -> N
 
 
 def test_a_row_leaves_at_the_time_at_which_a_swap_has_brought_it() -> None:
-    """Even in the same transaction: history is rebuilt from the position of 0.5 on."""
+    """Even in the same transaction. History is rebuilt from the position of 0.5 on."""
     rows = reported([SWAP, MOVE], 0).rows
     rows[6]["committed_at"] = rows[5]["committed_at"]
     lake = Lake(CONTRACT)
@@ -231,7 +236,7 @@ def test_history_is_built_again_from_the_midst_of_a_swap() -> None:
 
 @pytest.mark.parametrize("statements", [[], [[(2, 4)], [(4, 6)]]], ids=["one", "two"])
 def test_rows_pass_through_a_key_whose_row_has_gone_unseen(statements: Transaction) -> None:
-    """They leave the key with their own images, not with that of the row whose delete is missing."""
+    """The rows leave the key with their own images, not with that of the row whose delete is missing."""
     truth = reported([[[(4, None)]], [[(1, 4)], [(4, 5)], *statements]], 0)
     lake = Lake(CONTRACT)
     lake.carry([*truth.rows[:4], *truth.rows[5:]], 0)
@@ -246,7 +251,7 @@ def test_rows_pass_through_a_key_whose_row_has_gone_unseen(statements: Transacti
     "windows", [(0, 5), (0, 1, 5), (0, 2, 5), (0, 4, 5), (3, 5, 0, 3), (0, 1, 2, 3, 4, 5)]
 )
 def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(windows: Sequence[int]) -> None:
-    """Two updates, each as insert, then delete: a delete shows the row before the update."""
+    """Two updates, each written as insert, then delete. A delete shows the row before the update."""
     (row,) = reported([], 0).rows[:1]
     at_once = {**row, "committed_at": AT + timedelta(minutes=1), "transaction_id": "0.1"}
     images = [row["after"], (row["after"][0], 7, "new"), (row["after"][0], 8, "newer")]
@@ -272,7 +277,7 @@ def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(windows: Sequence
 
 @pytest.mark.parametrize("shown", ["the inserted row", "the key alone", "another transaction"])
 def test_a_row_that_is_inserted_and_deleted_is_gone(shown: str) -> None:
-    """Although its key seems to have had a row: the delete shows another row, or none."""
+    """The key seems to have had a row before, but the delete shows another row, or none."""
     (row,) = reported([], 0).rows[:1]
     new = (row["after"][0], 7, "new")
     at_once = {"committed_at": AT + timedelta(minutes=1), "transaction_id": "0.1"}
@@ -289,7 +294,7 @@ def test_a_row_that_is_inserted_and_deleted_is_gone(shown: str) -> None:
 
 
 def in_transaction(number: int, at: int, row: LedgerRow, **cells: Any) -> LedgerRow:
-    """`row` as a change of a later transaction; `cells` say what is else in it."""
+    """`row` as a change of a later transaction. `cells`: its other cells."""
     place = bytes([0xF0 + number, at])
     named = {"change_id": f"{number}.{at}", "sort_key": place, "transaction_id": str(number)}
     images = {"before": None, "after": None, "committed_at": AT + timedelta(minutes=number)}
@@ -305,7 +310,10 @@ def moved(number: int, at: int, row: LedgerRow, old: int, new: int) -> LedgerRow
 
 @pytest.mark.parametrize("windows", [(0, 8), (0, 5, 8), (5, 8, 0, 5), (0, 6, 8), (0, 7, 8), (7, 8, 0, 7)])
 def test_a_row_is_deleted_behind_the_one_that_moves_to_its_key(windows: Sequence[int]) -> None:
-    """A MERGE moves row 2 to key 1, whose row it deletes; the next statement moves 2 on, and 3 behind it."""
+    """A MERGE moves row 2 to key 1 and deletes the row there.
+
+    The next statement moves 2 on, and 3 to key 1.
+    """
     one, two, three, four = reported([], 0).rows
     delete = in_transaction(1, 1, one, operation=change.DELETE, before=one["after"])
     rows = [
@@ -354,8 +362,11 @@ OF_ITS_COLUMNS = {"a deferred update of no captured column": {}, "of a large one
 def test_a_delete_that_shows_the_inserted_row_as_well(
     windows: Sequence[int], unknown: dict[str, str]
 ) -> None:
-    """An update of a unique column comes as insert and delete where the value falls (KB 4135113): without
-    that column both images are the same, and the row was gone."""
+    """A delete that shows the same image as the insert does not remove the inserted row.
+
+    SQL Server logs an update of a unique column as insert and delete if the value decreases (KB 4135113).
+    Without that column, both images are the same. The row was lost then.
+    """
     first = reported([], 0).rows
     _, a, b = first[0]["after"]
     after, before = (1, a, "new" if unknown else b), (1, a, None if unknown else b)
@@ -377,8 +388,10 @@ def test_a_delete_that_shows_the_inserted_row_as_well(
 def test_a_delete_of_another_row_behind_an_insert_at_a_key_that_nobody_has_seen(
     windows: Sequence[int],
 ) -> None:
-    """Change tables have no first load: the first that is known of most rows is an update, here in the order
-    of `__$seqval`."""
+    """Change tables have no first load, so the first known change of most rows is an update.
+
+    Here, it is logged in the order of `__$seqval`.
+    """
     one = reported([], 0).rows[0]
     rows = [
         in_transaction(1, 0, one, operation=change.INSERT, after=(1, 7, "new")),

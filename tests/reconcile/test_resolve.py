@@ -47,10 +47,10 @@ def test_delete_and_insert_at_one_position_are_one_update() -> None:
         # An update that mentions the key without changing it.
         row("d2", "delete", (3, 5, "n"), 2, 3, flags=["clock_suspect"]),
         row("i2", "insert", (3, 6, "n"), 2, 4, flags=["clock_suspect"]),
-        # An insert before the delete is no update.
+        # An insert before the delete is not part of an update.
         row("i3", "insert", (4, 1, "n"), 3, 5),
         row("d3", "delete", (4, 1, "n"), 3, 6),
-        # Two deletes: which of them belongs to the insert is unknown.
+        # Two deletes: it is unknown which of them belongs to the insert.
         row("d4", "delete", (5, 1, "n"), 4, 7),
         row("d5", "delete", (6, 1, "n"), 4, 8),
         row("i4", "insert", (7, 1, "n"), 4, 9),
@@ -120,7 +120,7 @@ def test_of_several_deliveries_the_first_one_stays() -> None:
         ("b", 0, 9),
     ]
     repeats = rows_of(resolution.duplicates)
-    # Every record of a repeated change is a duplicate, also that of its before image.
+    # Every record of a repeated change is a duplicate, including that of its before image.
     places = [(r["detail"], r["source_position"]) for r in repeats]
     assert sorted((detail, at["partition"], at["offset"]) for detail, at in places) == [
         ("a", 0, 7), ("a", 1, 3), ("b", 0, 10), ("b", 0, 11),
@@ -130,7 +130,7 @@ def test_of_several_deliveries_the_first_one_stays() -> None:
 
 
 def test_what_is_published_is_a_duplicate() -> None:
-    """So is the delete that was joined into a published key update."""
+    """The delete that was joined into a published key update is a duplicate, too."""
     halves = [row("d", "delete", (1, 5, "n"), 1, 1), row("i", "insert", (2, 6, "n"), 1, 2)]
     published = rows_of(resolved(halves).changes)
     resolution = resolved([*halves, row("x", "insert", (3, 1, "n"), 2, 3)], published)
@@ -168,7 +168,7 @@ def deliveries(draw: st.DrawFn) -> list[LedgerRow]:
 
 
 def reference(rows: list[LedgerRow]) -> tuple[set[str], set[tuple[str, str]]]:
-    """From the rule: ids of unpaired rows, and the pairs of ids that are one update."""
+    """Applies the rule. Returns ids of unpaired rows, and the pairs of ids that form one update."""
     by_id = {change["change_id"]: change for change in rows}
     places: dict[Any, list[LedgerRow]] = defaultdict(list)
     for change in by_id.values():
@@ -202,7 +202,7 @@ def test_at_once_as_the_rule_says(rows: list[LedgerRow]) -> None:
     delivered = [{**change, "source_position": ("t", 0, at, None)} for at, change in enumerate(rows)]
     resolution = resolved(delivered)
     assert outcome(resolution.changes) == reference(rows)
-    # Each record is exactly once in a change or a duplicate.
+    # Each record is in exactly one change or duplicate.
     names = ("source_position", "paired_source_position")
     records = [
         change[name]["offset"] for change in rows_of(resolution.changes) for name in names if change[name]
@@ -230,7 +230,7 @@ def test_by_buckets_as_at_once(rows: list[LedgerRow], seed: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(rows=deliveries(), seed=st.integers())
 def test_in_any_windows_as_at_once(rows: list[LedgerRow], seed: int) -> None:
-    """For at most two rows per position: a published pair stays, whatever comes later."""
+    """Holds for at most two rows per position: a published pair stays, whatever comes later."""
     by_id = {change["change_id"]: change["change_lsn"] for change in rows}
     shared = Counter(by_id.values())
     plain = [change for change in rows if shared[change["change_lsn"]] <= 2]

@@ -62,7 +62,7 @@ def test_which_rows_begin_a_version(name: str) -> None:
     steps, begins = CASES[name]
     versions = {int(row["_change_id"].split(".")[1]): row for row in intervals(rows_for(1, steps), CONTRACT)}
     assert sorted(versions) == begins
-    # Each interval lasts until the next; only the row that was inserted twice is a break.
+    # Each interval lasts until the next. Only the row that was inserted twice is a break.
     assert [at for at, row in versions.items() if row["_break"] is not None] == (
         [1] if name == "before anything is known" else []
     )
@@ -75,7 +75,7 @@ def test_a_version_lasts_until_the_next_one() -> None:
 
 
 def test_a_repeated_row_touches_nothing() -> None:
-    """In a later window: the ledger gets it, history and current stay as they were."""
+    """In a later window, the ledger receives the row. History and current rows stay as they were."""
     lake = Lake(CONTRACT)
     rows = [row for key in range(3) for row in rows_for(key, [("snapshot", key, "x")] * 2)]
     lake.carry(rows[::2], 0)
@@ -100,8 +100,11 @@ STEPS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(sequences=st.lists(STEPS, min_size=1, max_size=6), seed=st.integers())
 def test_whatever_comes_late(sequences: list[list[Step]], seed: int) -> None:
-    """Any windows give the same tables as one window: a late change may turn a snapshot row that changed
-    nothing into a version, and a version into a row that changes nothing."""
+    """Any windows give the same tables as one window.
+
+    A late change may turn a snapshot row that changed nothing into a version, and a version into a row that
+    changes nothing.
+    """
     rng = Random(seed)
     windows: list[list[LedgerRow]] = [[], [], []]
     for key, steps in enumerate(sequences):

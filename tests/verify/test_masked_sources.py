@@ -1,4 +1,4 @@
-"""A login that reads masks in place of values proves nothing: a repair would write them."""
+"""A login that sees masks instead of values cannot prove a table: a repair would write the masks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Masked:
 
 
 def test_a_login_that_reads_masks() -> None:
-    """Without UNMASK a SELECT gives masks, and no error (Microsoft's page "Dynamic data masking")."""
+    """Without UNMASK, a SELECT returns masks and no error (Microsoft's page "Dynamic data masking")."""
     nothing = cast("Any", None)
     reading = snapshot._SnapshotReader(
         nothing, nothing, cast("Any", Masked()), Verify(connection="c"), "shop"

@@ -1,4 +1,4 @@
-"""A proof of published rows by the source's rows reports each drift, and no change in flight."""
+"""A proof of published rows against the source's rows reports each drift, and no change in flight."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.ledger_rows import PLAIN, Manner, contract_of
 from tests.ledger_rows import rows as ledger_rows
 from tests.reconcile import tables
 
-# Of no commit: positions alone say what was meanwhile.
+# Times of no commit, so that only positions tell what happened meanwhile.
 LATER, EARLIER = datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
 
 
 def fence(log: Log, first: int, last: int) -> Fence:
-    """From after the transaction `first` to after `last`."""
+    """The fence from after the transaction `first` to after `last`."""
     return Fence(LATER, EARLIER, log.transactions[first].commit_lsn, log.transactions[last].commit_lsn)
 
 
@@ -47,7 +47,10 @@ def proof(
     manner: Manner = PLAIN,
     unfit: Mapping[Key, Sequence[str]] | None = None,
 ) -> Proof:
-    """`unfit`: by key, the columns whose source values do not fit their types."""
+    """A proof of the log's published rows.
+
+    `unfit`: by key, the columns whose source values do not fit their types.
+    """
     return proof_of(ledger_rows(log, table, manner), table, rows, within, unfit)
 
 
@@ -58,7 +61,7 @@ def proof_of(
     within: Fence,
     unfit: Mapping[Key, Sequence[str]] | None = None,
 ) -> Proof:
-    """`published`: rows of a ledger."""
+    """A proof of a ledger's rows, `published`."""
     contract = contract_of(table)
     built = tables.all_at_once(tables.ledger(published, contract), contract)
     kinds = row_type(contract.columns)
@@ -78,7 +81,10 @@ def proof_of(
 
 
 def judged(table_proof: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
-    """The number of rows by verdict; `(verdict, columns)` of the drifts; the first pass."""
+    """Judges a proof.
+
+    Returns the number of rows by verdict, the `(verdict, columns)` of the drifts, and the first pass.
+    """
     first = table_proof.summed()
     judgement = table_proof.judged(first)
     drifts = sorted(
@@ -106,13 +112,13 @@ def test_a_source_at_rest_is_proved_by_hashes_alone(table: Table) -> None:
 def corrupted(
     rng: Random, table: Table, rows: Mapping[Key, Row], kinds: Sequence[str]
 ) -> tuple[dict[Key, Row], list[tuple[str, tuple[str, ...]]]]:
-    """The rows after changes that the log does not have, one key for each kind, and the drifts."""
+    """Changes rows behind the log's back, one key for each kind. Returns the rows, and the drifts."""
     in_source = dict(rows)
     chosen = rng.sample(sorted(rows), len(kinds))
     drifts: list[tuple[str, tuple[str, ...]]] = []
     for key, kind in zip(chosen, kinds, strict=True):
         if kind == "lost":
-            # The source has no such row: the published one is extra.
+            # The source lacks the row, so the published one is extra.
             del in_source[key]
             drifts.append(("extra", ()))
         elif kind == "changed":
@@ -143,7 +149,7 @@ def test_what_was_changed_behind_the_log_is_found_and_nothing_else(seed: int, ki
 
 @pytest.mark.parametrize("seed", [4, 5, 6])
 def test_changes_in_flight_are_no_drift(seed: int) -> None:
-    """Every key is read at a moment of its own between the two ends; the feed is further than that."""
+    """Every key is read at its own moment between the two ends. The feed is past them."""
     log, rng = simulate(seed, 60), Random(seed)
     first, last = 20, 45
     for table in (CUSTOMERS, ORDERS, PARTS):
@@ -157,7 +163,7 @@ def test_changes_in_flight_are_no_drift(seed: int) -> None:
 
 
 def loaded(table: Table, rows: Mapping[Key, Row], place: bytes = b"\xf0" * 10) -> list[dict[str, Any]]:
-    """A ledger of snapshot rows, read after all that a log has."""
+    """A ledger of snapshot rows, read after the whole log."""
     return [
         {"change_id": f"{place!r} {at}", "operation": "snapshot", "key": key, "sort_key": place + bytes([at]),
          "commit_lsn": place, "committed_at": LATER.replace(year=9000),
@@ -167,7 +173,7 @@ def loaded(table: Table, rows: Mapping[Key, Row], place: bytes = b"\xf0" * 10) -
 
 
 class Later(NamedTuple):
-    """The rows of a log, and what became of them: of these one is changed and one gone."""
+    """A log's rows, and the rows later on: one of them has changed, and one is gone."""
 
     log: Log
     rows: dict[Key, Row]
@@ -187,7 +193,7 @@ def later() -> Later:
 
 
 def test_a_feed_that_was_loaded_later_says_nothing_of_what_was_read(later: Later) -> None:
-    """Rows have come, gone and changed between the two; what is wrong in any case is so still."""
+    """Rows may have come, gone and changed since. Only what is wrong in any case is drift."""
     log, rows, now, _, gone, within = later
     table_proof = proof_of(loaded(CUSTOMERS, now), CUSTOMERS, rows, within)
     verdicts, drifts, first = judged(table_proof)
@@ -206,7 +212,7 @@ def test_a_feed_that_was_loaded_later_says_nothing_of_what_was_read(later: Later
 
 
 def test_what_a_feed_has_loaded_before_the_reading_is_judged(later: Later) -> None:
-    """Whether or not it has loaded the row once more since."""
+    """The row is judged, whether or not the feed has loaded it again since."""
     _, rows, now, changed, _, within = later
     before_all = loaded(CUSTOMERS, rows, b"\0" * 10)
     for since in ({}, {changed: rows[changed] | {"name": "a third"}}):
@@ -219,7 +225,7 @@ def test_what_a_feed_has_loaded_before_the_reading_is_judged(later: Later) -> No
 
 @pytest.mark.parametrize("seed", [7, 8])
 def test_drift_beside_changes_in_flight(seed: int) -> None:
-    """A key is wrong where it was in no state of its own meanwhile, also if it was before or after."""
+    """A key is wrong if its row matches none of the states in between, even if it matches another state."""
     log, rng = simulate(seed, 60), Random(seed)
     first, last = 25, 35
     for table in (CUSTOMERS, ORDERS):
@@ -250,7 +256,7 @@ def test_by_the_clock_where_the_source_gives_no_position() -> None:
         verdicts, drifts, _ = judged(proof(log, CUSTOMERS, rows, Fence(since, until), manner))
         assert drifts == []
         assert verdicts["in_flight"] > 0
-    # A key that has changed since then has drifted if the source has its earlier state.
+    # A key that has changed since then has drifted if the source still has its earlier state.
     _, drifts, _ = judged(proof(log, CUSTOMERS, state(log, CUSTOMERS, 2), Fence(since, until), manner))
     assert drifts
 
@@ -270,7 +276,7 @@ def test_cells_that_no_tool_has_sent_are_unknown_and_no_drift() -> None:
 
 
 def test_another_text_of_the_same_value_is_no_drift() -> None:
-    """The case of a GUID, padding of a char, the offset of a moment."""
+    """The case of a GUID, the padding of a char, the offset of a time."""
     log = simulate(11, 30)
 
     def other_text(table: Table, row: Row) -> dict[str, Any]:
@@ -294,14 +300,14 @@ def test_another_text_of_the_same_value_is_no_drift() -> None:
 
 
 def test_a_key_that_the_source_has_twice_is_not_proven() -> None:
-    """A feed's YAML may state a key that does not distinguish all rows; a proof is of all rows."""
+    """A feed's YAML may state a key that does not distinguish all rows. A proof covers all rows."""
     log = simulate(13, 30)
     rows = log.final_rows(CUSTOMERS)
     first, second = sorted(rows)[:2]
     other = rows[first] | {"credit": rows[first]["credit"] + 1}
     for source in (
         {**rows, ("again",): other, ("twice",): rows[second]},
-        # Whichever is read first.
+        # The order of reading does not matter.
         {("again",): other, **rows, ("twice",): rows[second]},
     ):
         table_proof = proof(log, CUSTOMERS, source, fence(log, 30, 30))
@@ -316,9 +322,10 @@ def test_a_key_that_the_source_has_twice_is_not_proven() -> None:
 
 
 def test_a_value_of_the_source_that_is_none_of_its_type_is_no_null() -> None:
-    """The source's column has grown (`decimal(10,2)` to `(12,4)`), or the feed states a narrower type.
+    """A source value that does not fit its type differs from any published value, including NULL.
 
-    It differs from whatever is published, also from NULL, and no repair writes NULL in its place.
+    The source's column has grown (`decimal(10,2)` to `(12,4)`), or the feed states a narrower type. No repair
+    writes NULL in its place.
     """
     log = simulate(13, 40)
     rows = log.final_rows(CUSTOMERS)

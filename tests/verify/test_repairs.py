@@ -1,4 +1,4 @@
-"""Planned repairs as changes: what the plan's texts say is what is published, or it is quarantined."""
+"""Planned repairs as changes: the plan's texts are published unchanged, or the repair is quarantined."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from changeledger.model.contract import Column, Contract
 from changeledger.verify import repairs
 from changeledger.verify.repairs import RAW
 
-# Of each type of the lake, values at its ends and ones that a careless text would lose, with the texts that
-# Spark's CAST makes of them; bytes as 0x and hex.
+# For each lake type, values at its limits and values that careless texts would lose, with their texts by
+# Spark's CAST; bytes as 0x and hex.
 VALUES: dict[str, list[tuple[str, Any]]] = {
     "bit": [("true", True), ("false", False)],
     "tinyint": [("255", 255), ("0", 0)],
@@ -35,7 +35,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "date": [("0001-01-01", date(1, 1, 1)), ("9999-12-31", date(9999, 12, 31))],
     "datetime": [("2026-08-07 16:25:00.883", datetime(2026, 8, 7, 16, 25, 0, 883000))],
     "smalldatetime": [("2026-08-07 16:25:00", datetime(2026, 8, 7, 16, 25))],
-    # Other databases keep more digits than the type; a repair takes none of them away.
+    # Other databases keep more digits than the type. A repair removes none of them.
     "datetime2(3)": [("2026-08-07 16:25:00.883333", datetime(2026, 8, 7, 16, 25, 0, 883333))],
     "datetime2(6)": [
         ("0001-01-01 00:00:00", datetime(1, 1, 1)),
@@ -64,7 +64,7 @@ Image = dict[str, str | None]
 
 
 def planned(operation: str, before: Image | None, after: Image | None, **others: Any) -> dict[str, Any]:
-    """A row of `RAW`."""
+    """A row of `RAW`, with a planned repair."""
     return {
         "window_id": "earlier",
         "source_position": {"source": "a proof", "row": b'{"id":1}'},
@@ -115,7 +115,7 @@ def test_a_repair_is_flagged_and_has_its_proof_for_its_transaction() -> None:
 
 
 def test_a_repair_stands_behind_the_change_it_follows() -> None:
-    """And before all that comes later; a key of which there was no change begins with it."""
+    """A repair precedes all later changes. A key without a change begins with its repair."""
     behind, first = decoded(
         planned("delete", {"id": "1"}, None, follows=b"\x01\x02"), planned("insert", None, {"id": "2"})
     )

@@ -1,4 +1,4 @@
-"""Rows that a topic sends again: each must be what its key was just before."""
+"""Compares rows that a topic sends again: each must equal its key's previous version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_against_the_version_before() -> None:
     counts = dict(
         zip(*(verdicts[resnapshot.COUNTS].column(n).to_pylist() for n in ("verdict", "rows")), strict=True)
     )
-    # 4 is new to the feed: nothing is before it. What was not known before cannot differ.
+    # 4 is new to the feed, so it has no previous version. What was unknown before cannot differ.
     assert counts == {"equal": 3, "missing": 1, "differs": 1}
     wrong = {row["key"]: row for row in verdicts[resnapshot.WRONG].to_pylist()}
     assert {key: (row["verdict"], row["last_change_id"]) for key, row in wrong.items()} == {

@@ -1,4 +1,4 @@
-"""The SELECTs on the tables of a source, as SQL Server and PostgreSQL get them."""
+"""The SELECTs on a source's tables, in the SQL of SQL Server and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -50,8 +50,11 @@ def test_a_table_in_two_parts() -> None:
     ],
 )
 def test_a_cut_of_another_type(value: object, written: str) -> None:
-    """A `datetime` takes three digits of a second, and `2026-01-31` with a space by the login's language
-    (Microsoft's page "datetime": the ISO 8601 form is not affected by SET LANGUAGE)."""
+    """A `datetime` takes three digits of a second, and is written in the ISO 8601 form.
+
+    SQL Server reads `2026-01-31` with a space by the login's language; the ISO 8601 form is not affected by
+    SET LANGUAGE (Microsoft's page "datetime").
+    """
     assert f"[order] > {written}" in text("mssql", snapshot_sql.parts(SOURCE, CONTRACT, [value])[1])
 
 
@@ -61,7 +64,7 @@ def test_a_small_table_is_one_select() -> None:
 
 
 def test_cuts_have_no_order_by_outside_of_a_window() -> None:
-    """Spark puts the SELECT into another one, where SQL Server allows none."""
+    """Spark wraps the SELECT in another one, in which SQL Server allows no ORDER BY."""
     reported = text("mssql", snapshot_sql.cuts(SOURCE, CONTRACT, 1000))
     assert reported.count("ORDER BY") == reported.count("OVER (ORDER BY") == 1
     assert "% 1000 = 0" in reported
