@@ -1,4 +1,4 @@
-"""What a run has built of one table, in the narrow columns of the audit, row by row."""
+"""Builds a run's results for one table, in the narrow columns of the audit, row by row."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def key(at: int | None, rows: int | None = 1) -> Row:
 
 
 def change(at: int, **members: Any) -> Row:
-    """A correct insert of key (at, 1). An image is given as its key; None: it is not there."""
+    """A correct insert of key (at, 1). An image is given as its key, or None if it is absent."""
     row = {
         "change_id": f"id{at}",
         "operation": "insert",
@@ -92,7 +92,7 @@ CLEAN = (
 
 
 def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
-    """An interval of key (at, 1), open unless it has an end."""
+    """An interval of key (at, 1). It is open unless `to` is given."""
     closed = None if to is None else b"\x02"
     return {
         "key": key(at), "_change_id": f"id{at}", "_sort_key": b"\x01", "_window_id": RUN, "_valid_from": AT,
@@ -101,15 +101,15 @@ def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
 
 
 def deleted(rows: pa.Table) -> list[Row]:
-    """The open intervals of the keys of changes, as those of deleted rows: they have no current rows."""
+    """The open intervals of the changes' keys, as deleted rows: these have no current rows."""
     keys = {str(row["key"]): row["key"] for row in rows.to_pylist() if row["key"] is not None}
     return [interval(0, key=of_row, _is_deleted=True) for of_row in keys.values()]
 
 
 def of_keys(rows: pa.Table, history: Sequence[Row] | None = None, current: Sequence[Row] = ()) -> pa.Table:
-    """The `narrow_rows.ROWS` of the rules for single rows, and of those that compare: suspects only.
+    """Returns the `narrow_rows.ROWS` of the rules for single rows, and of the comparing rules.
 
-    `history`: that of deleted rows, if None is given.
+    Comparing rules look only at suspects. `history`: by default, the history of deleted rows.
     """
     schema, history = built_schema(CONTRACT), deleted(rows) if history is None else history
     parts = {
@@ -145,7 +145,7 @@ def as_tables(batches: Mapping[str, pa.RecordBatch]) -> dict[str, pa.Table]:
 
 
 def suspected(hashed: Mapping[str, pa.RecordBatch]) -> Mapping[str, pa.Table]:
-    """The suspects among these rows, and no others."""
+    """Returns the suspects among these rows only."""
     schemas = {
         suspects.PLACES: suspects.PLACE, suspects.OPENED: suspects.OPEN, suspects.CURRENT: suspects.VERSION,
     }  # fmt: skip
@@ -155,13 +155,13 @@ def suspected(hashed: Mapping[str, pa.RecordBatch]) -> Mapping[str, pa.Table]:
 
 
 def among(name: str, hashes: pa.Table, parts: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
-    """The rows of the suspects."""
+    """Returns the rows of the suspects."""
     kernel = Among(by(name), known(hashes))
     return {part: kernel(rows) for part, rows in parts.items()}
 
 
 def broken(narrow: pa.Table) -> dict[str, list[Row]]:
-    """By rule, the narrow rows that break it: key, position, change id and reason."""
+    """Returns, by rule, the narrow rows that break it: key, position, change id and reason."""
     rows: dict[str, list[Row]] = {}
     for row in narrow.to_pylist():
         for rule in RULES:
@@ -173,14 +173,14 @@ def broken(narrow: pa.Table) -> dict[str, list[Row]]:
 
 
 def violated(narrow: pa.Table) -> dict[str, int]:
-    """By rule, how many rows break it."""
+    """Returns, by rule, how many rows break it."""
     return {rule: len(rows) for rule, rows in broken(narrow).items()}
 
 
 def of_ids(
     rows: pa.Table, published: Sequence[Row] = (), duplicates: Sequence[Row] = (), stayed: Sequence[str] = ()
 ) -> Mapping[str, pa.Table]:
-    """The rules of ids, which look at suspects only."""
+    """Applies the rules of ids, which look at suspects only."""
     parts = {
         ids.NEW: ids.new_ids(batch(rows)),
         ids.PUBLISHED: batch(table(ids.PUBLISHED_IDS, published)),

@@ -1,4 +1,4 @@
-"""Names of users' expectations, and of their suites, which are those of folders and, twice, of files."""
+"""Names of users' expectations and of their suites, which become folder names and, twice, file names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_plain_name_stays_readable() -> None:
 
 @pytest.mark.parametrize("name", ["order_strict", "conservation"])
 def test_no_expectation_has_the_name_of_a_rule(name: str) -> None:
-    """It would be shown with the rule's remedy."""
+    """An expectation with a rule's name would be shown with the rule's remedy."""
     table = TableConfig.model_validate(
         {"table": "dbo.t", "expectations": [{"name": name, "sql": "SELECT * FROM current"}]}
     )

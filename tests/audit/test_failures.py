@@ -1,4 +1,4 @@
-"""In words what a rule has not passed by: one that was not checked has no number of rows."""
+"""Describes failed rules in words. A rule that was not checked has no number of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reset would lose stops it, with numbers and keys."""
+"""A reset that would lose something is stopped, with numbers and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule holds for a clean run, and finds its own fault."""
+"""Each rule passes a clean run and finds its own fault."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_no_changes_violate_nothing() -> None:
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_a_fault_in_the_ledger_is_found_by_its_rule(name: str, fault: dict[str, Any]) -> None:
-    # Two changes share a position in the order.
+    # Two changes share a sort key.
     number = 2 if name == "order_strict" else 1
     assert violated(of_keys(changes(*CLEAN, change(9, **fault)))) == {name: number}
 
@@ -115,12 +115,12 @@ BUILT_FAULTS = [
     ("interval_forward", [*HISTORY, interval(2, AT, _next_sort_key=b"\x01")], CURRENT),
     ("interval_forward", [*HISTORY, interval(2, AT, _next_sort_key=b"\x00")], CURRENT),
     ("one_open_interval", [*HISTORY, interval(1, _is_deleted=True)], CURRENT),
-    # The second one is of an earlier run: the key is this run's all the same.
+    # The second interval is of an earlier run, but the key is one of this run's.
     ("one_open_interval", [*HISTORY, interval(2, _window_id="x", _is_deleted=True)], CURRENT),
     ("current_equals_open_history", HISTORY, CURRENT[:2]),
     ("current_equals_open_history", HISTORY, [*CURRENT, interval(3)]),
     ("current_equals_open_history", HISTORY, [*CURRENT, interval(5)]),
-    # The row that was published before, which the run has not replaced.
+    # The row published before, which the run has not replaced.
     ("current_equals_open_history", HISTORY, [*CURRENT[:2], interval(4, _change_id="before")]),
     ("current_key_unique", HISTORY, [*CURRENT, interval(2)]),
     (
@@ -143,7 +143,7 @@ def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
 
 
 def test_changes_of_a_key_that_the_history_does_not_have_are_found() -> None:
-    """Else its rows would be lost without a word: history and current rows agree that there is none."""
+    """Otherwise its rows would be lost silently: history and current rows agree that there is none."""
     lost = change(1, operation="update", before=key(1), sort_key=b"\x09")
     rows = changes(*CLEAN, lost)
     kept = [row for row in deleted(rows) if row["key"] != key(1)]
@@ -195,7 +195,7 @@ def test_a_half_beside_the_update_that_has_joined_it() -> None:
 
 
 def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
-    """Its record belongs to the run before."""
+    """The half's record belongs to the earlier run."""
     rows = changes(
         change(
             1, operation="update", before=key(7), paired_change_id="deleted", paired_source_position=record(8)
@@ -211,7 +211,7 @@ def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
         for row in compared[ids.EARLIER].to_pylist()
     ]
     assert earlier == [(record(8), "paired", -1)]
-    # The half came again at another place in this run, so it is this run's record.
+    # The half came again at another position in this run, so its record is this run's.
     assert len(of_ids(rows, [published("deleted", record(6))])[ids.EARLIER]) == 0
 
 
@@ -254,10 +254,10 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
         (record(0, "shop.lines"), "quarantined"),
         (record(6), "change"),
     ]
-    # A half that was an earlier run's record.
+    # A half whose record an earlier run counted.
     back = entries((record(6), "change"), times=-1)
     whole = pa.concat_tables([entries(*read, *accounted), back])
-    # Cut anywhere.
+    # The entries may be cut anywhere.
     parts = [record_sums.sums(chunk) for chunk in whole.to_batches(max_chunksize=3)]
     sums = record_sums.added(pa.Table.from_batches(parts)).to_pylist()
     assert uneven(sums) == ["shop.orders"]
@@ -265,7 +265,7 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
     faults = record_sums.faults(kept[record_sums.FAULTS].to_pylist())
     assert balances(sums, faults) == [
         Balance("shop.lines", 1, {"quarantined": 1}),
-        # 3 is lost; 1 is there twice, and 7 was never read.
+        # 3 is lost, 1 is accounted for twice, and 7 was never read.
         Balance("shop.orders", 4, {"change": 3, "duplicate": 1, "tombstone": 1}, lost=1, doubled=2),
     ]
     assert faults["shop.orders"].samples == (

@@ -1,4 +1,4 @@
-"""docs/rules.md has every built-in rule, as the audit weighs it."""
+"""docs/rules.md lists every built-in rule with the severity that the audit uses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def of_records() -> list[Rule]:
 
 
 def rows() -> dict[str, list[str]]:
-    """By rule, the other cells of its line."""
+    """Returns, by rule, the other cells of its line."""
     lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", rules_page.page(), re.MULTILINE)
     return {name: cells.split(" | ") for name, cells in lines}
 

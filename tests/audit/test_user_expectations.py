@@ -1,4 +1,4 @@
-"""What Great Expectations says of users' types on Spark, where it would say something else by itself."""
+"""Users' expectations on Spark, where Great Expectations by itself would answer differently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEN, HALF_PAST_NINE = datetime(2026, 8, 7, 10), "2026-08-07 09:30:00"
 
 @pytest.fixture
 def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The job's machine has another zone than the session."""
+    """Gives the job's machine another time zone than the session."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Europe/Berlin")
         time.tzset()
@@ -50,7 +50,7 @@ def outcomes(frame: DataFrame, folder: Path, *types: dict[str, Any]) -> list[Rul
 
 
 def held(frame: DataFrame, folder: Path, *types: dict[str, Any]) -> list[bool | str | None]:
-    """Of each type whether it holds, or why it was not checked."""
+    """Returns for each type whether it holds, or why it was not checked."""
     of_types = outcomes(frame, folder, *types)
     return [outcome.error if outcome.errored else outcome.success for outcome in of_types]
 

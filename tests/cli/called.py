@@ -1,4 +1,4 @@
-"""A command called in the test's own process: a process of its own takes seconds to import the same."""
+"""Calls a command in the test's own process: a new process takes seconds to import the same modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from changeledger.cli.main import main
 
 
 class Ended(NamedTuple):
-    """As `subprocess.CompletedProcess` names them."""
+    """Result of a command, with the names of `subprocess.CompletedProcess`."""
 
     returncode: int
     stdout: str

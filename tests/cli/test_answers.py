@@ -1,4 +1,4 @@
-"""Cells of an answer in JSON, whoever gives it."""
+"""Cells of an answer in JSON, whichever engine gives it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from changeledger.pages.escaping import json_line
 
 
 def test_json_has_no_number_that_is_none() -> None:
-    """As `1/0` is in DuckDB's SQL: readers of JSON take neither NaN nor Infinity."""
+    """DuckDB's `1/0` is Infinity, and readers of JSON accept neither NaN nor Infinity."""
     line = json_line({"x": plain([float("nan"), {"a": float("-inf")}]), "y": plain(float("inf"))})
 
     def refused(name: str) -> None:

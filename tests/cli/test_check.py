@@ -1,4 +1,4 @@
-"""`changeledger check` against real sources: what is ready, and how each thing that is missing looks."""
+"""`changeledger check` against real sources: what is ready, and how each missing thing is reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def kafka_connection(kafka: KafkaBroker) -> dict[str, Any]:
 
 
 def edit(project: Path, dialect: str, was: str, becomes: str) -> str:
-    """Change an example; returns the feed's name."""
+    """Changes an example and returns the feed's name."""
     file = project / "feeds" / f"{FEEDS[dialect]}.yaml"
     text = file.read_text("utf-8")
     assert was in text
@@ -135,7 +135,7 @@ def test_a_grant_that_is_missing(project: Path, postgres: Postgres, monkeypatch:
 
 
 def test_columns_that_no_change_table_has() -> None:
-    """A new capture instance may have the column, an old one may have lost it."""
+    """A column may be in one capture instance only: a new one may add it, an old one may lack it."""
     columns = [{"name": name, "type": "int"} for name in ("ID", "weihgt", "old", "new")]
     config = TableConfig.model_validate({"table": "dbo.t", "columns": columns})
     older, newer = (
@@ -151,7 +151,7 @@ def test_columns_that_no_change_table_has() -> None:
 
 
 def sent(topic: str, value: Any) -> Message:
-    """Just now: the broker must not remove it for its age meanwhile."""
+    """A message sent just now, so that the broker does not remove it for its age meanwhile."""
     return Message(topic, b'{"id": 1}', json.dumps(value).encode(), (), int(time.time() * 1000))
 
 
@@ -165,12 +165,12 @@ def test_messages_of_another_form_in_a_topic_that_keeps_them_for_a_minute(
     admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result()
     connect(monkeypatch, "shop_kafka", kafka_connection(kafka))
     feed = edit(project, "debezium", '"shop.shop.*"', '"check_flat.*"')
-    # Other tests have the topic of this name.
+    # Other tests use the topic of this name.
     edit(project, "debezium", "__debezium-heartbeat.shop", "__debezium-heartbeat.check_flat")
     (grants,) = checked(feed)["grants"]
     assert (grants.result, "empty" in grants.text) == (WARNING, True)
     flat = sent(topic, {"id": 1, "name": "a", "__op": "c"})
-    # As a serializer of JSON Schema frames it.
+    # The message as a serializer of JSON Schema frames it.
     framed = flat._replace(value=b"\x00\x00\x00\x00\x07" + (flat.value or b""))
     produce(kafka.bootstrap, [flat, framed], partitions=1)
     by_name = checked(feed)
@@ -223,7 +223,7 @@ def test_a_connection_that_airflow_alone_has(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", backend)
     monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps({"connections_file_path": str(stored)}))
-    # The connection stays in the environment.
+    # Restores the environment, as the connection stays in it.
     monkeypatch.setattr(os, "environ", dict(os.environ))
     known = connection("shop_kafka")
     assert (known.conn_type, known.port, known.extra) == ("kafka", 9092, extra)
@@ -245,7 +245,7 @@ def test_a_file_that_is_wrong_and_a_connection_that_nobody_has(
 
 
 def test_what_a_file_leaves_to_the_first_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret that hashes need, and an expectation that is called as a rule of the audit."""
+    """A hash needs a secret, and an expectation may not have the name of an audit rule."""
     monkeypatch.delenv("CHANGELEDGER_HASH_KEY", raising=False)
     hashed = "  - table: dbo.customers\n    publish: {columns: {name: hash}}\n"
     feed = edit(project, "sqlserver_cdc", "  - table: dbo.customers\n", hashed)

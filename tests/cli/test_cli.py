@@ -1,4 +1,4 @@
-"""The command line where there is no lake, and where a feed's file is broken."""
+"""The command line without a lake, and with a broken feed file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GOOD = (PROJECT / "include" / "feeds" / "shop_ces.yaml").read_text("utf-8")
 
 
 def ran(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own."""
+    """Runs a command in a new process."""
     environment = {**os.environ, "CHANGELEDGER_HOME": str(home), "PYTHONPATH": str(PROJECT / "include")}
     command = [sys.executable, "-m", "changeledger.cli", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
@@ -28,7 +28,7 @@ def ran(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation that is not there yet."""
+    """An installation that does not exist yet."""
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -99,7 +99,7 @@ def test_a_folder_without_feeds_is_none_of_feeds_that_stand_well(
 def test_options_that_do_not_go_together(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
-    """One of them would count for nothing."""
+    """One of the options would be ignored."""
     ended = called(capsys, *arguments)
     assert ended.returncode != 0
     assert said in ended.stderr

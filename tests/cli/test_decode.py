@@ -1,4 +1,4 @@
-"""`changeledger decode`: what a user of the command sees; how a dialect is read is for the golden cases."""
+"""What a user of `changeledger decode` sees. Golden cases cover how dialects are read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decode(
     tables: Sequence[dict[str, Any]] = (),
     time_zone: str = "UTC",
 ) -> list[dict[str, Any]]:
-    """Decodes as the command does; `tables` and `time_zone` are those of a feed file."""
+    """Decodes as the command does. `tables` and `time_zone` are the settings of a feed file."""
     lines = [line if isinstance(line, str) else json.dumps(line) for line in reported]
     read = records.messages(lines) if reader.is_on_kafka(dialect) else records.rows(lines)
     stated = records.contracts(contract) if contract else {}
@@ -76,13 +76,13 @@ def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first() -> None:
             ["10-25 01:50", "10-25 02:50", "10-25 02:10", "10-25 03:10"],
             ["10-24T23:50", "10-25T00:50", "10-25T01:10", "10-25T02:10"],
         ),
-        # Half an hour, in autumn of the south; the rows of two tables show it together.
+        # Half an hour, in the southern autumn. The rows of two tables show it together.
         (
             "Australia/Lord_Howe",
             ["04-05 01:20", "other 04-05 01:50", "04-05 01:40", "04-05 02:00"],
             ["04-04T14:20", "04-04T14:50", "04-04T15:10", "04-04T15:30"],
         ),
-        # Nothing falls back: it may have been 00:10 and 00:50, too.
+        # No time falls back: it may also have been 00:10 and 00:50.
         (
             "Europe/Berlin",
             ["10-25 01:50", "10-25 02:10", "10-25 02:50", "10-25 03:10"],
@@ -124,7 +124,7 @@ def test_a_contract_gives_types_key_and_the_tables_name(tmp_path: Path) -> None:
 
 
 def stated(path: Path, table: str, *columns: str, key: str = "id") -> Path:
-    """A contract file; a column is stated as `name type` or `name type ordinal`."""
+    """Writes a contract file. A column is stated as `name type` or `name type ordinal`."""
     reported = []
     for column in columns:
         name, kind, *ordinal = column.split()
@@ -151,7 +151,7 @@ def test_a_cell_that_a_row_leaves_out_is_not_null() -> None:
 @pytest.mark.parametrize("old", ["first", None])
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
 def test_a_large_value_set_to_null_is_no_contradiction(dialect: str, old: str | None) -> None:
-    """What SQL Server's page says of large objects: their old value is NULL, whatever it was."""
+    """By SQL Server's page on large objects, their old value is NULL, whatever it was."""
     before, after = {"id": 1, "note": old}, {"id": 1, "note": None}
     if dialect == "sqlserver_cdc":
         rows = [cdc_row(3, **before), cdc_row(4, **after)]
@@ -168,8 +168,11 @@ def test_a_large_value_set_to_null_is_no_contradiction(dialect: str, old: str | 
 @pytest.mark.parametrize("old", ["first", None])
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
 def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(dialect: str, old: str | None) -> None:
-    """A large object that an update leaves alone is NULL in both rows: where the first one has it, the mask
-    should have its bit. (SQL Server's page on `cdc.<instance>_CT`, of operation 3 and large objects.)"""
+    """A value in the before row that is NULL in the after row must have its bit in the mask.
+
+    A large object that an update leaves alone is NULL in both rows (SQL Server's page on `cdc.<instance>_CT`,
+    on operation 3 and large objects).
+    """
     before, after = {"id": 1, "note": old, "name": "a"}, {"id": 1, "note": None, "name": "b"}
     if dialect == "sqlserver_cdc":
         rows = [cdc_row(3, **before), cdc_row(4, **after)]
@@ -179,7 +182,8 @@ def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(dialect: str
         rows = [ct_row("B", "", **before), ct_row("U", "20", **after)]
     reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
     (update,) = decode(dialect, rows, tables=[reported])
-    # With a value before it was set to NULL, whatever the mask says; without one it may have been left alone.
+    # A value before means that it was set to NULL, whatever the mask says. Without one, the value may have
+    # been left alone.
     assert update.get("after_unknown_columns") == ({"note": "unavailable"} if old is None else None)
     assert update["changed"] == ["name"]
     assert ("mask_disagrees" in update.get("flags", [])) is (old is not None)
@@ -213,7 +217,7 @@ def test_a_contract_is_of_its_own_table_alone(tmp_path: Path) -> None:
     assert (insert["key"], insert["after"]) == ({"id": 1}, {"id": 1, "line": 2})
     assert (of_other["table"], of_other["after"]) == ("dbo.others", {"id": "9"})
     assert "key" not in of_other
-    # The instance has a name of its own, and nothing else can be meant.
+    # The instance has a name of its own, and the contract's table is the only candidate.
     renamed = {**cdc_row(2, 1, id=1, line=2), "table": "cdc.second_try_CT"}
     (meant,) = decode("sqlserver_cdc", [renamed], contract=contract)
     assert meant["table"] == "dbo.items"
@@ -238,7 +242,7 @@ def test_rows_of_tables_that_differ_in_case_are_not_mixed(tmp_path: Path) -> Non
 def test_bits_are_the_contracts_whatever_the_order_of_cells(
     tmp_path: Path, ordinals: tuple[str, str, str]
 ) -> None:
-    """Three header columns come first: `name` is the fifth column, bit 4."""
+    """Three header columns come first, so `name` is the fifth column, bit 4."""
     names = ("id int", "name nvarchar(9)", "qty int")
     contract = stated(tmp_path, "dbo.items", *(n + o for n, o in zip(names, ordinals, strict=True)))
     header = {
@@ -322,7 +326,7 @@ def test_messages_that_kafka_cannot_have() -> None:
 
 
 def test_bits_beyond_the_header_are_those_of_the_columns() -> None:
-    """Three header columns: the mask of an update of the second column has bit 3 + 1."""
+    """There are three header columns, so the second column has bit 3 + 1."""
     header = {
         "header__change_seq": "20260807162500880000000000000000001",
         "header__change_oper": "U",
@@ -335,8 +339,10 @@ def test_bits_beyond_the_header_are_those_of_the_columns() -> None:
 
 
 def test_inserts_alone_show_the_order_of_their_masks() -> None:
-    """Three header columns and six more: bits 3 to 8, in the page's order F8 01. Read from the other end the
-    same bytes set bits of the header and bits beyond the table."""
+    """Three header columns and six more have bits 3 to 8, in the page's order F8 01.
+
+    Read from the other end, the same bytes set bits of the header and bits beyond the table.
+    """
     cells = {f"c{at}": at for at in range(2, 7)}
     (insert,) = decode("qlik_tables", [ct_row("I", "0xF801", id=1, **cells)])
     assert insert["disposition"] == "change"
@@ -350,15 +356,17 @@ def test_inserts_alone_show_the_order_of_their_masks() -> None:
     ("mask", "changed"), [("0x1000", "c2"), ("1000", "c10"), ("10", "c2"), ("0x10", "c2")]
 )
 def test_masks_that_do_not_show_their_order_have_the_published_one(mask: str, changed: str) -> None:
-    """Three header columns and twelve more: bit 4 is the second of these, bit 12 the tenth. The lowest bits
-    are in the first one of bytes (Qlik's page), and in the last digit of a text (samples)."""
+    """Three header columns and twelve more: bit 4 is the second of these, bit 12 the tenth.
+
+    In bytes, the first byte has the lowest bits (Qlik's page); in a text, the last digit has them (samples).
+    """
     cells = {f"c{at}": at for at in range(1, 13)}
     (update,) = decode("qlik_tables", [ct_row("U", mask, **cells)])
     assert update["changed"] == [changed]
 
 
 def test_bytes_of_a_narrow_mask_may_have_zeros_behind_them() -> None:
-    """Three header columns and three more: bits 3 to 5."""
+    """Three header columns and three more have bits 3 to 5."""
     (insert,) = decode("qlik_tables", [ct_row("I", "0x3800", id=1, name="x", price="2")])
     assert (insert["disposition"], insert["mask"]) == ("change", "3800")
 
@@ -375,7 +383,7 @@ def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None
     assert insert["key"] == {"id": "9007199254740993"}
     assert insert["after"] == {"id": "9007199254740993", "v": None}
     assert insert["committed_at"] == "2026-08-07T16:25:00.883Z"
-    # Commit LSN, change LSN, the serial that is not written, and the rank of an insert.
+    # Commit LSN, change LSN, zeros for the serial that is not written, and the rank of an insert.
     position = "0000002A000003B00005" + "0000002A000003B00003" + "00" * 8
     assert insert["sort_key"] == f"0x{position}02"
     assert control == {"record": 2, "disposition": "tombstone", "table": "dbo.t"}
@@ -445,7 +453,7 @@ def qlik_message(**headers: Any) -> dict[str, Any]:
 
 
 def test_a_qlik_message_alone_waits_for_its_columns(tmp_path: Path) -> None:
-    """As docs/decode.md says."""
+    """Behaves as docs/decode.md describes."""
     with_id, without = qlik_message(externalSchemaId="t-1"), qlik_message()
     columns = {
         name: {"ordinal": at, "type": kind, "length": 9, "precision": 0, "scale": 0,
@@ -464,8 +472,10 @@ def test_a_qlik_message_alone_waits_for_its_columns(tmp_path: Path) -> None:
 
 
 def test_masks_of_a_whole_table_that_contradict_their_images_are_flagged() -> None:
-    """Inserts of ten columns, whose masks leave some of them out in either byte order: the audit's rule
-    `mask_agrees_with_images` stops a run that has one of them."""
+    """Inserts of ten columns, whose masks omit some columns in either byte order.
+
+    The audit's rule `mask_agrees_with_images` stops a run that has one of them.
+    """
     cells = {f"c{at}": "x" for at in range(2, 11)}
     rows: list[Any] = [cdc_row(2, at, id=at, **cells) for at in range(1, 5)]
     for row in rows:
@@ -528,7 +538,7 @@ def test_pretty_shows_values_side_by_side_with_their_bits() -> None:
     assert ["1", "name", "old", "NULL"] in lines
     assert ["0", "doc", "(unavailable)", "NULL"] in lines
     assert ["flags:", "mask_disagrees"] in lines
-    # What orders the change: its position, and the bytes that stand for it.
+    # What orders the change: its position, and the sort key's bytes.
     assert ["sort_key", "0x0A01"] in lines
     assert ["key", '{"id":', "1}", "commit_lsn", "0x0000002A000003B00005", "event_serial_no", "1"] in lines
 
@@ -578,7 +588,7 @@ def test_a_cell_that_says_no_one_text_is_no_record(row: str, why: str) -> None:
 def test_the_time_of_a_message_is_text_or_milliseconds(
     timestamp: str | int, committed_at: str | None
 ) -> None:
-    """The message's own time is used where Debezium has none of the source."""
+    """Debezium's message without a time of the source takes the time of the message."""
     source = {"schema": "dbo", "table": "t", "ts_ms": 0, "commit_lsn": "0000002a:000003b0:0005"}
     value = json.dumps({"op": "c", "before": None, "after": {"id": 1}, "source": source})
     (insert,) = decode("debezium", [{"value": value, "timestamp": timestamp}])
@@ -586,7 +596,10 @@ def test_the_time_of_a_message_is_text_or_milliseconds(
 
 
 def ran(home: Path, code: str, text: str) -> list[Any]:
-    """What a new process prints, as JSON, which finds no program and no installation."""
+    """Runs code in a new process that finds neither programs nor an installation.
+
+    Returns its output, parsed as JSON.
+    """
     ended = subprocess.run(
         [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=False, timeout=300,
         env={"PATH": "", "PYTHONPATH": str(PROJECT / "include"), "HOME": str(home)}, cwd=home,

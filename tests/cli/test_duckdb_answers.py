@@ -1,4 +1,4 @@
-"""`changeledger query` on DuckDB gives the values that Spark gives, and reads no more than it needs."""
+"""`changeledger query` on DuckDB gives the same values as Spark, and reads no more than it needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.cli.test_cli import ran
 
 TABLE = "lake.duckdb.rows"
 
-# What both read in the same way. Rows without ORDER BY come in any order.
+# Statements that both engines read alike. Without ORDER BY, rows come in any order.
 QUERIES = [
     "SELECT * FROM {t}",
     "SELECT * FROM {t} VERSION AS OF 'early'",
@@ -108,7 +108,7 @@ def test_the_answer_is_sparks(lake: SparkSession, sql: str) -> None:
     cells, others = ([repr(row) for row in some.rows] for some in (answer, expected))
     others = [row.replace("bytearray(b'\\x00\\xff')", "b'\\x00\\xff'") for row in others]
     if "[1]" in asked:
-        # Spark counts from 0.
+        # Spark counts array elements from 0.
         others = [row.replace("None, 1)", "'x', 1)") for row in others]
     if "order by" in asked.lower():
         assert cells == others
@@ -162,14 +162,14 @@ def test_instants_are_printed_in_utc(monkeypatch: pytest.MonkeyPatch, way: list[
         assert cell in printed
     assert printed.count("NULL") == 8
     if way:
-        # The answer stands alone: Spark's own lines, of its launcher and its JVM, are in a file.
+        # Only the answer is printed: the lines of Spark's launcher and JVM are in a file.
         assert ended.stderr == ""
         assert "WARN" in (home / "logs" / "changeledger-query.log").read_text("utf-8")
 
 
 @pytest.mark.usefixtures("lake")
 def test_instants_are_utc_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both engines' answers are printed by one function."""
+    """One function prints the answers of both engines."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     home = Path(os.environ["CHANGELEDGER_HOME"])
     line = ran(home, "query", "--json", f"SELECT {COLUMNS} FROM {TABLE} WHERE id = 3").stdout
@@ -183,16 +183,16 @@ def test_instants_are_utc_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_column_is_left_out_of_json(
     lake: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A row has each name once: of a join's two `id`, one would be gone.
+    """A JSON object has each name once, so one of a join's two `id` would be lost.
 
-    On the session of the tests: the command's own is in test_instants_are_printed_in_utc.
+    Runs on the tests' session. test_instants_are_printed_in_utc uses the command's own.
     """
     home = Path(os.environ["CHANGELEDGER_HOME"])
     asked = f"SELECT a.id, b.id, a.name FROM {TABLE} a JOIN {TABLE} b ON a.id = b.id WHERE a.id = 1"
     ended = ran(home, "query", "--json", asked)
     assert (ended.stdout, ended.returncode) == ("", 1)
     assert "of which JSON would have one: id" in ended.stderr
-    # The zone of the whole process would be another one.
+    # Otherwise the whole process would get another time zone.
     monkeypatch.setattr(spark_sql, "use_utc", lambda: None)
     monkeypatch.setattr(command, "opened", lambda _: nullcontext(lake))
     for on_spark in (False, True):
@@ -307,6 +307,6 @@ def test_no_engine_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.monotonic()
     ended = ran(home, "query", "--json", f"SELECT id, name FROM {TABLE} ORDER BY id LIMIT 2")
     assert (ended.stdout, ended.returncode) == ('{"id": 1, "name": "b"}\n{"id": 2, "name": null}\n', 0)
-    # Two on a machine that is idle.
+    # It takes two seconds on an idle machine.
     assert time.monotonic() - began < 20
     assert ran(home, "query", "--spark", "SELECT 1").returncode != 0

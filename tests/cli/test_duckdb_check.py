@@ -1,4 +1,4 @@
-"""`changeledger query` gives DuckDB what reads the lake and computes; all else that it can do is refused."""
+"""`changeledger query` lets DuckDB read the lake and compute, and refuses everything else."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ FILES = [
     "EXPORT DATABASE '/x'",
     "ATTACH '/x' AS y",
 ]
-# Wherever a query can stand.
+# A file is read in every place where a query can stand.
 FILES += [
     sql.replace("{x}", "(SELECT max(length(content)) FROM read_text('/x'))")
     for sql in (
@@ -269,7 +269,7 @@ def test_the_refusal_names_what_it_refuses(connection: duckdb.DuckDBPyConnection
         ("TIMESTAMPTZ '2026-01-31 12:00:00+01:00'", False),
         ("TIMESTAMP '2026-01-31 12:00:00.123456'", False),
         ("TIMESTAMP '2026-01-31'", False),
-        # As `query` prints instants.
+        # The form in which `query` prints timestamps with time zone.
         ("TIMESTAMP '2026-01-31 12:00:00+00:00'", False),
         ("'2026-01-31T12:00:00Z'::TIMESTAMP", False),
         ("'2026-01-31 12:00:00+01:00'::VARCHAR", False),
@@ -300,7 +300,7 @@ def test_what_the_documentation_asks_is_answered(connection: duckdb.DuckDBPyConn
 
 
 def test_nothing_can_be_unlocked(connection: duckdb.DuckDBPyConnection) -> None:
-    """Should a statement slip through the check after all."""
+    """The connection is locked, in case a statement passes the check after all."""
     for sql in (
         "SET enable_external_access = true", "FROM read_text('/etc/hostname')", "COPY (SELECT 1) TO '/tmp/x'",
         "FROM '/etc/hostname'", "ATTACH '/tmp/x.db'", "LOAD httpfs", "INSTALL httpfs", "FROM connection",

@@ -1,4 +1,4 @@
-"""Tables of the lake as DuckDB scans them, without Spark: those about a table, and one without a snapshot."""
+"""Lake tables as DuckDB scans them, without Spark: metadata tables, and a table without a snapshot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int32())})
 
 @pytest.fixture(autouse=True)
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a run has made it that is not released."""
+    """A table as left by a run that is not released."""
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
     monkeypatch.delenv("CHANGELEDGER_CATALOG", raising=False)
     catalog.create_namespace("shop")

@@ -1,4 +1,4 @@
-"""What `--help` says of exit codes, and refusals of the command line."""
+"""`--help` lists exit codes, and the command line refuses wrong arguments."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_version_and_completion_are_there(capsys: pytest.CaptureFixture[str]
 
 
 def test_wrong_arguments_end_with_2() -> None:
-    """In a process, whose code it is."""
+    """Runs a process, as the exit code is the process's."""
     command = [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "maxwell"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""`changeledger init`: a project whose files are all valid, and nothing that exists is overwritten."""
+"""`changeledger init` writes a project whose files are all valid, and overwrites nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_project_of_each_dialect_is_valid(tmp_path: Path, dialect: str) -> Non
 
 
 def test_what_is_commented_out_of_an_example_is_valid(tmp_path: Path) -> None:
-    """A newcomer takes the `#` away."""
+    """A newcomer removes the `#`."""
     write(tmp_path, files(tmp_path, sorted(FEEDS)))
     for file in (tmp_path / "feeds").iterdir():
         settings = re.sub(r"(?m)^( +)# (?= *- \{|[\w.]+:(?: |$))", r"\1", file.read_text("utf-8"))

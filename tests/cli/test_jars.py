@@ -12,7 +12,7 @@ from tests.cli.called import called
 def test_a_folder_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its remedy is not that of the lake's files."""
+    """The remedy names the folder of jars, not the lake's files."""
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("CHANGELEDGER_JARS", str(file / "spark"))

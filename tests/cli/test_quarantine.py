@@ -1,4 +1,4 @@
-"""`changeledger quarantine replay` says what the feed's next run reads."""
+"""`changeledger quarantine replay` prints what the feed's next run reads."""
 
 from __future__ import annotations
 

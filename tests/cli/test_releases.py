@@ -1,4 +1,4 @@
-"""The list of releases: what each published, and which were taken back."""
+"""The list of releases shows what each published, and which were taken back."""
 
 from __future__ import annotations
 

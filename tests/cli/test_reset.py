@@ -1,4 +1,7 @@
-"""`changeledger reset`: confirmed, kept with who and why, shown by `status` and `releases`, withdrawn."""
+"""`changeledger reset` asks for confirmation and keeps user and reason.
+
+`status` and `releases` show a reset. It can be withdrawn.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ FEED = "shop_ces"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
-    """Of an installation whose feed has published once."""
+    """The control store of an installation whose feed has published once."""
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
     monkeypatch.setenv("CHANGELEDGER_FEEDS", str(PROJECT / "include" / "feeds"))
     store = ControlStore(f"sqlite:///{tmp_path}/control.db")

@@ -1,4 +1,4 @@
-"""A shell with the environment of a `make up` that is over is told so, in seconds."""
+"""A shell with the environment of an ended `make up` is told so within seconds."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def test_a_command_says_it_in_seconds(file: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert "no Spark Connect server has answered" in ended.stderr
     assert "`make up` of this shell's environment has ended" in ended.stderr
-    # With the start of Python, on a machine that is busy.
+    # Includes Python's start on a busy machine.
     assert (ended.stdout, ended.returncode, time.monotonic() - began < 30) == ("", 1, True)

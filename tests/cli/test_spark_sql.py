@@ -1,4 +1,4 @@
-"""Spark answers a checked statement, and says what it cannot read."""
+"""Spark answers a checked statement, and reports what it cannot read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`changeledger query --spark` runs what reads the lake and computes; all else is refused by name."""
+"""`changeledger query --spark` runs statements that read the lake and compute; it refuses others by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUERIES = [
     f"SELECT * FROM {T} TIMESTAMP AS OF '2026-01-01'",
     f"SELECT * FROM {T}.snapshots",
     "SELECT * FROM `lake`.shop_cdc.`dbo_customers`.`refs` -- text.`/etc/hostname`",
-    # A column of this name: no statement TABLE.
+    # A column named `table`, not the statement TABLE.
     "SELECT table, reason FROM lake.shop_cdc.quarantine",
     f"FROM {T} SELECT id",
     f"WITH x(a, b) AS (SELECT id, 1 FROM {T}), y AS (SELECT a FROM X) SELECT y.a FROM x JOIN y USING (a)",
@@ -77,7 +77,7 @@ FUNCTIONS = [
     "SELECT `reflect` /* */ ('a', 'b')",
     "SELECT reflect--\n('a', 'b')",
     "SELECT \"reflect\"('a', 'b')",
-    # sqlglot ends the comment before the end of the line, and so hides what follows.
+    # sqlglot ends the comment before the line's end, and so hides what follows.
     "SELECT 1 -- \\\n/*\n, reflect('java.lang.System', 'getenv', 'HOME')\n-- */",
     "SELECT filter(array(1), x -> reflect('a', 'b') IS NULL)",
     "SELECT id FROM {t} QUALIFY reflect('a', 'b') = 1",
@@ -132,7 +132,7 @@ TABLES = [
     "SELECT * FROM global_temp.x",
     "SELECT * FROM LAKE.shop_cdc.dbo_customers",
     "SELECT * FROM x",
-    # Not the WITH of another query, nor one that follows.
+    # `y` is defined by a later WITH entry, or in another query's WITH.
     "WITH x AS (SELECT * FROM y), y AS (SELECT 1) SELECT * FROM x",
     "SELECT * FROM (WITH y AS (SELECT 1) SELECT * FROM y) a, y",
     "WITH x AS (SELECT * FROM x) SELECT * FROM x",
@@ -257,5 +257,5 @@ def test_the_command_refuses_before_anything_is_opened() -> None:
 
 def test_the_functions_are_sparks(spark: SparkSession) -> None:
     known = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
-    # These are of Spark's grammar.
+    # These belong to Spark's grammar.
     assert COMPUTING - known == {"timestampadd", "timestampdiff", "try_cast"}

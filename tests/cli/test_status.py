@@ -1,4 +1,4 @@
-"""What `changeledger status` prints of a feed."""
+"""What `changeledger status` prints about a feed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_whatever_there_is_to_say() -> None:
 
 
 def test_what_was_read_and_what_waits() -> None:
-    """`released to` is a clock's: a window that finds nothing is released, too."""
+    """`released to` is a time of the clock: a window without records is released, too."""
     hour = timedelta(hours=1)
     states = (
         SourceState("a[0]", "5", "5", AT, 0, newest=AT - hour),
@@ -135,20 +135,20 @@ def audited(control: ControlStore, hour: int, *, stops: bool, **request: Any) ->
 
 
 def test_a_failed_audit_is_shown_until_its_records_are_released(spark: SparkSession, tmp_path: Path) -> None:
-    """The next window takes its records too, and while that one runs nothing of them is published."""
+    """The next window takes its records, too. While that window runs, none of them is published."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     failed = audited(control, 1, stops=True)
     status = gather(control, FEED)
     assert (status.open_window, status.failed_rules) == (failed.id, ("dbo.t: order (3)",))
     assert status.failed_audits == ()
-    # Reported, and it does not stop the run.
+    # This failure is reported, but does not stop the run.
     audited(control, 2, stops=False)
     running = Window(start=AT + 3 * HOUR, end=AT + 4 * HOUR)
     control.windows.open(FEED.feed, running, None, {"t": 3})
     status = gather(control, FEED)
     assert (status.open_window, status.failed_rules) == (running.id, ())
     assert status.failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
-    # An earlier window that is released has none of them.
+    # The release of an earlier window does not contain these records.
     past = Window(start=AT, end=AT + HOUR)
     control.windows.open(FEED.feed, past, None, {"t": 0})
     release(control, FEED.feed, (), past, position={"t": 0})

@@ -1,4 +1,4 @@
-"""Two feeds of one database in a control store: comparisons and proofs as their stages leave them."""
+"""Two feeds of one database in a control store, with comparisons and proofs as their stages leave them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compare(
     control: ControlStore, first: int, last: int, since: datetime, until: datetime, *,
     table: str = TABLE, reference: str = OLD, **counts: int,
 ) -> None:  # fmt: skip
-    """Effects of the log's part `[first, last)`: so many of each verdict or class."""
+    """Stores a comparison of the log's part `[first, last)`. `counts`: effects by verdict or class."""
     all_counts = {**dict.fromkeys((*VERDICTS, *CLASSES), 0), **(counts or {EQUAL: 5000})}
     faults = sum(all_counts[name] for name in ("missing", "extra", "differs", "order"))
     events = sum(all_counts[verdict] for verdict in VERDICTS)
@@ -59,7 +59,7 @@ def prove(control: ControlStore, until: datetime, outcome: str = "proven", table
 
 
 def release(control: ControlStore, feed: str, window: Window, contract: Contract) -> None:
-    """A release of the feed, in which its table has this contract."""
+    """Releases the feed; its table has this contract."""
     built = BuiltSnapshots("branch", {contract.table: 1})
     control.windows.open(feed, window, control.windows.position(feed), {})
     control.windows.begin_stage(feed, window, "normalize")

@@ -1,4 +1,4 @@
-"""A small ledger of customers, as real Iceberg tables that pyiceberg writes, and its releases."""
+"""A small ledger of customers as real Iceberg tables, written by pyiceberg, and its releases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def row(number: int, operation: str, key: int, **cells: Any) -> dict[str, Any]:
-    """Committed at that hour of 31 January."""
+    """A ledger row, committed at that hour of 31 January."""
     lsn = number.to_bytes(10)
     return {
         "change_id": f"change-{number}", "operation": operation, "key": {"id": key}, "commit_lsn": lsn,
@@ -39,7 +39,7 @@ def row(number: int, operation: str, key: int, **cells: Any) -> dict[str, Any]:
 
 
 def life_of_one() -> list[dict[str, Any]]:
-    """Inserted as ann, renamed by an update that lacks the photo, and moved from key 1 to key 7 and back."""
+    """A row inserted as ann, renamed by an update that lacks the photo, moved from key 1 to 7 and back."""
     ann = {"id": 1, "name": "ann", "photo": b"\1"}
     evil = {"id": 1, "name": HOSTILE, "photo": None}
     gap = [("photo", "not_captured")]
@@ -59,7 +59,7 @@ def publish(
     window: Window = DAY,
     contract: Contract = CUSTOMERS,
 ) -> None:
-    """Ledger, history of the alive rows, and a release."""
+    """Publishes a ledger and the history of live rows, as a release."""
     catalog = load_catalog("lake", **Settings().catalog, schema_version="v1")
     catalog.create_namespace(feed)
     known = life_of_one() if rows is None else rows

@@ -1,4 +1,4 @@
-"""Rows that break a rule, from what the audit has written beside its page."""
+"""Rows that break a rule, from the file that the audit writes beside its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May we switch? Each rule of docs/cutover.md, against a real control store."""
+"""Each rule of docs/cutover.md on whether to switch feeds, against a real control store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
 
 
 def agree(control: ControlStore) -> None:
-    """Two adjacent comparisons that reach back beyond the period, and a proof of today."""
+    """Stores two adjacent comparisons that begin before the period, and a proof of today."""
     compare(control, 1, 5, NOW - 10 * DAY, NOW - 4 * DAY)
     compare(control, 5, 9, NOW - 4 * DAY, NOW)
     prove(control, NOW)
@@ -63,7 +63,7 @@ def test_go_when_all_of_the_period_agrees_and_is_proved(control: ControlStore) -
     agree(control)
     verdict = judged(control)
     assert (verdict.verdict, codes(verdict, NO_GO), codes(verdict, NOT_YET)) == (GO, [], [])
-    # What is never compared is said even then.
+    # The verdict names what is never compared, even then.
     assert codes(verdict, NOTE) == ["last_transaction"]
 
 
@@ -208,13 +208,13 @@ def test_a_column_that_the_successor_has_not_is_a_no_go(control: ControlStore) -
     verdict = judged(control)
     assert (verdict.verdict, codes(verdict, NO_GO)) == (NO_GO, ["column_not_read"])
     assert f"{TABLE}.Email, which {OLD} has" in verdict.of(NO_GO)[0].text
-    # Nobody reads it there, either.
+    # The successor does not read the column, but the old feed does not publish it, either.
     publish(control, OLD, 2, EMAIL | {"publish": {"drop": True}})
     assert judged(control).verdict == GO
 
 
 def test_a_column_that_is_not_compared_is_for_whoever_signs(control: ControlStore) -> None:
-    """Nobody has values of a computed one, and a source may have dropped one that is captured still."""
+    """A computed column has values in no feed, and the source may have dropped a column still captured."""
     agree(control)
     fax = {"name": "fax", "type": "int", "ordinal": 3, "dropped": True}
     publish(control, OLD, 3, EMAIL, fax, {"name": "total", "type": "int", "ordinal": 4, "computed": True})
@@ -241,7 +241,7 @@ def test_what_the_successor_has_lost_is_a_no_go(
     lost = replace(known, new=replace(known.new, quarantine_limit=0.01, **seen))
     verdict = judge(lost, 1000)
     assert (verdict.verdict, codes(verdict, NO_GO)) == (NO_GO, [code])
-    # Of the feed in use it is known, and decides nothing.
+    # The feed in use may have the same losses: they do not affect the verdict.
     assert judge(replace(known, old=lost.new), 1000).verdict == GO
 
 
@@ -281,7 +281,7 @@ def test_how_the_last_run_failed_is_kept_until_one_ends_well(control: ControlSto
     failure = facts(control).compare_failure
     assert failure is not None
     assert failure.error == "ValueError: gone"
-    # It has ended, and says what it found.
+    # The run has ended, and reported what it found.
     with pytest.raises(FeedsDisagree), failure_kept(lambda: control.failures, "compare_shop"):
         raise FeedsDisagree("they differ", "look")
     assert facts(control).compare_failure is None
@@ -295,7 +295,7 @@ def test_how_the_last_run_failed_is_kept_until_one_ends_well(control: ControlSto
 def test_a_period_ends_where_a_comparison_reaches_out_of_it(control: ControlStore) -> None:
     agree(control)
     table = facts(control).compared.tables[TABLE]
-    # The spans of the earlier comparison that begin in the period have all of its effects.
+    # The spans of the earlier comparison that begin within the period contain all of its effects.
     assert (table.events, table.in_period, table.unexplained) == (10_000, 10_000, 0)
 
 

@@ -1,4 +1,4 @@
-"""A row's life, by pyiceberg, from a real ledger."""
+"""A row's life, read with pyiceberg from a real ledger."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_as_of_a_time(control: ControlStore) -> None:
     publish(control, FEED)
     customer = life(placed(control, FEED, TABLE), {"id": "1"})
     assert not customer.at(hour(0)).is_alive
-    # A cell that the change does not know stays as it was.
+    # A cell that is unknown in the change keeps its value.
     assert {name: cell.text for name, cell in customer.at(hour(2)).cells.items()} == {
         "id": "1", "name": HOSTILE, "photo": "0x01",
     }  # fmt: skip
@@ -91,7 +91,7 @@ def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(contr
 def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(
     control: ControlStore, *, leaves: bool
 ) -> None:
-    """As in history, where the covered one has left before; also where its end was lost."""
+    """As in history, where the covered row has left before. Also if its end was lost."""
     ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
     swap = {
         "transaction_id": "T",
@@ -113,7 +113,7 @@ def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(
 
 
 def test_a_row_passes_through_a_key_whose_row_has_gone_unseen(control: ControlStore) -> None:
-    """As in history: the row that leaves is the one that has come, by its image."""
+    """As in history: by its image, the row that leaves is the one that came."""
     ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
     at_once = {"transaction_id": "T", "committed_at": hour(3)}
     come, gone = {**ann, "id": 2}, {**ann, "id": 5}
@@ -127,7 +127,7 @@ def test_a_row_passes_through_a_key_whose_row_has_gone_unseen(control: ControlSt
 
 
 def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(control: ControlStore) -> None:
-    """As in history: an update as insert and delete, the wrong way round."""
+    """As in history: an update written as insert and delete, in this reversed order."""
     ann = {"id": 1, "name": "ann", "photo": b"\1"}
     update = {"transaction_id": "T", "committed_at": hour(3)}
     rows = [
@@ -143,8 +143,10 @@ def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(control: ControlS
 @pytest.mark.parametrize("was_seen", [True, False], ids=["seen", "unseen"])
 @pytest.mark.parametrize("name", ["ann", "bob"])
 def test_a_delete_ends_the_row_that_was_there(control: ControlStore, name: str, *, was_seen: bool) -> None:
-    """As in history: also where it shows both rows alike, if the key held one, and the other one alone, if
-    nothing was known."""
+    """As in history, a delete ends the row that the key held, even if it shows both rows alike.
+
+    If nothing was known of the key, it ends the inserted row only if it shows that row.
+    """
     ann = {"id": 1, "name": "ann", "photo": b"\1"}
     update = {"transaction_id": "T", "committed_at": hour(3)}
     rows = [
@@ -162,7 +164,7 @@ def test_a_delete_ends_the_row_that_was_there(control: ControlStore, name: str, 
 def test_a_row_is_deleted_behind_the_one_that_moves_to_its_key(
     control: ControlStore, *, is_shown: bool
 ) -> None:
-    """As in history: a MERGE does so. A delete of which the key alone is known ends the row that came."""
+    """As in history, for a MERGE. A delete of which only the key is known ends the row that came."""
     ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
     merge = {"transaction_id": "T", "committed_at": hour(3)}
     gap = [("name", "unavailable"), ("photo", "unavailable")]
@@ -178,8 +180,10 @@ def test_a_row_is_deleted_behind_the_one_that_moves_to_its_key(
 
 @pytest.mark.parametrize("shows_again", ["snapshot", "insert"])
 def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore, shows_again: str) -> None:
-    """A snapshot's row, or an insert of a row that is there, lacks what is known; and a server's clock was
-    put back an hour: positions count."""
+    """A snapshot row, or an insert of an existing row, keeps cells that it does not know.
+
+    Positions decide the order, though the server's clock was put back an hour.
+    """
     ann = {"id": 1, "name": "ann", "photo": b"\1"}
     gap = {"after_unknown_columns": [("photo", "unavailable")]}
     rows = [
@@ -196,7 +200,7 @@ def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore,
 
 
 def test_a_full_load_that_comes_again_makes_no_change_later(control: ControlStore) -> None:
-    """Its row stands before all changes, and was delivered after them; as in history (`begin_times`)."""
+    """The loaded row precedes all changes, and was delivered after them. As in history (`begin_times`)."""
     ann, loaded = (
         {"id": 1, "name": "ann", "photo": b"\1"},
         {"flags": ["position_unknown"], "commit_lsn": None},
@@ -286,7 +290,7 @@ def test_a_key_is_named_whole_and_typed(control: ControlStore, key: dict[str, st
 
 
 def test_a_row_by_a_key_that_is_published_otherwise(control: ControlStore) -> None:
-    """The ledger has published names and values; a column that is left out is none of its."""
+    """The ledger has published names and values. Columns that are left out are not in it."""
     rules = {"id": PublishRule(hash=True, rename="person"), "photo": PublishRule(drop=True)}
     ann = {"person": "ab12", "name": "ann"}
     rows = [row(1, "insert", 1, after=ann) | {"key": {"person": "ab12"}}]
@@ -312,7 +316,7 @@ def test_a_hash_does_not_disagree_with_what_another_feed_publishes_plain(control
 
 
 def test_a_real_is_shown_by_its_fewest_digits() -> None:
-    """As SQL Server prints it. A float keeps all of its digits: it may be what was a real once."""
+    """As SQL Server prints it. A float keeps all of its digits, although it may once have been a real."""
     kinds = (("r", "real"), ("f", "float"))
     columns = tuple(Column(name=name, type=kind, ordinal=at) for at, (name, kind) in enumerate(kinds, 1))
     image = dict.fromkeys(("r", "f"), float(np.float32(0.1)))

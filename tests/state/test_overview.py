@@ -1,4 +1,4 @@
-"""How feeds stand, from a real control store: the level, and of one that needs somebody the reason."""
+"""How feeds stand, from a real control store: the level, and the reason if a feed needs attention."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_healthy_feed(store: ControlStore) -> None:
 
 
 def test_windows_keep_their_releases_behind_a_backfill(store: ControlStore) -> None:
-    """Hours of long ago are released last, more of them than a page shows."""
+    """Hours from long ago are released last, and there are more of them than a page shows."""
     hours = range(overview.LAST + 5)
     numbers = [released(store, ago_hours) for ago_hours in hours]
     only = line(store)
@@ -121,7 +121,7 @@ def test_the_last_audit_stays_while_the_next_window_is_read(store: ControlStore)
 
 
 def test_the_last_audit_stays_while_windows_bring_nothing(store: ControlStore) -> None:
-    """After hours without a change, too."""
+    """The verdict stays visible even after hours without a change."""
     released(store, 5)
     tolerated = {"says": "", "severity": "error", "stops": False, "tolerated": "known", "error": None}
     verdicts = [AuditResult("dbo.t", "order_strict", False, 3, tolerated)]
@@ -228,7 +228,10 @@ def test_what_is_worth_a_look(store: ControlStore, counts: Mapping[str, Any], sa
 
 
 def quarantining(store: ControlStore, window: Window, brought: int, in_quarantine: int | None) -> None:
-    """A release of the window that brings so many records to the quarantine, which then has that many."""
+    """Releases a window that adds `brought` records to the quarantine.
+
+    `in_quarantine`: the number of records in quarantine afterwards.
+    """
     counts = {**COUNTS, "dispositions": [["quarantined", "not_json", brought]] if brought else []}
     counts |= {} if in_quarantine is None else {"in_quarantine": in_quarantine}
     release(store, "shop", [], window, {}, counts, {"lsn": f"{99:020X}"})

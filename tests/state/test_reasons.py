@@ -1,4 +1,4 @@
-"""Whoever looks at a quarantined record is told what to do, whatever the reason."""
+"""Every reason for quarantine has a remedy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from changeledger.state.reasons import REASONS
 
 
 def reasons() -> Iterator[str]:
-    """Of all golden cases, which have a record of every reason."""
+    """Yields the reasons in all golden cases, which have a record of every reason."""
     for file in (PROJECT / "tests" / "cases").rglob("expected.jsonl"):
         for line in file.read_bytes().splitlines():
             row = json.loads(line)
-            # What waits is quarantined in the end, with its reason.
+            # A pending record is finally quarantined with its reason.
             if row.get("disposition") in {change.QUARANTINED, change.PENDING}:
                 yield row["reason"]
 

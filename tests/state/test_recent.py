@@ -1,4 +1,4 @@
-"""Rows that a person is offered who has no key at hand."""
+"""Rows offered to a person who has no key at hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
 
 
 def append(*rows: dict[str, object]) -> None:
-    """A file of its own."""
+    """Appends rows in a file of their own."""
     catalog.load(CHANGES).append(pa.Table.from_pylist(list(rows), ledger_schema(CUSTOMERS)))
 
 
