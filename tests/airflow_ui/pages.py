@@ -1,4 +1,4 @@
-"""A client of the pages, as a user to whom Airflow allows what the test says."""
+"""A client of the pages, for a user with the Airflow permissions that the test states."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from changeledger.airflow_ui.app import PREFIX, app
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 
-# As a browser says of a form of the page itself.
+# Header that a browser sends for a form of the page itself.
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 
 
 @dataclass
 class User:
-    """May see the DAGs `sees`, and trigger those of `triggers`."""
+    """A user who may see the DAGs `sees`, and trigger the DAGs `triggers`."""
 
     sees: Collection[str] = ()
     triggers: Collection[str] = ()
@@ -34,7 +34,7 @@ class User:
 
 
 class Manager:
-    """What the pages ask of Airflow's auth manager."""
+    """The part of Airflow's auth manager that the pages call."""
 
     def is_authorized_dag(self, *, method: str, details: Any, user: User, **_: Any) -> bool:
         user.asked.append((method, details.id))
@@ -49,11 +49,11 @@ class Manager:
 
 @dataclass
 class Installation:
-    """An installation without a lake, and who looks at it."""
+    """An installation without a lake, and the user who looks at it."""
 
     folder: Path
     user: User
-    # By id, of whatever feed.
+    # By run id, for any feed.
     airflow_runs: dict[str, RunState] = field(default_factory=dict)
 
     @property
@@ -61,7 +61,7 @@ class Installation:
         return ControlStore(Settings().control_url)
 
     def add_feed(self, name: str, *tables: str, **settings: Any) -> None:
-        """A feed of SQL Server's own change tables, which the user may see and trigger."""
+        """Adds a feed of SQL Server's own change tables, which the user may see and trigger."""
         described = {
             "feed": name, "dialect": "sqlserver_cdc", "database": "shop", "connection": "c", "source": {},
             "tables": [{"table": table} for table in tables or ("dbo.t",)], **settings,

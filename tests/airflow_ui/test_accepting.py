@@ -1,4 +1,4 @@
-"""Accepting on the page Agreement that feeds disagree: by whom, why, and for what."""
+"""Accepting on the page Agreement that feeds disagree: user, reason, and table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = ("dbo.customers", "dbo.orders")
 
 @pytest.fixture
 def shop(ledger: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    """The feed disagrees with the reference in its first table. Airflow's log is its database."""
+    """A feed that disagrees with the reference in its first table. Airflow's log would need its database."""
     monkeypatch.setitem(app.dependency_overrides, database_views.LOGGED, lambda: None)
     reference = FilledFeed("shop_cdc", tables=TABLES, windows=2)
     other = FilledFeed("shop_ces", tables=TABLES, windows=2, trouble="differ", reference="shop_cdc")
@@ -57,7 +57,7 @@ def test_nothing_is_accepted_without_permission_or_from_elsewhere(shop: Installa
 
 
 def test_nothing_is_accepted_while_the_feeds_are_compared(shop: Installation) -> None:
-    """The comparison would store the disagreement again."""
+    """Otherwise the running comparison would store the disagreement again."""
     shop.control.leases.acquire("compare_shop", "compare_shop (process 7 on worker)", 60)
     form = {"reference": "shop_cdc", "table": "dbo.customers", "reason": "why"}
     answer = shop.client.post(FORM, data=form, headers=SAME_ORIGIN)
@@ -74,7 +74,7 @@ def test_no_other_table_is_accepted_than_the_one_that_is_named(shop: Installatio
 
 
 def test_what_the_page_does_not_show_is_not_accepted(shop: Installation) -> None:
-    """A disagreement with the feed that was the reference before."""
+    """A disagreement with a feed that was the reference before is not accepted."""
     fill_in(shop, FilledFeed("shop_old", tables=TABLES, windows=2))
     (row,) = shop.control.comparisons.disagreements("shop")
     cells = {column.key: getattr(row, column.key) for column in ComparisonRow.__table__.columns}

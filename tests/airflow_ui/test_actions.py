@@ -1,4 +1,4 @@
-"""What the pages ask of Airflow, where it does not have what they know from the feed's file."""
+"""The pages know feeds from their files, and may ask Airflow for something that it does not have yet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = "Invalid input for param tables: 'dbo.new' is not one of ['dbo.t']\n\n
 def test_a_dag_that_airflow_has_not_read_yet(
     error: Exception, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A feed that was added, and a table of it, a moment ago: no error 500."""
+    """A feed, or a table of it, that was added a moment ago does not cause an error 500."""
 
     def trigger_dag(*_: Any, **__: Any) -> None:
         raise error
@@ -37,7 +37,10 @@ def test_a_dag_that_airflow_has_not_read_yet(
 
 
 def test_a_rollback_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a catalog that hangs: the person learns that it was broken off, and how it goes on; no error 500."""
+    """A hanging catalog causes no error 500.
+
+    The page says that the rollback was stopped, and how to go on.
+    """
 
     def hangs(command: list[str], *, timeout: float, **_: Any) -> None:
         raise subprocess.TimeoutExpired(command, timeout)

@@ -1,4 +1,4 @@
-"""Bars over time: heights, the axis, what is few among many."""
+"""Bars over time: heights, the axis, and small counts among large ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two feeds of a database that were really compared: what Row, Agreement and Cutover say of a difference."""
+"""Two feeds of a database that were really compared: how Row, Agreement and Cutover show a difference."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OLD, NEW, DATABASE = "seen_old", "seen_new", "seen"
 
 @pytest.fixture
 def pages(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    """Of the lake and the control store of all tests."""
+    """The pages, on the lake and the control store that all tests share."""
     pages = installation(tmp_path, monkeypatch)
     monkeypatch.setenv("CHANGELEDGER_HOME", str(home))
     return pages
 
 
 def address(page: str, pattern: str) -> str:
-    """The first link like that, as a browser would follow it."""
+    """Returns the first link that matches, as a browser would follow it."""
     link = re.search(f'href="([^"]*{pattern}[^"]*)"', page)
     assert link is not None, page
     return unescape(link[1]).partition("#")[0]
@@ -70,7 +70,8 @@ def test_a_planted_difference_is_on_all_three_pages(spark: SparkSession, pages: 
     page = shown(of_row)
     marked = re.findall(r'<tr class="marked"><th>(\w+) <span class="badge bad">disagree</span>', page)
     assert marked == [changed.column]
-    # What disagreed is told as of its commit; the next change of the row was right again, or none came.
+    # The page shows the row as of the commit that disagreed: the next change of the row was right again, or
+    # none came.
     assert "as of" in page
     cutover = f"/cutover/{DATABASE}?old={OLD}&new={NEW}&days=3650&events=1"
     page = shown(cutover)

@@ -1,4 +1,4 @@
-"""From a feed to its comparison and its proof on the page Agreement."""
+"""Links from a feed to its comparison and its proof on the page Agreement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tests.airflow_ui.test_views import fill_in
 
 
 def test_a_feed_leads_to_its_own_pair_for_all_who_may_see_it(ledger: Installation) -> None:
-    """Though another one disagrees, too. The DAGs of the database need not be allowed."""
+    """Each feed links to its own pair, though others disagree, too.
+
+    Access to the database's DAGs is not needed.
+    """
     feeds = ("shop_a", "shop_b", "shop_c")
     troubled = [FilledFeed(name, windows=2, trouble="differ", reference="shop_cdc") for name in feeds]
     fill_in(ledger, FilledFeed("shop_cdc", windows=2, reference="shop_cdc"), *troubled)

@@ -1,4 +1,4 @@
-"""A failed audit on the pages: why, by which rows, and what is to be done, without a terminal."""
+"""A failed audit on the pages: reason, rows and remedy, without a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTRACT = Contract.model_validate(
 
 
 def fail(ledger: Installation, table: str, rule: str, *rows: dict[str, Any], says: str = "A rule.") -> None:
-    """The second window of the feed `shop` is stopped by the rule, with these rows."""
+    """Lets the rule stop the second window of the feed `shop`, with these rows."""
     ledger.add_feed("shop")
     release(ledger.control, "shop", [CONTRACT], DAY, {}, {"records": 1}, {"lsn": "0" * 20})
     detail = {"says": says, "severity": "error", "stops": True, "tolerated": None, "error": None}
@@ -62,7 +62,7 @@ def test_rows_lead_to_their_lives_by_key(ledger: Installation) -> None:
         text = ledger.client.get(path).text
         for key in (487, 7):
             assert f'href="{BASE}/rows?table=dbo.t&amp;key.id={key}"' in text
-        # Columns that the first row does not have are shown, too.
+        # Columns that the first row lacks are shown, too.
         assert "<th>credit</th>" in text
         assert text.index("nothing was published") < text.index("SELECT * FROM t")
 

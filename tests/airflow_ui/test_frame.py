@@ -74,7 +74,7 @@ def test_a_slash_too_many_leads_to_the_page(ledger: Installation) -> None:
 
 
 def test_the_icon_is_seen_on_pale_and_on_dark_ground(ledger: Installation) -> None:
-    """Airflow's light mode has both: dark is the ground of the page that is selected."""
+    """Airflow's light mode has both grounds: the selected page's is dark."""
     light, dark = (ledger.client.get(f"/changeledger/icon.svg?{mode}").text for mode in ("light", "dark"))
     assert 'stroke="#3f4650"' in light
     assert 'fill="#ffffff"' in light
@@ -86,7 +86,7 @@ def test_the_icon_is_seen_on_pale_and_on_dark_ground(ledger: Installation) -> No
 def test_an_address_without_its_last_slash_leads_to_the_app(
     ledger: Installation, monkeypatch: pytest.MonkeyPatch, root: str
 ) -> None:
-    """As Airflow mounts the plugin, before its own pages, which answer everything else."""
+    """Airflow mounts the plugin before its own pages, which answer everything else."""
     ledger.add_feed("shop")
     parts = ChangeledgerPlugin.fastapi_apps, ChangeledgerPlugin.fastapi_root_middlewares
     monkeypatch.setattr(plugins_manager, "get_fastapi_plugins", lambda: parts)

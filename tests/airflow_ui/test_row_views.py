@@ -1,4 +1,4 @@
-"""Rows, agreement and cutover as pages: permissions, escaping, redaction."""
+"""Permissions, escaping and redaction on the pages Row, Agreement and Cutover."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_only_feeds_that_the_user_may_see(
 def test_hidden_values_are_in_no_page_and_in_no_address(
     pair: Installation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The key is typed into a form that posts it; links name a change of the row."""
+    """The key is typed into a form that posts it. Links name a change of the row."""
     monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
     asked = {"table": "dbo.customers", "key.id": "7"}
     page = form(pair, asked)
@@ -84,7 +84,7 @@ def test_hidden_values_are_in_no_page_and_in_no_address(
     secrets = ("alert(1)", ">ann<", 'value="7"', "key.id=", ">7<", 'value="1"', ">1<")
     for shown in (page, before):
         assert [secret for secret in secrets if secret in shown] == []
-    # Not even what was wrong of it.
+    # The page does not even repeat a wrong value.
     assert "no value of that type" in form(pair, {**asked, "key.id": "41-secret-41"})
     assert "41-secret-41" not in form(pair, {**asked, "key.id": "41-secret-41"})
     assert "41-secret-41" not in caplog.text
@@ -192,7 +192,7 @@ def test_a_reason_of_cutover_leads_to_where_it_is_dealt_with(pair: Installation)
     }
     page = text(pair, f"/agreement/shop?reference={OLD}&feed={NEW}")
     assert f"<h2>{NEW} and {OLD}" in page, "whichever was the reference"
-    # Every place is one.
+    # Every place is a reason of docs/cutover.md.
     assert set(database_views._PLACES) <= set(re.findall(r"`(\w+)`", RULES.read_text("utf-8")))
 
 

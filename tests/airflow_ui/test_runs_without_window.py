@@ -1,4 +1,4 @@
-"""The tab Ledger of a run of Airflow that has no window: not yet, or never."""
+"""The tab Ledger of an Airflow run that has no window yet, or will never have one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_run_of_a_paused_dag_waits_for_a_person(ledger: Installation) -> None:
 
 
 def test_a_run_that_has_failed_gets_no_window(ledger: Installation) -> None:
-    """Such as one whose form was filled in wrongly."""
+    """For example, a run whose form had wrong values."""
     text = shown(ledger, "failed")
     assert "has failed, and has no window of its own" in text
     assert LOG in text

@@ -1,4 +1,4 @@
-"""The views of feeds: what they say, whose they are, and what they let people do."""
+"""The views of feeds: content, permissions, and actions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fill_in(ledger: Installation, *feeds: FilledFeed) -> None:
 def quarantined(
     feed: str, *values: bytes, dialect_source: str = "t", tables: Sequence[str | None] = ()
 ) -> None:
-    """Records in the lake's quarantine, as publish leaves them; each of its table, or of none."""
+    """Writes records to the lake's quarantine, as publish leaves them, each with its table or None."""
     schema = table_schema(change.QUARANTINE_COLUMNS)
     rows = [
         {
@@ -79,7 +79,7 @@ def test_rows_of_a_change_table_that_are_not_read_wait(ledger: Installation) -> 
 
 
 def test_records_of_no_table_are_apart_from_those_of_tables(ledger: Installation) -> None:
-    """A link leads to as many records as stand beside it."""
+    """A link leads to as many records as the number beside it."""
     fill_in(ledger, FilledFeed("shop", windows=2))
     quarantined("shop", b"nowhere", b"somewhere", b"elsewhere", tables=(None, "dbo.t", "dbo.t"))
     for path in (BASE, f"{BASE}/quarantine"):
@@ -93,7 +93,7 @@ def test_records_of_no_table_are_apart_from_those_of_tables(ledger: Installation
 
 
 def test_a_table_that_is_not_listed_any_more_has_its_page(ledger: Installation) -> None:
-    """Though its name is a part of others."""
+    """The table's name is part of other tables' names."""
     fill_in(ledger, FilledFeed("shop", tables=("dbo.orders", "dbo.orders_2"), windows=2))
     ledger.add_feed("shop", "dbo.orders_2")
     assert f'href="{BASE}/tables/dbo.orders"' in ledger.client.get(BASE).text
@@ -212,7 +212,7 @@ def test_a_thousand_tables_are_found_by_name(ledger: Installation) -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the pages would have Airflow and the command do; Airflow's log is its database."""
+    """Records what the pages ask of Airflow and the command. Airflow's log would need its database."""
     calls: list[Any] = []
 
     def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
@@ -271,7 +271,7 @@ def test_releases_with_counts_against_the_one_before_and_who_took_back(ledger: I
     assert "by ann: a load of test rows was published" in text
     assert text.count(">taken back<") == 2
     assert text.count("Go forward to this release") == 2
-    # Nor is there a way to the release that main is.
+    # There is no button for the release that main already is.
     newest = ledger.control.releases.latest("shop")
     assert newest is not None
     assert f"Make release {newest.rolled_back_to} main" not in text

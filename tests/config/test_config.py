@@ -1,4 +1,4 @@
-"""What a user may get wrong is said with the file, the member, and without secrets."""
+"""Errors about a user's settings name the file and the member, and show no secrets."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
             GOOD.replace("sqlserver_cdc", "debezium").replace("cdc_schema: cdc", "decimals: text"),
             "source.decimals: `decimals` is now `decimal.handling.mode`",
         ),
-        # The error suggests no setting of another dialect.
+        # The error does not suggest settings of another dialect.
         (GOOD.replace("cdc_schema", "topics"), "source.topics: unknown setting"),
         (GOOD.replace("sqlserver_cdc", "debezium"), "source.topics: Field required"),
         (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),
@@ -135,7 +135,7 @@ def test_bad_yaml_names_the_file(tmp_path: Path, text: str) -> None:
 
 
 def test_a_member_that_stands_twice_hides_no_rule(tmp_path: Path) -> None:
-    """YAML 1.2, 3.2.1.3: keys of a mapping are unique. The first rule hashed the column."""
+    """YAML 1.2, 3.2.1.3: keys of a mapping are unique. The first rule for `email` hashed the column."""
     twice = "    publish: {columns: {email: hash, phone: drop, email: {rename: mail}}}\n"
     with pytest.raises(ConfigError, match=r"(?s)cannot be read: 'email' is there twice.*line 8"):
         load_feed(feed_file(tmp_path, GOOD + twice))
@@ -293,7 +293,7 @@ def test_a_wrong_setting_is_named_and_not_shown(
 
 @pytest.mark.parametrize("name", ["REDACT_VALUE", "HASHKEY", "Feed", "CONTROL-URL"])
 def test_a_misspelt_variable_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it says would count for nothing: values in logs, rows that nobody reads."""
+    """A misspelt variable would have no effect: values would get into logs, rows would not be read."""
     monkeypatch.setenv(f"CHANGELEDGER_{name}", "s3cr3t")
     with pytest.raises(
         ConfigError, match=f"CHANGELEDGER_{name} is no setting, did you mean CHANGELEDGER_"
@@ -312,7 +312,7 @@ def test_variables_of_others_stay(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Compose writes `${CHANGELEDGER_CATALOG:-}`."""
+    """Compose writes `${CHANGELEDGER_CATALOG:-}` as an empty variable."""
     for member in ("HOME", "CATALOG", "REDACT_VALUES"):
         monkeypatch.setenv(f"CHANGELEDGER_{member}", "")
     settings = Settings()
@@ -358,13 +358,13 @@ def test_a_page_is_named_by_its_link_where_airflow_serves_it(
 
 
 def test_the_word_on_is_a_setting(tmp_path: Path) -> None:
-    """Not `true`, as YAML 1.1 has it."""
+    """The key is not read as `true`, as YAML 1.1 does."""
     text = GOOD + "primary: yes\nnotify: [{notifier: a.B, with: {to: x}, on: [failed]}]\n"
     feed = load_feed(feed_file(tmp_path, text))
     assert (feed.primary, feed.notify[0].on, feed.notify[0].arguments) == (True, ("failed",), {"to": "x"})
 
 
 def test_a_tables_settings_are_a_key_whatever_they_say() -> None:
-    """Decoders keep by them what they have worked out of a plan."""
+    """Decoders cache what they derive from a plan, by these settings."""
     said = {"table": "dbo.t", "publish": {"columns": {"email": "hash", "note": "drop"}}}
     assert len({TableConfig.model_validate(said), TableConfig.model_validate(said)}) == 1

@@ -1,4 +1,4 @@
-"""What a database's YAML says: who is compared, and through which connection the source is read."""
+"""A database's YAML states which feeds are compared, and the connection through which the source is read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_connection_that_is_named_goes_before(tmp_path: Path) -> None:
     reported = feeds(feed("own", "sqlserver_cdc"))
     source = readable_databases(tmp_path, reported)[0]["shop"].source(reported)
     assert source is not None
-    # It may be a copy without a capture: LSNs are read only where a schema of them is named, too.
+    # The connection may lead to a copy without a capture, so LSNs are read only if its schema is named, too.
     assert (source.connection, source.cdc_schema) == ("replica", None)
     assert (source.lag, source.grace_period) == (timedelta(minutes=1), timedelta(hours=1))
 
@@ -70,7 +70,7 @@ def test_the_reference_says_the_types_of_what_is_read() -> None:
 
 
 def test_a_broken_file_is_of_its_own_database_alone(tmp_path: Path) -> None:
-    """Its defaults would not do in its place: they may compare and verify what was not meant."""
+    """Defaults must not replace a broken file: they might compare and verify something unintended."""
     (tmp_path / "shop.yaml").write_text("database: shop\nverfy: null")
     (tmp_path / "stock.yaml").write_text("database: [")
     (tmp_path / "other.yaml").write_text("database: billing\nreference: bil")
@@ -79,7 +79,7 @@ def test_a_broken_file_is_of_its_own_database_alone(tmp_path: Path) -> None:
     reported = feeds(*(feed(f"{name}_{number}", database=name) for name in names for number in (1, 2)))
     databases, errors = readable_databases(tmp_path, reported)
     assert list(databases) == ["alone", "good"]
-    # Its feed may be the one whose file is broken: nothing is left to be read.
+    # Its feed's file may be the broken one, so nothing is left to read.
     assert not databases["alone"].is_verified(reported)
     assert {name: error.message.partition(str(tmp_path))[2] for name, error in errors.items()} == {
         "shop": "/shop.yaml is not valid: verfy: unknown setting, did you mean `verify`?",

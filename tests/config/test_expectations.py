@@ -1,4 +1,4 @@
-"""Expectations of a feed's YAML, as they are checked when DAG files are parsed."""
+"""Expectations in a feed's YAML, which are checked when DAG files are parsed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"expect_column_values_to_not_be_in_set": {"column": "a", "value_set": [b"a"]}},
         "value_set has bytes, which it does not compare with a column's: use `sql`",
     ),
-    # Spark finds a value neither in a set that has NULL nor out of it.
+    # With NULL in a set, Spark finds other values neither in it nor outside of it.
     ({IN_SET: {"column": "a", "value_set": ["open", None]}}, "value_set has null, beside which Spark takes"),
     # `{open, paid}` in YAML.
     ({IN_SET: {"column": "a", "value_set": {"open": None, "paid": None}}}, "value_set has members"),
@@ -67,7 +67,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({BETWEEN: {"column": 2024, "min_value": 0}}, "text, not 2024: write it in quotes"),
     ({"expect_column_to_exist": {"column": None}}, "expect_column_to_exist needs column"),
     ({"expect_column_to_exist": {"column": "a"}, "expect": "b"}, "Input should be a valid dictionary"),
-    # They hold whatever the table has.
+    # These hold for any table.
     (
         {"expect_column_max_to_be_between": {"column": "a", "strict_max": True}},
         "needs min_value or max_value",
@@ -157,7 +157,7 @@ def test_a_file_of_another_suffix_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".yaml", ".yml"])
 def test_a_folder_of_no_feed_is_named(tmp_path: Path, suffix: str) -> None:
-    """Its expectations would never be asked, and nobody would be told. The feeds are read all the same."""
+    """Its expectations would never be checked, silently. The feeds are still read."""
     feed = written(tmp_path)
     folder = tmp_path / "expectations"
     file = folder / "shop" / "orders.yaml"

@@ -1,4 +1,4 @@
-"""The installation's folders hold copies of the source's rows: they are for its user alone."""
+"""The installation's folders hold copies of the source's rows, so only its user may read them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_whatever_makes_folders_of_an_installation(tmp_path: Path, monkeypatch: 
 
 def test_the_folder_of_make_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "PROJECT", tmp_path)
-    # It cleans its environment for good.
+    # `own_folder` changes its environment permanently.
     monkeypatch.setattr(os, "environ", dict(os.environ))
     with lab.own_folder("up") as (home, _):
         assert mode(home) == mode(home.parent) == 0o700

@@ -1,4 +1,4 @@
-"""Values that a feed's or a database's YAML cannot have are refused when it is read, not by a run."""
+"""Invalid values in a feed's or a database's YAML are refused when it is read, not by a run."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def feed_in(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        # Half a minute to one reader, 30 days to another.
+        # Some would read it as half a minute, others as 30 days.
         ("retention: 30\n", "retention: Value error, write it in ISO 8601, such as PT15M"),
-        # YAML reads it as a number, 720.
+        # YAML reads it as the number 720.
         ("deadline: 12:00\n", "deadline: Value error, write it in ISO 8601"),
         ("deadline: '12:00:00'\n", "deadline: Value error, write it in ISO 8601"),
         ("raw_retention: P3000Y\n", "raw_retention: Value error, is longer than a thousand years"),
@@ -46,7 +46,7 @@ def feed_in(folder: Path, text: str) -> Path:
         ("schedule: hourly\n", "schedule: Value error, 'hourly' is no cron expression"),
         # 31 February.
         ("schedule: 0 0 31 2 *\n", "schedule: Value error, '0 0 31 2 *' is no cron expression"),
-        # A folder of zones.
+        # A folder of time zones.
         ("time_zone: Europe\n", "time_zone: Value error, 'Europe' is not an IANA time zone"),
         ("notify: [{notifier: a.B, on: [drifting]}]\n", "notify: Value error, a.B would never tell drifting"),
         ("    columns: [{name: id, type: integer}]\n", "'integer' is not a SQL Server type"),
@@ -86,13 +86,13 @@ def test_a_feed_with_a_wrong_value(tmp_path: Path, text: str, said: str) -> None
     [
         "retention: P30D\n",
         "deadline: PT90M\n",
-        # Docs/running.md names it for a schedule that does not come soon.
+        # docs/running.md gives it as a schedule that does not come soon.
         "schedule: '0 0 29 2 *'\n",
         "schedule: '@daily'\n",
         "time_zone: Europe/Berlin\n",
-        # Of a list for feeds and databases alike a feed tells its part.
+        # A list may serve feeds and databases: a feed reports only its own events.
         "notify: [{notifier: a.B, on: [failed, drifting]}]\n",
-        # Two names change places; an expectation is about published ones.
+        # Two columns swap their names. An expectation is about published names.
         f"    expectations: [{{{RANGE}: {{column: b}}}}]\n"
         "    publish: {columns: {a: {rename: b}, b: {rename: a}}}\n",
         # The changes have columns of their own.
@@ -111,7 +111,7 @@ def test_a_list_of_notifiers_for_what_a_database_never_tells(tmp_path: Path) -> 
 
 
 def test_a_tolerated_verdict_tolerates_no_other() -> None:
-    """docs/compare.md: nothing is tolerated, but for what the file names."""
+    """docs/compare.md: nothing is tolerated except what the file names."""
     stated = Tolerance.model_validate({"fail_above": {"missing": 5}, "warn_above": {"order": 1}})
     assert stated.fail_above == {"missing": 5, "extra": 0, "differs": 0, "order": 0}
     assert stated.warn_above == {"representation": 0, "order": 1}

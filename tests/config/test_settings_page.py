@@ -1,4 +1,4 @@
-"""docs/settings.md is what the models say."""
+"""docs/settings.md agrees with the models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def rows(section: str) -> dict[str, list[str]]:
-    """By setting: its meaning, values and default, as the page has them."""
+    """Returns, by setting, its meaning, values and default from the page."""
     _, _, after_title = settings_page.page().partition(f"\n## {section}\n")
     table = re.findall(
         r"^\| `([\w.]+)` \| (.*) \| (.*) \| (.*) \|$", after_title.partition("\n## ")[0], re.MULTILINE

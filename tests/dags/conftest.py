@@ -10,7 +10,7 @@ import pytest
 HOME = tempfile.mkdtemp(prefix="changeledger-airflow-")
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 
-# Airflow reads its home once, at its first import; other tests start Airflow with a home of their own.
+# Airflow reads its home once, at its first import. Other tests start Airflow with their own homes.
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("AIRFLOW_HOME", HOME)
     import airflow.settings  # noqa: F401
@@ -18,5 +18,5 @@ with pytest.MonkeyPatch.context() as patch:
 
 @pytest.fixture
 def airflow_environment() -> dict[str, str]:
-    """For a process that imports Airflow."""
+    """The environment of a process that imports Airflow."""
     return {**os.environ, "AIRFLOW_HOME": HOME}

@@ -1,4 +1,7 @@
-"""What an alert says when a task has failed for good, or a run is late; and that its feed is let go."""
+"""Alerts on tasks that have failed for good and on late runs.
+
+A failed task also releases its feed's lease.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +178,7 @@ def test_a_webhook_that_does_not_answer(
 def test_what_is_done_for_a_database_fails_and_recovers(
     control: ControlStore, reported: list[dict[str, Any]], error: str, event: str
 ) -> None:
-    """Recovered is told once; the second failure says since when the first one was."""
+    """Recovery is reported once. The second failure has the time of the first one."""
     failed = alerts.on_job_failure("verify", [told_by(on=[event, "recovered"])], database="shop")
     succeeded = alerts.on_job_success("verify", [told_by()], database="shop")
     for _ in range(2):
@@ -236,7 +239,7 @@ def test_a_notifier_that_cannot_be_called(notify: dict[str, Any], said: str) -> 
 
 
 def test_mail_by_airflows_own_notifier(control: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To a real SMTP server, the text escaped."""
+    """Sends to a real SMTP server. The text is escaped."""
     with SmtpServer() as server:
         connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": server.port,
                       "extra": {"disable_ssl": True, "disable_tls": True}}  # fmt: skip
@@ -261,7 +264,7 @@ def test_a_late_run(
     run_type: str,
     count: int,
 ) -> None:
-    """Runs of a backfill wait for each other."""
+    """Runs of a backfill wait for each other, so they are not late."""
     run = {"dag_run_id": "r1", "run_type": run_type, "queued_at": "2026-01-31T12:00:00Z"}
     monkeypatch.setattr(alerts, "named_feed", lambda *_: told(FEED))
     alerts.late("shop_cdc", {"dag_run": run})
@@ -289,7 +292,7 @@ def test_a_run_that_was_green_and_could_not_read_on(
 
 
 def test_the_page_of_a_job_that_was_killed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that failed by itself has said more on its page than Airflow knows."""
+    """A job that failed by itself has written more on its page than Airflow knows."""
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
     failed = alerts.on_job_failure("compare", (), Database(database="shop").report, database="shop")
     page = Settings().data_docs / "compare_shop" / "index.html"

@@ -1,4 +1,4 @@
-"""docker-compose.yaml as Compose resolves it: valid, pinned, on loopback, no secrets, all files there."""
+"""docker-compose.yaml as Compose resolves it: valid, pinned, on loopback, no secrets, all files present."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ OF_PROFILE = {
     "spark": SPARK,
     "connect": {*SPARK, "spark-connect"},
 }
-# They do one thing and end.
+# Services that do one thing and exit.
 ONE_SHOT = {"airflow-init", "sqlserver-2022-setup", "sqlserver-2025-setup", "ces-setup", "debezium-register"}
-# Made by the user, who alone knows them.
+# Secrets that the user creates, and only the user knows.
 BY_HAND = {"CES_KEY", "CES_LOGIN_PASSWORD"}
 TELLING = re.compile(r"PASSWORD|SECRET|TOKEN|FERNET|_KEY$|SQL_ALCHEMY_CONN|CONTROL_URL")
 
 
 def compose(*arguments: str, environment: Path = EXAMPLE) -> subprocess.CompletedProcess[str]:
-    """Compose without an engine. Its exit code is 0 whatever `config -q` finds: look at what it says."""
+    """Runs Compose without an engine. `config -q` always exits with 0, so look at its output."""
     binary = str(Path(sys.executable).with_name("docker-compose"))
     kept = {"PATH": os.environ["PATH"], "DOCKER_HOST": "unix:///nonexistent"}
     return subprocess.run(
@@ -59,7 +59,7 @@ def compose(*arguments: str, environment: Path = EXAMPLE) -> subprocess.Complete
 
 @functools.cache
 def resolved() -> dict[str, Any]:
-    """The whole file with anchors, variables and short forms resolved."""
+    """The whole file, with anchors, variables and short forms resolved."""
     reported = compose("--profile", "*", "config", "--format", "json")
     assert reported.returncode == 0, reported.stderr
     return dict(json.loads(reported.stdout))
@@ -70,7 +70,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def secrets_of(service: dict[str, Any]) -> set[str]:
-    """The names under which a service finds its secrets."""
+    """Returns the names under which a service finds its secrets."""
     return {Path(secret.get("target") or secret["source"]).name for secret in service.get("secrets", [])}
 
 
@@ -101,7 +101,7 @@ def test_the_example_names_every_variable_and_no_secret() -> None:
 
 
 def test_images_are_pinned() -> None:
-    # A release, and where somebody has added it, the digest.
+    # A release and, if someone has added it, the digest.
     release = re.compile(r":(\d+\.\d+(\.\d+)?|\d{4}-CU\d+)([.-][\w.-]+)?(@sha256:[0-9a-f]{64})?$")
     for service in services().values():
         assert release.search(service["image"]), service["image"]
@@ -117,7 +117,7 @@ def test_ports_are_on_loopback_and_differ() -> None:
     assert {service.get("network_mode") for service in services().values()} == {None}
 
 
-# Who is not read-only: what its start writes is said in the file.
+# Services that are not read-only. The file says what their start writes.
 WRITES = {"kafka", "debezium", "sqlserver-2022", "sqlserver-2025"}
 ADDED = {
     "postgres": {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"},
@@ -139,7 +139,10 @@ def test_services_can_do_no_more_than_they_need() -> None:
 
 
 def test_what_is_read_only_has_places_to_write() -> None:
-    """Programs of the image write below these; native libraries are unpacked, and loaded, from /tmp."""
+    """The image's programs write below these folders.
+
+    Native libraries are unpacked to /tmp and loaded from there.
+    """
     for name, service in services().items():
         places = {place.partition(":")[0]: place.partition(":")[2] for place in service.get("tmpfs", [])}
         assert ("/tmp" in places) is bool(service.get("read_only")), name
@@ -153,7 +156,7 @@ def test_what_is_read_only_has_places_to_write() -> None:
 
 
 def test_zones() -> None:
-    """Which service can open a connection to which: those that share a network."""
+    """A service can connect to another one if they share a network."""
     zones = {name: set(service["networks"]) for name, service in services().items()}
     internal = {name for name, network in resolved()["networks"].items() if network.get("internal")}
     assert internal == {"airflow", "stores"}
@@ -168,17 +171,17 @@ def test_zones() -> None:
         *SPARK, "spark-connect", "airflow-scheduler",
     }  # fmt: skip
     assert may_reach("postgres") == {*AIRFLOW, "spark-connect"}
-    # What a port of the host is published for must be in a network that is not internal.
+    # A service with a port published on the host must be in a network that is not internal.
     for name, service in services().items():
         assert not service.get("ports") or zones[name] - internal, name
-    # Each that waits for another that it asks can reach it.
+    # A service that waits for another one can reach it.
     for name, service in services().items():
         for other in set(service.get("depends_on", {})) - ONE_SHOT:
             assert other in may_reach(name), f"{name} on {other}"
 
 
 def test_a_driver_is_found_in_the_workers_network() -> None:
-    """It is in several; the name that it gives to workers is that of the one they share."""
+    """The driver is in several networks. It gives workers its name in the network that they share."""
     defaults = (PROJECT / "docker/spark/scheduler/spark-defaults.conf").read_text()
     of_scheduler = dict(line.split() for line in defaults.splitlines() if line[:1] not in {"", "#"})
     of_connect = dict(a.split("=") for a in services()["spark-connect"]["command"] if "=" in a)
@@ -192,7 +195,7 @@ def test_a_driver_is_found_in_the_workers_network() -> None:
 
 
 def test_sparks_programs_know_each_other_by_a_secret() -> None:
-    """Without it whoever reaches the master's port could run programs."""
+    """Without it, anyone who reaches the master's port could run programs."""
     have = {name for name in services() if "SPARK_AUTHENTICATE_SECRET" in secrets_of(services()[name])}
     assert have == {"spark-master", "spark-worker", "spark-connect", "airflow-scheduler"}
 
@@ -249,7 +252,7 @@ def test_mounted_files_are_there_and_read_only() -> None:
 
 
 def test_what_people_edit_is_that_of_the_host() -> None:
-    """Not that of the image's build."""
+    """The folders are mounted, not those of the image's build."""
     for name in AIRFLOW:
         targets = {mount["target"] for mount in services()[name]["volumes"] if mount["type"] == "bind"}
         edited = {f"/opt/changeledger/include/{folder}" for folder in ("feeds", "databases", "expectations")}
@@ -257,7 +260,7 @@ def test_what_people_edit_is_that_of_the_host() -> None:
 
 
 def test_commands_name_files_that_are_there() -> None:
-    """Below /opt/changeledger: what is mounted there, else what the Dockerfile has copied."""
+    """Below /opt/changeledger, a file is mounted, or the Dockerfile has copied it."""
     checked = 0
     for name, service in services().items():
         mounts = {m["target"]: m["source"] for m in service.get("volumes", []) if m["type"] == "bind"}
@@ -288,7 +291,7 @@ def test_the_dockerfile_builds_from_the_lock_and_copies_what_is_there() -> None:
 def test_settings_are_those_that_the_programs_know() -> None:
     reported = yaml.safe_load((files("airflow") / "config_templates" / "config.yml").read_text())
     known = {f"AIRFLOW__{s}__{o}".upper() for s, section in reported.items() for o in section["options"]}
-    # Of the auth manager that the file names; it reads them with defaults of its own.
+    # Options of the auth manager that the file names. It reads them with its own defaults.
     known |= {f"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_{o}" for o in ("USERS", "PASSWORDS_FILE")}
     known |= {f"CHANGELEDGER_{member}".upper() for member in Settings.model_fields}
     feeds = load_feeds(PROJECT / "include" / "feeds").values()
@@ -335,7 +338,7 @@ def test_tasks_and_pages_find_the_shared_stores_and_a_check_its_database() -> No
     for name, wanted in (
         ("airflow-scheduler", stores | {"AIRFLOW_CONN_SHOP_SQLSERVER"}),
         ("airflow-api-server", stores),
-        # Airflow calls there what a killed task has to say: the lease ends.
+        # The alert of a killed task runs here, and ends the lease.
         ("airflow-dag-processor", {"CHANGELEDGER_CONTROL_URL"}),
     ):
         assert wanted <= {*services()[name]["environment"], *secrets_of(services()[name])}, name
@@ -373,7 +376,7 @@ def test_sql_server_runs_its_agent_and_is_set_up(server: str) -> None:
 
 @pytest.mark.parametrize("name", ["sqlserver-2022-setup", "sqlserver-2025-setup", "ces-setup"])
 def test_the_scripts_variables_are_given(name: str) -> None:
-    """sqlcmd takes $(NAME) from its environment, and stops if it is not there."""
+    """sqlcmd takes $(NAME) from its environment, and stops if the variable is missing."""
     service = services()[name]
     asked: set[str] = set()
     for script in service["command"][-1].split(","):

@@ -1,4 +1,4 @@
-"""The pages of audits behind Airflow's login: of one feed's folder, and nothing else."""
+"""Audit pages behind Airflow's login: a user sees the folders of permitted feeds, and nothing else."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_access_is_asked_for_the_feeds_own_dag(client: TestClient, monkeypatch: 
     assert client.get("/shop_cdc/w1/index.html").text == "shop_cdc/w1/index.html"
     assert client.get("/secret_feed/w1/index.html").status_code == 403
     assert asked == [("GET", "shop_cdc"), ("GET", "secret_feed")]
-    # The list of all has what the user may see.
+    # The list of all feeds has those that the user may see.
     everything = client.get("/")
     assert everything.headers["Content-Security-Policy"].startswith("sandbox")
     assert everything.headers["Content-Type"].startswith("text/html")

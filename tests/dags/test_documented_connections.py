@@ -1,4 +1,4 @@
-"""The connections of docs/connections.md: what the Spark provider and this project make of each."""
+"""The Spark provider and this project accept the connections of docs/connections.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ URLS = {
 
 
 def documented() -> dict[str, str]:
-    """The JSON of each row of the tables of connections, by the row's first cell."""
+    """Returns the JSON of each row of the connection tables, by the row's first cell."""
     text = (PROJECT / "docs" / "connections.md").read_text("utf-8")
     section = text[text.index("\n## Connections\n") : text.index("\n## Grants\n")]
     return dict(re.findall(r"(?m)^\| ([\w' ]+) \| [^`\n]*`(\{.*\})`", section))
@@ -49,7 +49,7 @@ def test_every_way_is_there() -> None:
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
-    # Where the provider writes the keytab.
+    # The folder to which the provider writes the keytab.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_HERE", json.dumps(connection(name)))
     command = SparkSubmitHook(conn_id="spark_here", name="x")._build_spark_submit_command("job.py")
@@ -59,7 +59,7 @@ def test_spark_submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 
 
 def _placed(arguments: list[str]) -> list[str]:
-    """The provider puts the name before the queue."""
+    """Inserts the name before the queue, as the provider does."""
     at = arguments.index("--queue") if "--queue" in arguments else len(arguments)
     return [*arguments[:at], "--name", "x", *arguments[at:]]
 
@@ -79,5 +79,5 @@ def test_sql_server_over_tls() -> None:
 
 @pytest.mark.parametrize("name", ["Kafka", "Event Hubs"])
 def test_librdkafka_knows_the_members(name: str) -> None:
-    """It refuses a setting that it does not know; nothing is asked of the broker."""
+    """librdkafka refuses unknown settings. The broker is not contacted."""
     Kafka("here", Connection.model_validate(connection(name)))

@@ -1,4 +1,4 @@
-"""The DAGs that Airflow finds in dags/, from the feeds that are shipped."""
+"""The DAGs that Airflow finds in dags/ for the shipped feeds."""
 
 import shutil
 import subprocess
@@ -46,7 +46,11 @@ def test_five_stages_in_a_line(dags: dict[str, Any], name: str) -> None:
 
 
 def test_the_run_that_has_the_feed_goes_before_those_that_wait(dags: dict[str, Any]) -> None:
-    """Airflow's own default prefers tasks with more after them: those that only look whether it is free."""
+    """The run that has the feed goes first.
+
+    By default, Airflow prefers tasks with more tasks after them: those that only check whether the feed is
+    free.
+    """
     assert {task.weight_rule for task in dags["shop_cdc"].tasks} == {"upstream"}
 
 
@@ -64,7 +68,7 @@ def test_the_feeds_of_a_database_are_verified_daily(dags: dict[str, Any]) -> Non
     (task,) = dag.tasks
     assert Path(task.application).name == "verify.py"
     assert task.application_args[:3] == ["--database", "shop", "--snapshot"]
-    # The source itself is read: its connection reaches the job.
+    # The job reads the source itself, so it gets the source's connection.
     assert task.source_connection == "shop_sqlserver"
     assert dag.timetable.timetable.expression == "30 5 * * *"
     assert all(text in dag.doc_md for text in (*EXPECTED, "shop_sqlserver", "PublishedDrifts", "0:15:00"))
@@ -72,7 +76,10 @@ def test_the_feeds_of_a_database_are_verified_daily(dags: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("name", ["compare_shop", "verify_shop"])
 def test_what_is_done_for_a_database(dags: dict[str, Any], name: str) -> None:
-    """Also when a feed has published: one table of each is enough, for a release updates all."""
+    """The DAG also runs when a feed publishes.
+
+    One table of each feed suffices, as a release updates all tables.
+    """
     dag = dags[name]
     assert type(dag.timetable).__name__ == "AssetOrTimeSchedule"
     assert {asset.name for asset in dag.timetable.asset_condition.objects} == {
@@ -130,7 +137,7 @@ def test_a_feed_that_takes_longer_states_its_limit(tmp_path: Path, monkeypatch: 
     assert limits["shop_cdc"] == dict.fromkeys(STAGES, twelve)
     assert limits["shop_ces"] == dict.fromkeys(STAGES, two)
     assert limits["maintain"] == dict.fromkeys(EXPECTED, two) | {"shop_cdc": twelve}
-    # They read all feeds of the database.
+    # These DAGs read all feeds of the database.
     assert (limits["compare_shop"], limits["verify_shop"]) == ({"compare": twelve}, {"verify": twelve})
 
 
@@ -153,7 +160,7 @@ def test_published_tables_are_assets(dags: dict[str, Any]) -> None:
 
 
 def test_the_asset_graph_leads_from_source_tables_to_proofs(dags: dict[str, Any]) -> None:
-    """Five feeds of one database tell of the same source tables."""
+    """Five feeds of one database name the same source tables."""
     read = {
         (dag_id, task.task_id): [asset.name for asset in task.inlets]
         for dag_id in ("shop_cdc", "shop_debezium", "compare_shop", "verify_shop")
@@ -185,7 +192,7 @@ def test_maintenance_has_a_task_for_each_feed(dags: dict[str, Any]) -> None:
 
 
 def test_a_broken_feed_file_takes_its_own_dag_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One file of DAGs has none, and is there to show what is wrong where Airflow shows import errors."""
+    """One DAG file has no DAGs: it makes Airflow show broken files among its import errors."""
     folder = tmp_path / "feeds"
     shutil.copytree(PROJECT / "include" / "feeds", folder)
     broken = folder / "shop_debezium.yaml"
@@ -205,7 +212,7 @@ def test_a_broken_feed_file_takes_its_own_dag_alone(tmp_path: Path, monkeypatch:
 def test_a_project_that_is_not_there_is_an_import_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else Airflow would show no DAG, and no reason."""
+    """Otherwise Airflow would show neither a DAG nor a reason."""
     monkeypatch.setenv("CHANGELEDGER_PROJECT", str(tmp_path / "absent"))
     with pytest.raises(ConfigError, match=r"absent/feeds\n.*CHANGELEDGER_PROJECT"):
         refuse_wrong_settings()
@@ -253,7 +260,7 @@ def test_parsing_loads_nothing_heavy(airflow_environment: dict[str, str]) -> Non
 
 
 def test_a_file_is_parsed_within_a_second(dags: dict[str, Any]) -> None:
-    """After the first: Airflow's own imports take longer, and stay."""
+    """Not counting the first file: Airflow's own imports take longer, and stay loaded."""
     for path in (PROJECT / "dags").glob("*.py"):
         began = time.process_time()
         bag = DagBag(str(path))
@@ -265,6 +272,6 @@ def test_a_file_is_parsed_within_a_second(dags: dict[str, Any]) -> None:
 def test_dag_files_stay_thin_and_are_found(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= 40
-    # Airflow looks only into files that hold both words.
+    # Airflow looks only at files that contain both words.
     assert "airflow" in text.lower()
     assert "dag" in text.lower()

@@ -1,4 +1,4 @@
-"""The command lines that a scheduled run starts, word by word: `golden/spark_submit.txt`."""
+"""The exact command lines that a scheduled run starts: `golden/spark_submit.txt`."""
 
 from __future__ import annotations
 

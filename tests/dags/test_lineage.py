@@ -1,4 +1,4 @@
-"""How OpenLineage names the tables of the lake, and which of them a stage reports to it."""
+"""How OpenLineage names the lake's tables, and which of them a stage reports."""
 
 import sys
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class OperatorLineage:
 
 
 def test_publish_alone_has_written_all_three_tables_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two classes stand in for OpenLineage's provider, which the lock does not have."""
+    """The two classes stand in for OpenLineage's provider, which the lock file does not include."""
     for module, member in (
         ("airflow.providers.openlineage", None),
         ("airflow.providers.openlineage.extractors", OperatorLineage),

@@ -1,4 +1,4 @@
-"""How a stage's job is started: both ways, with secrets in its environment and nowhere else."""
+"""Starts a stage's job in both ways, with secrets only in its environment."""
 
 import io
 import json
@@ -43,12 +43,12 @@ ARGUMENTS = [
 
 
 class Started:
-    """Takes the place of subprocess.Popen and remembers what it was asked to start."""
+    """Replaces subprocess.Popen and records what it was asked to start."""
 
     all: ClassVar[list["Started"]] = []
     code: ClassVar[int] = 0
     printed: ClassVar[str] = "a line of the job\n"
-    # Of a job that must not start Spark: 78 says that it needs one.
+    # Exit code of a job that must not start Spark. 78: it needs Spark.
     asked: ClassVar[int] = 78
 
     def __init__(self, command: list[str], **options: Any) -> None:
@@ -94,7 +94,7 @@ def operator(stage: str = "normalize") -> Any:
 
 
 def context(**conf: Any) -> Any:
-    """Of a run by hand at noon; what its conf says is among the params, as Airflow has it."""
+    """The context of a manual run at noon. Its conf is among the params, as in Airflow."""
     run = SimpleNamespace(
         run_id="manual__1",
         run_type="manual",
@@ -171,7 +171,7 @@ def test_publish_is_submitted_only_where_it_needs_spark(
 ) -> None:
     spark(monkeypatch, conn_type="spark", host="yarn")
     monkeypatch.setattr(Started, "asked", 0)
-    # Outlets would ask the control store for the release.
+    # Outlets would query the control store for the release.
     task = operator("publish")
     task.outlets = []
     task.execute(context())
@@ -221,8 +221,8 @@ def test_a_connection_of_a_secrets_backend(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Airflow's own backend of files, in place of Vault or AWS: it is asked before the environment."""
-    # A process keeps its backends.
+    """Airflow's own file backend, in place of Vault or AWS. It is asked before the environment."""
+    # A process caches its backends.
     request.addfinalizer(clear_secrets_backends_cache)
     spark(monkeypatch, conn_type="spark", host="yarn")
     kept = {"shop_sqlserver": {**SOURCE, "host": "of-the-backend", "password": "backend-s3cr3t"}}
@@ -273,12 +273,12 @@ def test_the_remedy_is_the_end_of_the_log(
     monkeypatch.setattr(Started, "printed", PRINTED)
     with pytest.raises(Failed) as caught:
         operator().execute(context())
-    # As Airflow prints them outside of its own task runner.
+    # Lines as Airflow prints them outside of its own task runner.
     lines = re.findall(r"^\S+ \[(\w+) *\] +(.*?) +\[airflow\.", capsys.readouterr().out, re.MULTILINE)
     end = ["ContractError: dbo.orders has no key", "Remedy: state `key` in the feed's file"]
     assert lines[-2:] == [("error", text) for text in end]
     assert str(caught.value) == "\n  ".join(end)
-    # What Airflow shows in its own last line.
+    # Airflow shows this in its own last line.
     assert caught.value.code == end[1]
     texts = [text for _, text in lines]
     assert [texts.count(text) for text in end] == [1, 1]
@@ -287,7 +287,7 @@ def test_the_remedy_is_the_end_of_the_log(
     if way["conn_type"] == "spark_connect":
         assert ("warning", "a message is old") in lines
         assert ("error", "which was no end") in lines
-    # A job that ends well leaves no line out.
+    # A job that succeeds prints all of its lines.
     monkeypatch.setattr(Started, "code", 0)
     operator().execute(context())
     assert end[0] in capsys.readouterr().out
@@ -311,7 +311,7 @@ def test_a_fault_of_the_program_is_the_end_of_the_log(
 def test_another_runs_lease_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any
 ) -> None:
-    """Not a failure, so no try is used up: ten runs of a backfill may wait for each other."""
+    """Waiting is not a failure, so it uses up no try: ten runs of a backfill may wait for each other."""
     spark(monkeypatch, **way)
     monkeypatch.setattr(Started, "code", 76)
     with pytest.raises(AirflowRescheduleException) as caught:
@@ -379,7 +379,7 @@ def test_no_jars_is_said(monkeypatch: pytest.MonkeyPatch, started: list[Started]
 def test_a_bad_window_is_refused_where_the_log_shows_it(
     monkeypatch: pytest.MonkeyPatch, started: list[Started]
 ) -> None:
-    """What is raised while Airflow renders templates reaches no log."""
+    """Errors raised while Airflow renders templates reach no log."""
     spark(monkeypatch, **WAYS[0])
     bad = context(mode="window", start="2026-01-02T00:00:00Z", end="2026-01-01T00:00:00Z")
     task = operator()
@@ -414,7 +414,7 @@ def test_the_window_of_a_run_is_shown_among_the_rendered_fields(
 def test_a_member_of_a_runs_conf_that_nobody_knows_is_refused(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], dag: str, conf: dict[str, Any], message: str
 ) -> None:
-    """Airflow itself takes any: {"dryrun": true} once published a release."""
+    """Airflow itself accepts any member: {"dryrun": true} once published a release."""
     spark(monkeypatch, **WAYS[0])
     file = {"shop_cdc": "feeds"}.get(dag, dag.partition("_")[0])
     task: Any = DagBag(str(PROJECT / "dags" / f"{file}.py")).dags[dag].tasks[0]

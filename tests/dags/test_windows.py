@@ -1,4 +1,4 @@
-"""What a run covers and what is asked of it, for every way in which Airflow starts one."""
+"""The window and the request of a run, for every way in which Airflow starts one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_schedule_and_a_backfill_have_their_interval(run_type: str) -> None:
     ids=["between", "on the hour"],
 )
 def test_by_hand_and_by_an_asset_up_to_now(run_type: str, run_after: datetime, start: datetime) -> None:
-    """Airflow makes up the last full interval for a run by hand: it was done by the schedule."""
+    """For a manual run, Airflow invents the last full interval, which the schedule has already covered."""
     over = window({}, started(run_type, LAST_HOUR, run_after))
     assert (over.start, over.end) == (start, run_after)
 
