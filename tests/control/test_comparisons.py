@@ -1,4 +1,4 @@
-"""What pages ask of comparisons and proofs: sums and last ones by SQL, in SQLite and in PostgreSQL."""
+"""Queries of the pages on comparisons and proofs: sums and latest results, in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def control(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlS
 
 
 def test_what_pages_ask(control: ControlStore) -> None:
-    """Three days of one table with a disagreement on the first; one day of another, the other way round."""
+    """One table has three days, with a disagreement on the first. Another has one day, with swapped feeds."""
     for number, counts in (
         (3, {"equal": 7, "differs": 2}),
         (2, {"equal": 10}),
@@ -46,7 +46,7 @@ def test_what_pages_ask(control: ControlStore) -> None:
     assert outcomes == {(OLD, NEW, frozenset({"differ"})), (NEW, OLD, frozenset({"accepted"}))}
     assert control.comparisons.settled("shop", OLD, NEW) == {TABLE: lsn(7)}
     days = control.comparisons.days("shop", PAIR, NOW - 2 * DAY, ("equal", "extra"))
-    # They end five minutes later, on the next day.
+    # The comparisons end five minutes later, on the next day.
     assert [(str(day), dict(counts)) for day, counts in days] == [
         ("2026-01-30", {"equal": 10, "extra": 0}), ("2026-01-31", {"equal": 20, "extra": 1}),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The control store on SQLite: idempotent, in order, and safe when several ask at once."""
+"""The control store on SQLite is idempotent, ordered, and safe under concurrency."""
 
 import shutil
 import threading
@@ -25,7 +25,7 @@ from changeledger.model.window import Window
 from tests.released import release
 
 FEED = "shop_cdc"
-# The migration of a version to come.
+# The migration of a future version.
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
@@ -63,14 +63,14 @@ def released(store: ControlStore, window: Window, to: dict[str, str]) -> int:
 
 
 def passed(store: ControlStore, window: Window, tables: dict[str, int], to: dict[str, str]) -> None:
-    """A window whose audit has judged these snapshots and passed."""
+    """Stores a window whose audit has judged these snapshots and passed."""
     store.windows.open(FEED, window, store.windows.position(FEED), to)
     store.windows.begin_stage(FEED, window, "normalize")
     store.audits.save(FEED, window, [], BuiltSnapshots("branch", tables))
 
 
 def at_once(number: int, work: Callable[[int], object]) -> list[object]:
-    """The outcomes of `number` threads that start together; an exception is an outcome, too."""
+    """Returns the outcomes of `number` threads that start together. An exception is an outcome, too."""
     barrier = threading.Barrier(number)
 
     def outcome(index: int) -> object:
@@ -102,7 +102,7 @@ class TestSchema:
             assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
 
     def test_first_starts_at_once(self, tmp_path: Path) -> None:
-        # Different spellings of one file: engines of their own, as processes have.
+        # Different spellings of one file get separate engines, as separate processes do.
         folder = tmp_path / "x"
         urls = [f"sqlite:///{folder}{'/.' * index}/control.db" for index in range(6)]
         folder.mkdir()
@@ -124,7 +124,7 @@ class TestSchema:
     def test_an_older_store_is_brought_up_to_date(
         self, store: ControlStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """By a version that has one step more: what is in the store stays."""
+        """A version with one more migration keeps the store's content."""
         released(store, hour(0), lsn(1))
         newer = tmp_path / "migrations"
         shutil.copytree(database.MIGRATIONS, newer)
@@ -347,7 +347,7 @@ class TestMaskEvidence:
         row = store.contracts.mask_evidence(FEED)[PARTS]
         assert row.total == Evidence(big=1, little=20)
         assert row.mask_order is None
-        # The evidence for a window that runs again leaves out its own.
+        # A window that runs again does not count its own earlier evidence.
         assert row.without(hour(1)) == Evidence(big=1)
         assert row.without(hour(2)) == Evidence(big=1, little=20)
 
@@ -455,7 +455,7 @@ class TestLeases:
     def test_a_run_that_lost_its_lease_writes_nothing(
         self, store: ControlStore, url: str, taker: str
     ) -> None:
-        """The taker: its own next try, or another run after the lease has expired."""
+        """The taker is its own next try, or another run after the lease has expired."""
         passed(store, hour(0), {"t": 1}, lsn(5))
         store.leases.acquire(FEED, "run 1", 0)
         ControlStore(url, process="another").leases.acquire(FEED, taker, 600)

@@ -1,6 +1,7 @@
-"""What is done for a database has leases as feeds have: one comparison at a time, and none beside an erasure.
+"""Work on a database has leases, as feeds do: one comparison at a time, and none beside an erasure.
 
-Which of two writes comes last is said by the tokens of leases alone (`control.lease`); no outside source.
+Only the leases' tokens decide which of two writes is the later one (`control.lease`). There is no outside
+source.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def other(url: str) -> ControlStore:
 
 
 def test_nothing_is_accepted_while_the_database_is_compared(mine: ControlStore, other: ControlStore) -> None:
-    """The comparison would store the disagreement again, and the acceptance were lost."""
+    """Otherwise the comparison would store the disagreement again, and the acceptance would be lost."""
     compare(mine, 1, 2, NOW - HOUR, NOW, differs=1)
     with lease_held(other.leases, COMPARISON, "a comparison", 60):
         with pytest.raises(LeaseHeld, match="a comparison works on the comparison of 'shop' until"):
@@ -84,7 +85,7 @@ def test_who_has_lost_the_lease_moves_no_release(mine: ControlStore, other: Cont
 
 
 def test_contracts_are_those_of_the_release(mine: ControlStore) -> None:
-    """The second release has a column more: whoever reads the first one's tables reads them without it."""
+    """The second release adds a column. Readers of the first release's tables read them without it."""
     key = Column(name="id", type="int", ordinal=1, key_position=1)
     first = Contract(table="dbo.t", columns=(key,))
     second = Contract(table="dbo.t", columns=(key, Column(name="new", type="int", ordinal=2)))
@@ -97,7 +98,7 @@ def test_contracts_are_those_of_the_release(mine: ControlStore) -> None:
 def test_a_lease_that_ran_out_before_its_heartbeat_ends_the_process(
     mine: ControlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a job that is stopped between taking its lease and beginning its work."""
+    """For example, a job that is suspended between taking its lease and starting its work."""
     ended: list[Exception] = []
     mine.leases.acquire(FEED, "me", 60)
     mine.leases.taken_at[FEED] -= 61
@@ -122,7 +123,7 @@ def report(tmp_path: Path) -> Path:
 def test_that_another_process_does_the_work_is_no_failure(
     mine: ControlStore, report: Path, error: Exception
 ) -> None:
-    """Neither the page nor `status` says that the comparison has failed, and its report is the other's."""
+    """Neither the page nor `status` reports the comparison as failed. Its report is the other process's."""
     mine.failures.save_of_database(COMPARISON, "SourceUnavailable: before")
     written: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What shows rows goes when a key is erased; that a rule has failed stays."""
+"""Erasing a key removes whatever shows rows. That a rule has failed stays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.control.test_control import FEED, hour, lsn
 
 PASSED = AuditResult("dbo.customers", "named", True, 0, {})
 FAILED = AuditResult("dbo.customers", "whole", False, 1, {})
-# Great Expectations' page has the greatest name.
+# Great Expectations' page shows the greatest name.
 OF_USERS = AuditResult("dbo.customers", "expect_column_max_to_be_between name", True, 0, {})
 
 
@@ -24,7 +24,7 @@ def test_pages_stay_of_audits_that_are_known_to_show_no_row(tmp_path: Path) -> N
 
 
 def test_no_verdict_and_no_failure_shows_a_row(tmp_path: Path) -> None:
-    """Of a rule that has failed, that could not be checked, and that passes all the same (`mostly`)."""
+    """Covers a rule that failed, one that was not checked, and one that passes nevertheless (`mostly`)."""
     store = ControlStore(f"sqlite:///{tmp_path}/control.db")
     store.leases.acquire(FEED, "a run", 60)
     says = {"says": "Each row has a name.", "first": None, "error": None}

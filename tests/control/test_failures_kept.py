@@ -1,4 +1,4 @@
-"""How a run failed is kept, whatever its error quotes."""
+"""A run's error is kept, whatever it quotes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ BEGIN = datetime(2026, 1, 31, 5, tzinfo=UTC)
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)])
 def test_an_error_that_quotes_a_nul(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """SQL Server's texts may have one; those of PostgreSQL may not (its page "Character Types"). Another
-    error in its place would hide why the run has failed."""
+    """SQL Server's texts may contain a NUL, PostgreSQL's may not (its page "Character Types").
+
+    An error raised while storing it would hide why the run has failed.
+    """
     url = f"sqlite:///{tmp_path}/control.db"
     if database == "postgresql":
         postgres: Postgres = request.getfixturevalue("postgres")

@@ -1,4 +1,4 @@
-"""Resets in the control store: what is asked waits, windows are resolved anew, one release is the end."""
+"""Resets in the control store: a request waits, windows are resolved anew, and one release ends the reset."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_withdrawn(store: ControlStore) -> None:
 
 
 def test_sources_are_known_again_on_both_sides_of_a_reset(store: ControlStore) -> None:
-    """A topic that was made again has other records at the offsets of the releases before the reset."""
+    """A recreated topic has other records at the offsets of the releases before the reset."""
     old, new = ({"t[0]": SourceMark(f"the {which} topic", 3, "a hash")} for which in ("first", "second"))
     store.sources.save_marks(FEED, old)
     store.resets.ask(FEED, ASKED)

@@ -1,4 +1,4 @@
-"""Rollbacks in the control store: position, windows, contracts and what tables lack go back together."""
+"""A rollback in the control store reverts position, windows, contracts and what tables lack together."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_window_taken_back_is_resolved_anew_and_released_again(store: ControlS
 
 
 def test_windows_that_would_pass_over_records(store: ControlStore) -> None:
-    """An empty one moved the feed on; an open one begins where the last release ended."""
+    """An empty window moved the feed on. An open window begins where the last release ended."""
     three(store)
     store.windows.open(FEED, hour(3), lsn(3), lsn(4))
     store.windows.close_empty(FEED, hour(3), lsn(4))
@@ -105,7 +105,10 @@ def test_contracts_go_back(store: ControlStore) -> None:
 
 
 def test_a_table_lacks_what_windows_have_read_from_before_their_start(store: ControlStore) -> None:
-    """The second hour's run has failed: the third one's has read both. The first one has read all before."""
+    """The first window has read everything before it.
+
+    The second hour's run failed, so the third hour's read both.
+    """
     for number in (0, 2):
         release(store, FEED, [], hour(number), position=lsn(number))
     store.feed_tables.save(FEED, "dbo.parts", 5, [hour(2).id])
@@ -120,7 +123,7 @@ def test_a_table_lacks_what_windows_have_read_from_before_their_start(store: Con
 
 
 def test_what_other_runs_leave_to_a_window(store: ControlStore) -> None:
-    """Neither a replay before it nor an hour that was run after it has read what it has read."""
+    """A replay before a window, and an earlier hour run after it, have not read what the window has read."""
     release(store, FEED, [], hour(0), position=lsn(1))
     replay = Request(mode="replay", run="manual__1")
     release(store, FEED, [], Window(start=hour(1).start, end=hour(1).end, request=replay), position=lsn(1))

@@ -1,4 +1,4 @@
-"""A table for tests of one module, which names it `TABLE`."""
+"""A table for the tests of a module, which states its name as `TABLE`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeledger.lake import catalog, new_tables
 
 @pytest.fixture
 def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Of an id and a text, empty."""
+    """An empty table with an id and a text."""
     name: str = request.module.TABLE
     catalog.create_namespace(name.split(".")[1])
     new_tables.create(name, table_schema([("id", "int"), ("what", "string")]))

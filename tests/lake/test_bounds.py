@@ -1,4 +1,4 @@
-"""Bounds of keys in Spark SQL, with the values worked out by hand."""
+"""Bounds of keys in Spark SQL, with expected values worked out by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_ends_are_those_of_the_keys(cells: pa.Array, kind: str, bound: str) 
         (pa.array([], pa.int32()), "int"),
         (pa.array([None], pa.int32()), "int"),
         (pa.array([b"\x00"]), "binary"),
-        # NaN stands between no two values, so that its row would be passed over.
+        # NaN is between no two values, so its row would be skipped.
         (pa.array([1.0, float("nan")]), "double"),
     ],
 )

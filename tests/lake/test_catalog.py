@@ -1,4 +1,4 @@
-"""What a setting may get wrong of a catalog that is a server."""
+"""Wrong settings of a catalog that is a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from changeledger.state.stores import nothing_has_run
     ['{"type": "rest"}', '{"type": "glu"}', '{"type": "rest", "uri": "s3cr3t@catalog:8181"}'],
 )
 def test_no_catalog(members: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The address may also come from `CHANGELEDGER_CATALOG_CONNECTION`, for jobs alone."""
+    """The address may also come from `CHANGELEDGER_CATALOG_CONNECTION`, which only jobs have."""
     monkeypatch.setenv("CHANGELEDGER_CATALOG", members)
     assert not nothing_has_run(Settings())
     with pytest.raises(ConfigError, match="CHANGELEDGER_CATALOG names no catalog of the type") as caught:

@@ -1,4 +1,4 @@
-"""What Iceberg would do nothing for, it is not asked: it lists all files of a table before it knows."""
+"""Iceberg is not called when it has nothing to do: it would list all files of a table to find that out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeledger.lake import catalog, refs, summaries, upkeep
 pytestmark = pytest.mark.integration
 
 TABLE = "lake.expiring.t"
-# Whoever asks it anything fails.
+# Any use of the session fails.
 NOT_ASKED = cast(SparkSession, None)
 
 

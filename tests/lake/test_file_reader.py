@@ -1,4 +1,4 @@
-"""Conditions on columns that have become wider since a file was written are asked of the table's types."""
+"""Conditions on columns that were widened after a file was written apply in the table's types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGE = Decimal("5000000000.25")
 
 
 def write(table: Table, ids: list[Any], kind: pa.DataType) -> None:
-    """A file of rows whose numbers count from the ids' number on."""
+    """Appends a file of rows with these ids and notes that name them."""
     keys = [{"id": value} for value in ids]
     key = pa.array(keys, pa.struct([("id", kind)]))
     rows = pa.table({"id": pa.array(ids, kind), "key": key, "note": [f"note {value}" for value in ids]})
@@ -45,7 +45,7 @@ def widened(folder: Path, narrow: pa.DataType, wide: IcebergType, ids: list[Any]
 
 
 def notes(table: Table, where: BooleanExpression) -> list[str]:
-    """Of rows in all files: none is passed over by what it says of itself."""
+    """Returns the notes of matching rows in all files. No file is skipped by its statistics."""
     reader = FileReader.of(table.scan(where), table.schema().select("note"))
     return [
         row["note"]
@@ -57,7 +57,7 @@ def notes(table: Table, where: BooleanExpression) -> list[str]:
 
 @pytest.mark.parametrize("name", ["id", "key.id"])
 def test_a_decimal_that_became_wider(tmp_path: Path, name: str) -> None:
-    """Keys are looked for among the files of earlier releases, in each run."""
+    """Each run looks for keys in the files of earlier releases."""
     ids = [Decimal("1.50"), Decimal("9999999.99"), None]
     table = widened(tmp_path, pa.decimal128(9, 2), DecimalType(12, 2), ids, LARGE)
     first, last, nothing, large = (f"note {value}" for value in [*ids, LARGE])
@@ -71,7 +71,7 @@ def test_a_decimal_that_became_wider(tmp_path: Path, name: str) -> None:
 
 
 def test_a_decimal_that_is_about_to_become_wider(tmp_path: Path) -> None:
-    """Published rows are read for the new keys of a run before it widens their table."""
+    """A run reads published rows for its new keys before it widens their table."""
     store = InMemoryCatalog("narrow", warehouse=tmp_path.as_uri())
     store.create_namespace("lake")
     narrow = pa.decimal128(18, 0)

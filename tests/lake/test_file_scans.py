@@ -1,4 +1,4 @@
-"""Data files read, written and written again by this process, as Spark and pyiceberg have them."""
+"""This process reads, writes and rewrites data files like Spark and pyiceberg."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_rows_are_those_of_spark(spark: SparkSession, table: str) -> None:
 
 
 def test_large_rows_weigh_as_much_as_many(tmp_path: Path) -> None:
-    """A bucket has 50,000 usual rows. So many of 50 KB have more than 2 GiB, which no Arrow array has."""
+    """A bucket has 50,000 usual rows. That many rows of 50 KB exceed 2 GiB, which no Arrow array can hold."""
     columns = pa.schema([("id", pa.int32()), ("document", pa.binary())])
     store = InMemoryCatalog("large", warehouse=tmp_path.as_uri())
     store.create_namespace("lake")
     stored = store.create_table("lake.large", columns)
-    # Random bytes, which cannot be packed.
+    # Random bytes, which cannot be compressed.
     documents = [np.random.default_rng(at).bytes(50_000) for at in range(100)]
     stored.append(pa.table([pa.array(range(100), pa.int32()), documents], schema=columns))
     stored.append(pa.table([pa.array(range(20_000), pa.int32()), [b""] * 20_000], schema=columns))
@@ -112,7 +112,7 @@ def test_a_snapshot_is_read_as_it_is_whatever_was_planned_before(spark: SparkSes
     first = refs.snapshot_of(table)
     assert first is not None
     assert [row["id"] for row in read(table, snapshot=first)] == list(range(10))
-    # Files of other rows are passed over, of this snapshot and of the next one.
+    # Files of other rows are skipped, in this snapshot and in the next one.
     assert [row["id"] for row in read(table, where=GreaterThan("id", 7), snapshot=first)] == [8, 9]
     spark.sql(f"INSERT INTO {table} VALUES (10, 'later', NULL, NULL)")
     second = refs.snapshot_of(table)
@@ -140,7 +140,7 @@ def test_rows_go_with_their_files_written_again(spark: SparkSession, table: str)
     rows = iceberg.read(spark, table, "work").orderBy("id").collect()
     assert [row["id"] for row in rows] == [0, 2, 4, 5, 6, 7, 8, 9]
     assert (rows[0]["a`b.c"], rows[3]["image"]["y"]) == ("text 0", "y")
-    # The file without any of the keys stays, and main has all rows.
+    # The file without any of the keys stays, and main still has all rows.
     work = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, "work"))
     after = {task.file.file_path for task in work.plan_files()}
     assert len(before & after) == 1
@@ -161,7 +161,7 @@ def test_small_files_become_one(
 
 
 def test_positions_are_deleted_where_some_are_already(spark: SparkSession, table: str) -> None:
-    """Iceberg's totals would count the old ones for ever."""
+    """Otherwise Iceberg's totals would count the old ones forever."""
     spark.sql(f"DELETE FROM {table} WHERE id = 1")
     refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
     before = {task.file.file_path for task in catalog.load(table).scan().plan_files()}
@@ -182,7 +182,7 @@ def test_a_row_that_has_ended_stays(spark: SparkSession, table: str) -> None:
 
 @pytest.mark.parametrize("is_merged", [False, True])
 def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None:
-    """Whether files are written again or, where positions are deleted already, by MERGE."""
+    """Holds both when files are rewritten and, if positions were already deleted, with MERGE."""
     name = f"lake.files.ends_{is_merged}"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.files")
     columns = [("id", "int"), ("ends", "binary")]
@@ -206,7 +206,7 @@ def test_rows_that_end_before_stay(spark: SparkSession, is_merged: bool) -> None
 
 
 def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash selects rows that may be deleted; their values decide."""
+    """The hash selects rows that may be deleted. Their values decide."""
     same_hash = np.zeros(1, np.uint64)
     monkeypatch.setattr(leaving, "hash_of", lambda columns: same_hash.repeat(len(columns[0])))
     kinds = pa.schema([("a", pa.int32()), ("b", pa.string())])

@@ -1,4 +1,4 @@
-"""Open and closed intervals lie in files of their own, whoever writes them, and stay there."""
+"""Open and closed intervals are in separate files, whoever writes them, and stay separate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from changeledger.spark.rows import SparkRows, Workers
 COLUMNS = (("id", "int"), ("_valid_to", "timestamp"))
 SCHEMA = pa.schema([("id", pa.int32()), ("_valid_to", INSTANT)])
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
-# At the epoch a bucket's number could be taken for none.
+# At the epoch, a bucket's number could be mistaken for none.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BRANCH = "work"
 
@@ -46,13 +46,13 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def rows(*ids: int) -> pa.Table:
-    """Two closed rows and one open row of each id."""
+    """Two closed rows and one open row for each id."""
     cells = [{"id": key, "_valid_to": at} for key in ids for at in (EPOCH, None, NOON)]
     return pa.Table.from_pylist(cells, SCHEMA)
 
 
 def sizes(name: str, branch: str = BRANCH) -> tuple[list[int], list[int]]:
-    """Rows of the files with open intervals, and of the others."""
+    """Returns the row counts of the files with open intervals, and of the others."""
     at = refs.snapshot_of(name, branch)
     tasks = list(catalog.load(name).scan(snapshot_id=at).plan_files())
     with_open = list(catalog.load(name).scan(IsNull("_valid_to"), snapshot_id=at).plan_files())
@@ -115,7 +115,7 @@ def test_maintenance_does_not_put_them_together(spark: SparkSession, table: str)
 
 
 def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSession) -> None:
-    """Deletes from before and after the change belong to no one partition."""
+    """Deletes from before and after the change of partitioning do not belong to one partition."""
     name = "lake.apart.begun"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
     new_tables.create(name, table_schema(COLUMNS))
@@ -147,7 +147,10 @@ def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
 
 
 def test_a_text_whose_upper_bound_would_be_half_a_pair_is_written_without_bounds(tmp_path: Path) -> None:
-    """apache/iceberg-python#3880. Behind U+D7FF, as the last character of a bound, comes a surrogate."""
+    """Regression for apache/iceberg-python#3880.
+
+    U+D7FF as the last character of an upper bound is followed by a surrogate.
+    """
     columns = pa.schema([("name", pa.string()), ("id", pa.int64())])
     store = InMemoryCatalog("texts", warehouse=tmp_path.as_uri())
     store.create_namespace("lake")
@@ -169,8 +172,11 @@ def test_a_text_whose_upper_bound_would_be_half_a_pair_is_written_without_bounds
 def test_a_long_value_is_found_in_a_file_of_several_row_groups(
     kind: pa.DataType, letter: Any, tmp_path: Path
 ) -> None:
-    """A row group has no bounds of a value of more than 4,096 bytes (apache/parquet-cpp#465), and those of
-    the others are not the file's (trinodb/trino#19052)."""
+    """Row groups' bounds must not become the file's if one of them is missing.
+
+    A row group has no bounds for a value of more than 4,096 bytes (apache/parquet-cpp#465), and those of the
+    others are not the file's (trinodb/trino#19052).
+    """
     columns = pa.schema([("note", kind), ("id", pa.int64())])
     store = InMemoryCatalog("long", warehouse=tmp_path.as_uri())
     store.create_namespace("lake")
@@ -190,7 +196,7 @@ def test_a_long_value_is_found_in_a_file_of_several_row_groups(
 
 
 def test_what_a_bucket_has_is_written_in_its_task(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In files that are not too large; none where there is no row. What else the kernel gives stays."""
+    """The task writes files of limited size, and none without rows. The kernel's other outputs stay."""
     monkeypatch.setattr(file_writes, "_ROWS_OF_FILE", 4)
     kernel = Written(lambda tables: {**tables, "more": rows(9)}, {"new": Writing.into(catalog.load(table))})
     outputs = kernel.outputs({"new": SCHEMA, "more": SCHEMA})
@@ -198,13 +204,13 @@ def test_what_a_bucket_has_is_written_in_its_task(table: str, monkeypatch: pytes
     given = kernel({"new": pa.concat_tables(rows(key) for key in (1, 2, 3))})
     assert given["more"] == rows(9)
     assert given["new"].schema == FILES
-    # Six rows, then three; the open ones apart.
+    # Six rows, then three. The open ones are in their own files.
     assert sorted(given["new"].column("record_count").to_pylist()) == [1, 2, 2, 4]
     assert len(kernel({"new": rows()})["new"]) == 0
 
 
 def test_files_come_back_from_workers_as_they_were(spark: SparkSession, table: str) -> None:
-    """With all that Iceberg keeps of them: bounds, counts, the partition; NULL is a partition of its own."""
+    """Files keep all of Iceberg's metadata: bounds, counts, the partition. NULL is a partition of its own."""
     iceberg.widen(spark, table, [("id", "int"), ("note", "string"), ("_valid_to", "timestamp")])
     some = pa.table({"note": pa.array(["ä" * 30, None, "b"]), **{n: rows(1).column(n) for n in SCHEMA.names}})
     files = Writing.into(catalog.load(table)).files(some)

@@ -1,4 +1,4 @@
-"""docs/backup.md helps where a store is lost: the page's own programs."""
+"""The programs in docs/backup.md restore a lost store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def test_the_catalog_is_made_anew(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it was, also where an older catalog was restored before: what it had lost has left its files."""
+    """The new catalog equals the lost one, even if an older catalog had been restored before.
+
+    The tables' files still have what that older catalog had lost.
+    """
     table.append(pa.table({"id": [1]}))
     restored = table.metadata_location
     for lost in (2, 3):

@@ -1,4 +1,4 @@
-"""Manifests have the least and the greatest values of files: not of those that are gone."""
+"""Manifests have the least and greatest values of current files, not of removed ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZE = "commit.manifest.target-size-bytes"
 
 
 def removed(spark: SparkSession, table: str) -> list[int]:
-    """Of each manifest of main, how many removed files it names."""
+    """Returns, for each manifest of main, the number of removed files that it names."""
     return [row["deleted_data_files_count"] for row in spark.table(f"{table}.manifests").collect()]
 
 
@@ -33,7 +33,7 @@ def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSess
 
 
 def test_what_a_killed_process_has_set(spark: SparkSession) -> None:
-    """Killed behind the rewrite: nothing is left to write again. Before it, of more manifests than one."""
+    """Killed after the rewrite, it has nothing left to write; killed before it, more than one manifest."""
     table = "lake.manifests.killed"
     catalog.create_namespace("manifests")
     new_tables.create(table, table_schema((("id", "int"),)))

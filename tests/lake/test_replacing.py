@@ -1,4 +1,4 @@
-"""A window's rows in place of those in raw: twice is as good as once; of two at once one is refused."""
+"""A window's rows replace those in raw. Twice is as good as once; of two at once, one is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from changeledger.spark.rows import Workers
 TABLE = "lake.replacing.raw"
 COLUMNS = (("window_id", "string"), ("offset", "bigint"))
 SCHEMA = pa.schema([("window_id", pa.string()), ("offset", pa.int64())])
-# Writes the offsets of a window, after which main was read.
+# Writes the offsets of a window, with the snapshot of main that was read before.
 Write = Callable[[str, Sequence[int], int | None], None]
 
 
@@ -60,7 +60,7 @@ def test_what_came_since_is_not_replaced(spark: SparkSession, write: Write, is_f
 
 
 def test_a_file_with_rows_of_two_windows_stays(spark: SparkSession) -> None:
-    """To replace one window would remove the other one's rows, also where Python leaves out asserts."""
+    """Replacing one window would remove the other one's rows. It is refused even if Python omits asserts."""
     catalog.create_namespace("replacing")
     spark.sql("DROP TABLE IF EXISTS lake.replacing.mixed")
     new_tables.create("lake.replacing.mixed", table_schema(COLUMNS))

@@ -1,4 +1,4 @@
-"""Which of control store and lake is of another time, by what each knows of the last release."""
+"""Tells which of control store and lake is older, by what each knows of the last release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAME = {
 
 
 def stored() -> set[int]:
-    """What the control store knows."""
+    """Returns the releases in the control store."""
     return {3, 5, 7}
 
 
@@ -38,7 +38,7 @@ def test_of_one_time() -> None:
             "rollback shop 7",
         ),
         (with_b(tagged=frozenset({3, 5}), snapshot=None), "lake.shop.b ends at release 5", "rollback shop 5"),
-        # Release 4 is of before an older control store was restored.
+        # Release 4 is from before an older control store was restored.
         (with_b(tagged=frozenset({3, 4}), snapshot=None), "lake.shop.b ends at release 4", "rollback shop 3"),
         (with_b(tagged=frozenset(), snapshot=None), "an older lake was restored", "restore both"),
         (with_b(snapshot=99), "had the tag moved", "rollback shop 7"),

@@ -1,4 +1,4 @@
-"""Conditions by which files without any of some keys are passed over; no row with one of the keys is lost."""
+"""Conditions skip files without any of some keys, and lose no row with one of the keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def touched(rows: list[dict[str, Any]], schema: pa.Schema = KEY, at_once: int = 
 
 
 def passes(where: BooleanExpression, row: dict[str, Any]) -> bool:
-    """As Iceberg evaluates it; it knows no name with a dot but as a field of a struct."""
+    """Evaluates the condition as Iceberg does, to which a name with a dot is a struct's field."""
     fields = [field for field in KEY if "." not in field.name]
     schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(at)}) for at, f in enumerate(fields, 1)])
     iceberg_schema = pyarrow_to_schema(schema)
@@ -55,7 +55,7 @@ def passes(where: BooleanExpression, row: dict[str, Any]) -> bool:
 
 
 def row(**cells: object) -> dict[str, Any]:
-    """NULL in the other columns."""
+    """A row with NULL in the other columns."""
     return {**dict.fromkeys(KEY.names), **cells}
 
 
@@ -86,7 +86,7 @@ def test_few_keys_are_asked_for_one_by_one() -> None:
 
 @pytest.mark.parametrize(("last", "expected"), [(FEW, [True, False]), (FEW + 1, [True, True])])
 def test_of_many_keys_only_the_ends_are_known(last: int, expected: list[bool]) -> None:
-    """No row has the key 1; the rows come in two batches, each with few keys."""
+    """No row has the key 1. The rows come in two batches, each with few keys."""
     keys = ids(0, *range(2, last + 1))
     where = are_near(touched(keys, ID, 150))
     assert [passes(where, row(id=n)) for n in (2, 1)] == expected
@@ -104,7 +104,7 @@ def test_null_is_near_where_a_key_has_it(added: int) -> None:
 
 
 def test_what_cannot_be_asked_for_is_left_out() -> None:
-    """NaN is among nothing; Iceberg takes a dot for the way into a struct; booleans have no ends."""
+    """NaN equals nothing, Iceberg reads a dot as the way into a struct, and booleans have no ends."""
     of_none = [{"x": float("nan"), "a.b": 1}, {"x": 1.0, "a.b": 2}]
     assert are_near(touched(of_none, pa.schema([KEY.field("x"), KEY.field("a.b")]))) == AlwaysTrue()
     flag = pa.schema([KEY.field("is_on"), KEY.field("id")])

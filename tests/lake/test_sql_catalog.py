@@ -1,4 +1,4 @@
-"""Metadata that this process knows already is neither read nor copied again, and nobody sees an old one."""
+"""Known metadata is neither read nor copied again, and no reader sees outdated metadata."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_commit_on_an_old_look_is_refused(another: SqlCatalog) -> None:
 
 @pytest.mark.parametrize("said", ["the same", "other words"])
 def test_comments_that_two_write_at_once(another: SqlCatalog, said: str) -> None:
-    """Iceberg's Java reads no table of which two schemas have one number."""
+    """Iceberg's Java library cannot read a table in which two schemas have one id."""
     outdated = catalog.load(TABLE)
     comments.write(TABLE, Comments("all of it", {("id",): "the same"}))
     comments.write(TABLE, Comments("all of it", {("id",): said}), outdated)
@@ -89,7 +89,7 @@ def test_comments_that_two_write_at_once(another: SqlCatalog, said: str) -> None
 
 
 def test_shared_parts_stay_as_they_are(another: SqlCatalog) -> None:
-    """Whatever a transaction does, who has loaded the table before sees the metadata of that moment."""
+    """Whatever a transaction does, a table loaded before keeps the metadata of that moment."""
     earlier = catalog.load(TABLE)
     said = earlier.metadata.model_dump_json()
     assert copy.deepcopy(earlier.metadata).schemas is earlier.metadata.schemas
@@ -110,7 +110,10 @@ def test_shared_parts_stay_as_they_are(another: SqlCatalog) -> None:
 
 
 def test_a_manifest_is_read_once(another: SqlCatalog) -> None:
-    """Whatever is asked of the snapshot; the entries stay as they are, whatever a commit makes of them."""
+    """Holds for any query on the snapshot.
+
+    Cached entries stay unchanged, whatever a commit does with them.
+    """
     loaded = catalog.load(TABLE)
     first = loaded.metadata.snapshots[0].snapshot_id
     files = list(loaded.scan(snapshot_id=first).plan_files())
@@ -130,7 +133,10 @@ def test_a_manifest_is_read_once(another: SqlCatalog) -> None:
 
 
 def test_what_workers_get_stays_the_same(another: SqlCatalog) -> None:
-    """From commit to commit: a worker that stays parses the metadata of a table once."""
+    """What workers receive stays the same from commit to commit.
+
+    So a worker that stays parses a table's metadata once.
+    """
     before = catalog.load(TABLE)
     another.load_table("known.t").append(ROWS)
     after = catalog.load(TABLE)

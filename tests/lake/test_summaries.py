@@ -1,4 +1,4 @@
-"""Iceberg's snapshots say how many rows a table has, whatever was deleted, updated and compacted before."""
+"""Snapshot summaries give a table's row count, whatever was deleted, updated and compacted before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def rows(spark: SparkSession, first: int, end: int) -> DataFrame:
 
 
 def agrees(spark: SparkSession) -> summaries.BuiltTable:
-    """What is said of main and of the branch is what a count finds."""
+    """Asserts that the summaries of main and of the branch agree with a count."""
     now = refs.heads([TABLE], BRANCH)[TABLE]
     said = summaries.built({TABLE: now})[TABLE]
     assert said.now == iceberg.read(spark, TABLE, snapshot=now).count()
@@ -43,12 +43,12 @@ def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str
     for window in range(1, 4):
         begin(spark)
         if window == 2:
-            # As a column comes (`stages.branches`): all rows are written again.
+            # Adding a column rewrites all rows (`stages.branches`).
             iceberg.update(spark, table, BRANCH, {"what": "'y'"})
             agrees(spark)
         iceberg.append(rows(spark, window * 100, window * 100 + 50), table, BRANCH)
         iceberg.delete(rows(spark, window * 10, window * 10 + 5), table, BRANCH, "t.id = s.id")
-        # Of rows that this run has written itself.
+        # Deletes rows that this run itself has written.
         iceberg.delete(rows(spark, window * 100, window * 100 + 1), table, BRANCH, "t.id = s.id")
         said = agrees(spark)
         assert said.is_new
@@ -61,7 +61,7 @@ def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str
 
 
 def test_a_file_that_went_as_a_whole_counts_on_both_sides(spark: SparkSession, table: str) -> None:
-    """Positions deleted in it still count: fewer rows are said than there are, before a run and after it."""
+    """Positions deleted in it still count, so both row counts, before and after a run, are too low."""
     begin(spark)
     iceberg.append(rows(spark, 0, 100), table, BRANCH)
     iceberg.append(rows(spark, 100, 150), table, BRANCH)

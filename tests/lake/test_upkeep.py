@@ -1,4 +1,4 @@
-"""What maintenance keeps of windows: those that somebody may continue with, and that others were released."""
+"""Maintenance keeps windows that someone may continue with, and windows that were released."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def control(tmp_path: Path) -> ControlStore:
 
 
 def built(control: ControlStore, hour: int, **request: object) -> Window:
-    """Built on what is released now, judged, and not released."""
+    """A window built on the current release, judged, and not released."""
     over = Window(start=NOON + hour * HOUR, end=NOON + (hour + 1) * HOUR, request=Request(**request))
     control.windows.open(FEED.feed, over, None, {"t": hour})
     control.windows.begin_stage(FEED.feed, over, "normalize")
@@ -71,7 +71,7 @@ def test_a_window_is_given_up_after_some_time(control: ControlStore) -> None:
 
 
 def test_a_window_is_over_once_the_feed_has_what_it_had_to_bring(control: ControlStore) -> None:
-    """What is not over keeps raw rows, pages and verdicts, however old it is."""
+    """A window that is not over keeps raw rows, pages and verdicts, however old it is."""
     built(control, 1)
     (failed,) = control.windows.all_open(FEED.feed)
     assert not is_over(failed, None)
@@ -121,7 +121,7 @@ def test_an_erased_release_and_its_note(control: ControlStore) -> None:
     newest = control.releases.latest(FEED.feed)
     assert newest is not None
     assert newest.tables == {"lake.kept.dbo_t": 2}
-    # What the run has published stays said.
+    # What the run has published stays recorded.
     of_tables = {"dbo.t": {"changes": {"insert": 3}, "current": 2, "history": 2}, "dbo.u": of_t}
     assert newest.counts == {"tables": of_tables, "records": 6}
     note = {
@@ -139,7 +139,7 @@ def test_an_erased_release_and_its_note(control: ControlStore) -> None:
 
 
 def test_pages_of_a_run_are_small(spark: SparkSession, tmp_path: Path) -> None:
-    """Great Expectations puts two moving pictures of 3.4 MB beside them, which none of them shows."""
+    """Great Expectations adds two animated pictures of 3.4 MB, which no page shows."""
     rule = Rule("order_strict", "key", "Nothing is out of order.")
     judged = suites.Judged(Workers(lambda: spark).nothing(ROWS).frame)
     outcomes = suites.validate(judged, {"dbo.t": [rule]}, "run", tmp_path / "run")

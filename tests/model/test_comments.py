@@ -1,4 +1,4 @@
-"""Comments of the catalog: each column of each published table has one."""
+"""Each column of each published table has a comment in the catalog."""
 
 from __future__ import annotations
 

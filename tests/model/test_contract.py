@@ -1,4 +1,4 @@
-"""Contracts: types of SQL Server, how a table's shape may change, names in the lake."""
+"""Contracts: SQL Server's types, allowed changes of a table's shape, names in the lake."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_fraction_digits(text: str, digits: int) -> None:
     [
         ("text", True, False), ("ntext", True, False), ("image", True, False), ("varchar(max)", False, True),
         ("nvarchar(max)", False, True), ("varbinary(MAX)", False, True), ("nvarchar(4000)", False, False),
-        # Without a length its values may be large.
+        # Without a length, its values may be large.
         ("nvarchar", False, True), ("xml", False, False),
     ],
 )  # fmt: skip
@@ -102,7 +102,7 @@ def test_a_large_object_stays_one_whatever_type_is_stated() -> None:
     assert stated.stated_as("nvarchar(100)", nullable=True).is_large, "stated once more"
     unknown = captured.model_copy(update={"type": "json"})
     assert unknown.stated_as("nvarchar(4000)", nullable=True).is_large, "nobody knows how large it can be"
-    # Narrowed in the source: older rows are read, too.
+    # After the source has narrowed the column, older rows are still read.
     narrow = contract(("note", "nvarchar(200)"))
     known = narrow.model_copy(update={"columns": (stated,)})
     assert known.evolved_to(narrow).columns == (stated,)
@@ -144,7 +144,11 @@ def test_a_changed_type_names_column_old_and_new() -> None:
     ],
 )
 def test_times_that_become_another_kind_of_time_are_refused(old: str, new: str) -> None:
-    """They are text in the lake, of another form each: SQL Server's own rows have the new one, unsaid."""
+    """Such a change would silently change the form of values.
+
+    These types are texts of different forms in the lake, and SQL Server's own rows have the new form without
+    notice.
+    """
     with pytest.raises(ContractError, match=r"dbo\.items\.at changed its type from"):
         contract(("id", "int"), ("at", old)).evolved_to(contract(("id", "int"), ("at", new)))
 
@@ -182,15 +186,16 @@ def test_a_changed_key_is_refused() -> None:
      ("varchar(30)", "datetime2(7)"), ("varchar(16)", "time(7)"), ("datetimeoffset(7)", "varchar(40)")],
 )  # fmt: skip
 def test_a_key_whose_values_get_another_text_is_refused(old: str, new: str) -> None:
-    """`abc  ` of a `char(5)` is `abc       ` in a `char(10)`: a row would be published twice.
+    """A key value with a new text would be published as a second row.
 
-    Microsoft's page "char and varchar": a char is padded to its column's length. Values that become GUIDs or
-    times have these types' own text from then on ("CAST and CONVERT").
+    `abc  ` of a `char(5)` is `abc       ` in a `char(10)`: a char is padded to its column's length
+    (Microsoft's page "char and varchar"). Values that become GUIDs or times get these types' own text ("CAST
+    and CONVERT").
     """
     with pytest.raises(ContractError, match=r"dbo\.items\.id, of the key, changed its type") as raised:
         contract(("id", old)).evolved_to(contract(("id", new)))
     assert "new feed" in raised.value.remedy
-    # Outside the key both texts compare equal.
+    # Outside the key, both texts compare as equal.
     columns = ("id", "int"), ("code", new)
     assert contract(("id", "int"), ("code", old)).evolved_to(contract(*columns)) == contract(*columns)
 
@@ -239,8 +244,11 @@ def test_names_in_the_lake() -> None:
 
 
 def test_the_longest_names_are_names_of_folders() -> None:
-    """A `sysname` has 128 characters (Microsoft's page "Database identifiers"); the name of a folder has 255
-    bytes, and so has that of a table in a catalog on SQL (pyiceberg's `iceberg_tables`)."""
+    """Names stay within the limits of folders and catalogs.
+
+    A `sysname` has 128 characters (Microsoft's page "Database identifiers"). The name of a folder has 255
+    bytes, and so has that of a table in a catalog on SQL (pyiceberg's `iceberg_tables`).
+    """
     schema, table = "s" * 128, "t" * 127
     names = distinct_names("shop", [f"{schema}.{table}{letter}" for letter in "ab"])
     short = [name.rpartition(".")[2] for group in names.values() for name in (group.raw, *group)]
@@ -251,7 +259,7 @@ def test_the_longest_names_are_names_of_folders() -> None:
 
 
 def test_names_of_other_letters_stay_apart() -> None:
-    """Letters of any script may be in an identifier (Microsoft's page "Database identifiers")."""
+    """An identifier may contain letters of any script (Microsoft's page "Database identifiers")."""
     tables = ["dbo.注文", "dbo.顧客", "dbo.größe", "dbo.grüße", "dbo.gr_e", "dbo.😀", "dbo.😁"]
     currents = [names.current for names in distinct_names("shop", tables).values()]
     assert len({*currents}) == len(tables)
@@ -266,7 +274,7 @@ def test_two_tables_of_one_lake_name_are_refused(tables: list[str]) -> None:
 
 
 def test_a_table_that_would_be_the_raw_table_of_another() -> None:
-    """`raw_dbo_orders` holds the raw rows of `dbo.orders` where the feed reads change tables."""
+    """`raw_dbo_orders` holds the raw rows of `dbo.orders` if the feed reads change tables."""
     with pytest.raises(ConfigError, match="raw_dbo_orders"):
         distinct_names("shop", ["dbo.orders", "raw.dbo_orders"])
     assert len(distinct_names("shop", ["dbo.orders", "raw.others"])) == 2
@@ -286,7 +294,7 @@ def test_what_verify_reads_of_tables_that_feeds_keep_apart_is_apart() -> None:
         ("tinyint", "smallint", "smallint"),
         ("smallint", "tinyint", "smallint"),
         ("decimal(10,2)", "decimal(18,2)", "decimal(18,2)"),
-        # The values differ between the types, or mean something else.
+        # The values differ between the types, or have another meaning.
         ("decimal(10,2)", "decimal(10,3)", "decimal(10,2)"),
         ("real", "float", "real"),
         ("nvarchar(50)", "nvarchar(max)", "nvarchar(50)"),

@@ -1,4 +1,4 @@
-"""Publishing rules: their effect, and those that contradict each other or their table."""
+"""Effects of publishing rules, and rules that contradict each other or their table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_contract_as_it_is_published() -> None:
     assert contract.dropped == ("note",)
     assert [c.hash_key for c in contract.columns] == [None, "key", None, None]
     assert contract.unpublished == PEOPLE
-    # As the control store has it.
+    # As the control store keeps it.
     assert Contract.model_validate(contract.model_dump(mode="json")) == contract
     assert PEOPLE.model_dump() == PEOPLE.published.model_dump(), "stored contracts stay as they were"
 
@@ -58,7 +58,7 @@ def test_what_a_table_cannot_have(rules: dict[str, Any], said: str) -> None:
     [("int", "bigint", "bigint"), ("decimal(9,2)", "decimal(12,2)", "decimal(12,2)")],
 )
 def test_a_column_that_is_widened_up_to_its_cast(narrow: str, wide: str, cast: str) -> None:
-    """Its rule cannot be taken back: the feed would stand still."""
+    """The rule cannot be withdrawn, so an error would stop the feed."""
     rules = {"total": PublishRule.model_validate({"cast": cast})}
     before, after = (contract(("id", "int"), ("total", kind)) for kind in (narrow, wide))
     widened = before.published_by(rules, None).evolved_to(after).published_by(rules, None)

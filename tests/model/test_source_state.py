@@ -1,4 +1,4 @@
-"""Is a feed late? By what extract saw at the source, not by how far its windows reach."""
+"""Whether a feed is late depends on what extract saw at the source, not on how far its windows reach."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_an_open_transaction_holds_the_feed_back() -> None:
 @pytest.mark.parametrize(
     ("first", "earlier_end", "since"),
     [
-        # A producer may write an old time: a message that the last look did not see arrived since.
+        # A producer may write an old time: a message that the last look did not see has arrived since.
         (NOON - 900 * HOUR, 7, NOON - HOUR),
         (NOON - 900 * HOUR, 8, NOON - 900 * HOUR),
         (NOON - MINUTE, 7, NOON - MINUTE),
-        # Or a time to come.
+        # A producer may also write a future time.
         (NOON + 900 * HOUR, 7, NOON),
     ],
 )

@@ -1,4 +1,4 @@
-"""docs/types.md says of every type what the code makes of it."""
+"""The types in docs/types.md are those of the code."""
 
 from __future__ import annotations
 
