@@ -74,7 +74,7 @@ def test_what_would_add_a_property_is_refused(fields: dict[str, object]) -> None
     ],
 )
 def test_an_extra_that_nothing_reads_is_refused_by_its_name(conn_type: str, name: str, like: str) -> None:
-    """Users rely on `Encrypt` or `authentication`; a name in another case is refused, not ignored."""
+    """Users rely on `Encrypt` or `authentication`, so a name in another case is refused, not ignored."""
     with pytest.raises(ConfigError, match=f"nothing reads the extra '{name}'") as refused:
         database(conn_type=conn_type, extra={name: "secret value"})
     assert "secret value" not in str(refused.value)
@@ -83,7 +83,7 @@ def test_an_extra_that_nothing_reads_is_refused_by_its_name(conn_type: str, name
 
 
 def test_what_the_driver_of_sql_server_is_told() -> None:
-    """Properties include those of availability group listeners; JSON values become the driver's words."""
+    """Properties include those of availability group listeners. JSON values become the driver's words."""
     assert database(port=1433)._url() == (
         "jdbc:sqlserver://sql.example:1433;databaseName=shop;encrypt=true;trustServerCertificate=false"
     )
@@ -117,7 +117,7 @@ def test_what_names_a_database_is_accepted(fields: dict[str, object]) -> None:
     ],
 )
 def test_times_without_a_zone_are_read_as_text(conn_type: str, at: str, day: str) -> None:
-    """With the style that prints all digits: SQL Server's own prints no seconds of a datetime."""
+    """The style prints all digits. SQL Server's default style omits the seconds of a datetime."""
     query = select(*map(column, ("id", "at x", "day"))).select_from(table("orders"))
     text = database(conn_type=conn_type).sql(printed(query, {"at x": "timestamp_ntz", "day": "date"}))
     name = "[at x]" if conn_type == "mssql" else '"at x"'
@@ -127,7 +127,7 @@ def test_times_without_a_zone_are_read_as_text(conn_type: str, at: str, day: str
 
 
 def test_a_seventh_digit_of_a_second_stays_text() -> None:
-    """Spark's timestamps end at microseconds: SQL Server's `datetime2(7)` has one digit more."""
+    """Spark's timestamps end at microseconds. SQL Server's `datetime2(7)` has one more digit."""
     schema = StructType(
         [
             StructField(name, kind, metadata={"scale": scale})
@@ -143,20 +143,20 @@ def test_a_seventh_digit_of_a_second_stays_text() -> None:
     every = {"at3": "timestamp_ntz", "at6": "timestamp_ntz", "at7": "timestamp_ntz", "day": "date"}
     assert kinds_of(schema) == every
     assert held(schema) == {name: kind for name, kind in every.items() if name != "at7"}
-    # An offset is more than an instant has: SQL Server prints it, and it stays text.
+    # An offset is lost in a timestamp, so SQL Server prints it, and it stays text.
     zoned = StructType([*schema, StructField("off", TimestampType(), metadata={"scale": 3})])
     assert kinds_of(zoned, has_offsets=True) == {**every, "off": "timestamp"}
     assert (kinds_of(zoned), held(zoned)) == (every, held(schema))
-    # A time of day whose column is stated as text: as Spark 4.1 describes it.
+    # A time of day whose column is stated as text, as Spark 4.1 describes it.
     clock = {"scale": 3, "logical_time_type": True}
     timed = StructType([*schema, StructField("clock", TimestampNTZType(), metadata=clock)])
     assert (kinds_of(timed), held(timed)) == ({**every, "clock": "timestamp_ntz"}, held(schema))
-    # Nothing says how many.
+    # The number of digits is unknown.
     assert held(StructType([StructField("at", TimestampNTZType())])) == {"at": "timestamp_ntz"}
 
 
 def test_a_decimal_that_spark_would_round_is_read_as_text() -> None:
-    """As Spark 4.1 describes columns of PostgreSQL."""
+    """Columns of PostgreSQL, as Spark 4.1 describes them."""
     schema = StructType(
         [
             StructField(name, kind, metadata={"scale": scale})
@@ -177,7 +177,7 @@ def test_a_decimal_that_spark_would_round_is_read_as_text() -> None:
 
 
 class _OfNewTypes(JdbcDatabase):
-    """A database whose columns are an id and a `json`, and Spark's reader, which does not know that."""
+    """A database with an id and a `json`, and Spark's reader, which does not know that type."""
 
     asked: str = ""
     read_by_spark: ClassVar[list[str]] = []
@@ -200,7 +200,7 @@ class _OfNewTypes(JdbcDatabase):
 
 
 def test_what_spark_does_not_know_is_read_as_text() -> None:
-    """SQL Server 2025: `json` and `vector`, whatever a feed states of them (microsoft/mssql-jdbc#2917)."""
+    """`json` and `vector` of SQL Server 2025, whatever a feed states for them (microsoft/mssql-jdbc#2917)."""
     connection = {"conn_type": "mssql", "host": "sql.example", "schema": "shop"}
     source = _OfNewTypes("shop_sql", Connection.model_validate(connection))
     source.read(Mock(), [select(*map(column, ("id", "doc"))).select_from(table("orders"))])

@@ -1,4 +1,4 @@
-"""Logins of SQL Server by Entra and Kerberos: what the driver is told, and what is refused by its name."""
+"""Logins to SQL Server with Entra and Kerberos: properties for the driver, and extras refused by name."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_library_that_the_driver_does_not_bring() -> None:
 def test_the_driver_takes_what_it_is_told(
     libraries: Path, extra: dict[str, Any], fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Microsoft's driver checks these properties before it looks for a server, which does not exist here."""
+    """Microsoft's driver checks these properties before it looks for a server. Here, none exists."""
     assert libraries.is_dir()
     of = database(extra, **fields, host="127.0.0.1", port=1)
     monkeypatch.undo()

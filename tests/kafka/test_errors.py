@@ -1,4 +1,4 @@
-"""What Kafka's client says, with the remedy: texts of librdkafka 2.16."""
+"""Explains errors of Kafka's client, with a remedy. The texts are those of librdkafka 2.16."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_causes(said: str, message: str, remedy: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        # A broker that is being restarted ends handshakes, too.
+        # A broker that is being restarted also ends handshakes.
         'KafkaError{code=_SSL,val=-181,str="SSL handshake failed: Disconnected: connection reset by peer"}',
         'KafkaError{code=_TRANSPORT,val=-195,str="Connect to ipv4#127.0.0.1:1 failed: Connection refused"}',
     ],

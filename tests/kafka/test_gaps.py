@@ -1,4 +1,4 @@
-"""What topics no longer have, and the command that goes on from there."""
+"""Reports records that topics no longer have, and the command that continues after them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_gap_names_the_command(wanted: dict[str, dict[str, int]], said: str) -
 
 
 def test_a_topic_that_the_feed_leaves_out_is_not_lost() -> None:
-    """It is there: a reset would be no remedy."""
+    """The topic still exists, so a reset would be no remedy."""
     check_named("shop", ())
     with pytest.raises(
         ConfigError, match=r"(?s)`topics:` does not name shop.dbo.orders any more.*put it back"

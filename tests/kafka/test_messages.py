@@ -37,7 +37,7 @@ Record = Mapping[str, Any]
     st.integers(1, 20),
 )
 def test_parts_are_the_whole(sizes: list[tuple[int, int]], most: int) -> None:
-    """Parts have each offset once, at most `most` offsets, and one range per partition."""
+    """Parts contain each offset once, at most `most` offsets each, and one range per partition."""
     ranges = [Range("t", partition, 7, 7 + size) for partition, size in sizes]
     parts = in_parts(ranges, most)
     offsets = [(span.partition, at) for part in parts for span in part for at in range(span.start, span.end)]
@@ -78,7 +78,7 @@ def send(kafka: KafkaBroker, topic: str, records: Sequence[Record], **settings: 
 
 
 def transact(kafka: KafkaBroker, topic: str, values: Sequence[bytes], *, abort: bool = False) -> None:
-    """A transaction takes an offset for each value, and one for its commit or abort marker."""
+    """Sends a transaction, which takes an offset for each value, and one for its commit or abort marker."""
     producer = in_order({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}{time.time()}"})
     producer.init_transactions(_SECONDS)
     producer.begin_transaction()
@@ -214,8 +214,10 @@ def test_large_messages(kafka: KafkaBroker, topic: str) -> None:
 
 @pytest.mark.integration
 def test_times_beyond_the_calendar(kafka: KafkaBroker, topic: str) -> None:
-    """The producer says the time of a record. One that counts micro- or nanoseconds is years ahead, which a
-    topic may allow (`message.timestamp.after.max.ms`): the message is read, with the last time that there is.
+    """A record's time may exceed the last one of the calendar.
+
+    The producer sets the time. If it counts micro- or nanoseconds, the time is years ahead, which a topic may
+    allow (`message.timestamp.after.max.ms`). The message is read with the last possible time.
     """
     create(kafka, topic, message_timestamp_after_max_ms=str(2**63 - 1))
     last = 253_402_300_799_999
@@ -304,7 +306,7 @@ def test_records_that_go_while_they_are_read(
 
 @pytest.mark.integration
 def test_a_partition_that_ends_too_early(kafka: KafkaBroker, topic: str) -> None:
-    """The topic was created again, or the leader lacks records."""
+    """The topic was recreated, or the leader lacks records."""
     create(kafka, topic)
     send(kafka, topic, [{"value": b"%d" % at} for at in range(3)])
     with pytest.raises(SourceDataLostError, match=r"ends at offset 3, and had messages up to 9"):
@@ -315,7 +317,7 @@ def test_a_partition_that_ends_too_early(kafka: KafkaBroker, topic: str) -> None
 
 @pytest.mark.integration
 def test_a_topic_that_is_not_there(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The client waits this long (30 s by default) for brokers to learn of a new topic.
+    # By default, the client waits 30 s for brokers to learn of a new topic.
     soon = {**kafka_messages._AHEAD, "topic.metadata.propagation.max.ms": 500}
     monkeypatch.setattr(kafka_messages, "_AHEAD", soon)
     with pytest.raises(SourceDataLostError, match=r"read_nowhere.*[Uu]nknown topic"):

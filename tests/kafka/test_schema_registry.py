@@ -1,4 +1,4 @@
-"""The client of the schema registry, when the registry is absent, refuses or fails."""
+"""The client of the schema registry, if the registry is absent, refuses or fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_connection_without_a_registry() -> None:
 
 
 def test_settings_of_a_registry_that_is_not_named() -> None:
-    """`URL` is not `url`: the connection would silently have no registry."""
+    """The client would ignore `URL` in place of `url`, and silently have no registry."""
     extra = {"bootstrap.servers": "k:9092", "schema.registry.URL": "http://s3cret@registry:8081"}
     with pytest.raises(ConfigError, match=r"schema\.registry\.URL without schema\.registry\.url") as error:
         SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=extra))
@@ -66,7 +66,7 @@ def test_a_schema_of_another_type(kind: str, schema: str) -> None:
 
 
 def test_ids_are_asked_for_once_and_not_forever() -> None:
-    """Bytes without a frame name an id each."""
+    """Bytes without a frame look like frames with an id each."""
     with Server() as server:
         known = str(server.register("items-value", SCHEMA))
         ids = [known, *map(str, range(1000, 2000))]

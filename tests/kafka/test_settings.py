@@ -1,4 +1,4 @@
-"""What a connection may state, and what a client is made of on a machine that has none of its files.
+"""Which settings a connection may state, and how a client is created on a machine without its files.
 
 Names: librdkafka's CONFIGURATION.md.
 """
@@ -43,7 +43,7 @@ def test_files_travel_with_the_settings(tmp_path: Path) -> None:
         paths = {name: Path(given[name]) for name in stated.keys() - HOST.keys()}
         for name, path in paths.items():
             assert path.read_bytes() == f"content of {name} ".encode() + b"\xff\0"
-            # None of its own user's can read it.
+            # No other user can read the folder.
             assert path.parent.stat().st_mode & 0o077 == 0
     assert not any(path.exists() for path in paths.values())
 
@@ -64,9 +64,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     [
         # Loads a library or runs a command.
         "plugin.library.paths", "ssl.engine.location", "ssl.providers", "sasl.kerberos.kinit.cmd",
-        # The product sets it.
+        # Set by the product.
         "group.id", "enable.auto.commit", "isolation.level", "auto.offset.reset", "enable.partition.eof",
-        # Java's.
+        # A setting of Java's client.
         "sasl.jaas.config",
     ],
 )  # fmt: skip
@@ -118,7 +118,7 @@ def test_settings_that_make_no_client(wrong: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("field", ["host", "port", "login", "password"])
 def test_fields_that_nobody_reads_are_refused(field: str) -> None:
-    """Airflow's form has them for every connection: a login there would log nobody in."""
+    """Airflow's form has these fields for every connection, but a login there would have no effect."""
     stated = Connection.model_validate({"conn_type": "kafka", "extra": HOST, field: "9093"})
     with pytest.raises(ConfigError, match=f"nothing reads {field} of the connection 'shop'") as raised:
         Kafka("shop", stated)

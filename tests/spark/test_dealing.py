@@ -1,4 +1,4 @@
-"""Which task gets which rows of tables that are dealt into buckets."""
+"""Distributes rows of tables over tasks, in buckets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_large_tables_have_buckets_of_their_own() -> None:
     ("rows", "most"),
     [
         ([500_000, *[25_000] * 20], 50_000),
-        # Twelve buckets in eleven tasks: two of the first table, whose buckets are smaller, share one.
+        # Twelve buckets in eleven tasks: two buckets of the first table, which are smaller, share one.
         ([301_000, *[49_800] * 5], 86_000),
     ],
 )
@@ -63,7 +63,7 @@ def test_shared_rows_count_once_and_each_table_may_have_all_of_them() -> None:
     rows, number, tasks = Dealing.of([{"topic": 500_000}] * 5)
     assert (rows, number) == (500_000, 10)
     assert [sorted(of) for of in tasks] == [[*range(10)]] * 5
-    # Few of them keep as many tasks busy as there is work for, not as if each table had them all.
+    # A few shared rows keep as many tasks busy as their work requires, not as if each table had them alone.
     assert Dealing.of([{"topic": 30_000}] * 3).number == 2
-    # In numbers alone they weigh less to one that reads no more of them.
+    # A table that reads only their numbers gives them less weight.
     assert Dealing.of([{"topic": 500_000}, {"topic": 50_000}]).number == 10

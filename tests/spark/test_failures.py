@@ -1,7 +1,7 @@
-"""Errors of other systems, by the texts in which they come: each has its kind, its cause in a line, a remedy.
+"""Recognizes errors of other systems by their texts, with a kind, a one-line cause, and a remedy for each.
 
-The texts are those of Spark 4, PostgreSQL's and SQLite's drivers and Iceberg, most of them
-from their sources; `tests/faults/test_gone.py` makes the usual ones for real.
+The texts are those of Spark 4, PostgreSQL's and SQLite's drivers and Iceberg, most of them from their
+sources. `tests/faults/test_gone.py` produces the usual ones for real.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ KNOWN = {
         SourceUnavailable, "cannot be used: [SQLITE_BUSY] The database file is locked",
         "CHANGELEDGER_CATALOG",
     ),
-    # As of a reader whose files an erasure removes.
+    # For example, of a reader whose files an erasure removes.
     "file that is gone": (
         "[Errno 2] Failed to open local file '/w/t/snap-4-1.avro'. Detail: [errno 2] No such file",
         StoresDisagree, "a file that the lake's catalog names is gone: ", "try again: ",
@@ -97,7 +97,7 @@ KNOWN = {
         f"{JOB}x\njava.lang.OutOfMemoryError: Java heap space", SparkUnavailable,
         "Spark has run out of memory, or has lost an executor: Java heap space", "spark.driver.memory",
     ),
-    # Of a worker that the kernel has ended, or Arrow in one (`ArrowMemoryError`).
+    # A worker that the kernel has killed, or Arrow's error in one (`ArrowMemoryError`).
     "memory of a worker": (
         f"{JOB}x\nCaused by: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\t"
         "at org.apache.spark.api.python.X\nCaused by: java.io.EOFException",
@@ -163,7 +163,7 @@ def test_what_nobody_knows_keeps_its_traceback() -> None:
 
 
 def test_the_cause_may_stand_beside_the_message() -> None:
-    """pyspark keeps Java's stack in the exception; Python's `__cause__` counts as well."""
+    """pyspark keeps Java's stack in the exception. Python's `__cause__` counts, too."""
     error = RuntimeError("[WRITING_JOB_ABORTED] Writing job aborted")
     error._stackTrace = KNOWN["database"][0]  # type: ignore[attr-defined]
     assert type(failures.known(error)) is SourceUnavailable
@@ -181,7 +181,7 @@ def test_our_own_errors_are_left_alone() -> None:
 
 @pytest.mark.parametrize("hidden", ["false", "true"])
 def test_the_keys_that_a_commit_looks_for(monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
-    """Iceberg's words: MergingSnapshotProducer.validateAddedDataFiles."""
+    """The message of Iceberg's MergingSnapshotProducer.validateAddedDataFiles."""
     monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", hidden)
     said = 'Found conflicting files that can contain records matching ref(name="name") == "Ann": [a.parquet]'
     error = failures.known(RuntimeError(f"org.apache.iceberg.exceptions.ValidationException: {said}"))

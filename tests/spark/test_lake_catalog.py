@@ -1,4 +1,4 @@
-"""Spark's catalog options follow from the settings that pyiceberg takes."""
+"""Derives Spark's catalog options from pyiceberg's settings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_database_that_the_lake_cannot_have(uri: str) -> None:
 
 @pytest.mark.parametrize("password", ["w@rest", "w@re:rest", "w@re/rest", "w@re@rest"])
 def test_of_a_password_that_is_not_encoded_nothing_is_told(password: str) -> None:
-    """RFC 3986: `@` ends a password. The rest would be a host, a port or a database, and stand in errors."""
+    """RFC 3986: `@` ends a password. What follows would be a host, port or database, and appear in errors."""
     uri = f"postgresql+psycopg://me:{password}@host:5433/lake"
     with pytest.raises(ConfigError, match="`@` is `%40`") as caught:
         members(uri=uri)
@@ -75,7 +75,7 @@ def test_of_a_password_that_is_not_encoded_nothing_is_told(password: str) -> Non
 
 
 def test_what_others_on_the_machine_must_not_see() -> None:
-    """Neither the command line, nor Spark's pages and event log."""
+    """Secrets appear neither on the command line nor in Spark's pages and event log."""
     catalog = {
         "uri": "postgresql+psycopg://me:word1@host/lake", "s3.secret-access-key": "word2",
         "s3.access-key-id": "word3", "token": "word4", "credential": "word5",
@@ -86,7 +86,7 @@ def test_what_others_on_the_machine_must_not_see() -> None:
     assert len(secret) == 8
     assert not [name for name in secret if not is_member(name)]
     assert not [name for name in secret if not re.search(conf[SETTING], name)]
-    # Of others what Spark hides by itself (`SECRET_REDACTION_PATTERN`), and nothing else.
+    # Of other settings, only those are hidden that Spark hides by itself (`SECRET_REDACTION_PATTERN`).
     hidden = {n for n in ("spark.a.password", "X_TOKEN", "spark.master") if re.search(conf[SETTING], n)}
     assert hidden == {"spark.a.password", "X_TOKEN"}
     assert not any(re.search(r"word\d", value) for name, value in conf.items() if not is_member(name))
@@ -101,11 +101,11 @@ def test_what_others_on_the_machine_must_not_see() -> None:
     ],
 )
 def test_what_others_hide_stays_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    """As java.util.Properties reads a line; the last one counts."""
+    """Lines are read as java.util.Properties reads them. The last one counts."""
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     (tmp_path / "spark-defaults.conf").write_text(f"# spark.redaction.regex x\nspark.app.name y\n{line}\n")
     settings = Settings(catalog={"token": "word"})
-    # Python wants flags first: Java takes them anywhere.
+    # Java allows flags anywhere, Python only at the start.
     regex = spark_conf(settings)[SETTING].replace("(?:(?i)", "(?i:")
     hidden = {n for n in (f"{LAKE}.token", "the.my.vault.x", "none", "my-vault") if re.search(regex, n)}
     assert hidden == {f"{LAKE}.token", "the.my.vault.x"}

@@ -1,4 +1,7 @@
-"""A missing Spark Connect server is noticed in seconds; its client alone would retry for ten minutes."""
+"""A missing Spark Connect server is noticed within seconds.
+
+By itself, its client would retry for ten minutes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def test_another_program_has_the_port() -> None:
 
 @pytest.mark.parametrize("parameters", ["token=s3cret==", "token=s3;cret", "s3cret"])
 def test_an_address_that_cannot_be_read_is_not_told(parameters: str) -> None:
-    """In Spark's form of it, a value has no `=` and no `;` (sql/connect/docs/client-connection-string.md)."""
+    """Spark's addresses have no `=` and no `;` in values (sql/connect/docs/client-connection-string.md)."""
     address = f"127.0.0.1:1/;{parameters}" if "token" in parameters else f"127.0.0.1:1/{parameters}"
     with pytest.raises(ConfigError, match="`=` is `%3D`") as error:
         require_answer(f"sc://{address}", 4.0)

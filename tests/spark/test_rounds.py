@@ -10,7 +10,7 @@ from changeledger.spark.rounds import Rounds
 
 
 class Answers:
-    """Doubles numbers and records which were asked together."""
+    """Doubles numbers, and records which ones were asked together."""
 
     def __init__(self) -> None:
         self.rounds: list[list[int]] = []
@@ -82,7 +82,7 @@ def test_an_error_of_one_thread_lets_the_others_end() -> None:
 
 
 def test_within_a_thread_one_after_the_other() -> None:
-    """A nested `each` starts no threads: they would wait for those of other items."""
+    """A nested `each` starts no threads, as they would wait for those of other items."""
     answers = Answers()
     rounds = Rounds(answers)
     both = Barrier(2)

@@ -57,7 +57,7 @@ def test_kernels_and_origins(spark: SparkSession) -> None:
 
 
 def test_given_rows_travel_once() -> None:
-    """A Spark Connect server takes 128 MB in one message: 200,000 keys are not sent five times."""
+    """A Spark Connect server accepts 128 MB per message, so 200,000 keys are not sent five times."""
     rows = table(200_000)
     given = Given(rows.combine_chunks())
     assert [part.num_rows for part in given.parts] == given.weights == [50_000] * 4
@@ -68,7 +68,7 @@ def test_given_rows_travel_once() -> None:
 
 
 def test_what_several_kernels_have_travels_once() -> None:
-    """As the keys of a window, which the kernels of all files have that are written again."""
+    """For example, a window's keys, which the kernels of all rewritten files share."""
     keys = pa.table({"id": pa.array(range(200_000))})
     kernels = [leaving.Stays(keys, known(keys.rename_columns(["hash"])), None)] * 8
     pickles = carried._each_pickled((number, kernel) for number, kernel in enumerate(kernels))
@@ -134,7 +134,10 @@ def test_rows_picked_by_keys_get_no_buckets_of_their_own(
 def test_steps_have_buckets_for_the_rows_of_all_tables_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tables: int
 ) -> None:
-    """Of 100 rows that all tables read, then in numbers alone, of which ten weigh as much as a row."""
+    """The first step reads 100 rows, shared by all tables.
+
+    The second reads their numbers, ten of which weigh as much as a row.
+    """
     monkeypatch.setattr(dealing, "BUCKET", 5)
     with Workers(lambda: spark) as workers:
         topic = workers.given(table(100))
@@ -153,7 +156,7 @@ def test_small_parts_share_tasks_and_large_ones_do_not() -> None:
     (task,) = in_tasks(small)
     assert sorted(reading.number for reading in task) == list(range(6))
     several = in_tasks([Given(table(120_000)), *small])
-    # Three parts of up to 50,000 rows, for several cores, beside the small parts.
+    # Three parts of up to 50,000 rows for several cores, beside the small parts.
     assert len(several) == 6
     assert max(sum(reading.part.num_rows for reading in task) for task in several) <= 50_000
     many = in_tasks([Given(table(50_000))] * 60)

@@ -69,7 +69,7 @@ except Exception as error:
 
 @pytest.mark.parametrize("hidden", ["false", "true"])
 def test_spark_logs_no_value_where_values_are_hidden(tmp_path: Path, hidden: str) -> None:
-    """By itself it logs the error of a task three times, with the value that is no number."""
+    """By default, Spark logs a task's error three times, with the value that is not a number."""
     here = {**os.environ, "CHANGELEDGER_HOME": str(tmp_path), "CHANGELEDGER_REDACT_VALUES": hidden}
     ended = subprocess.run(
         [sys.executable, "-c", _FAILING], env=here, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Set-up in a Spark worker when a task begins."""
+"""Set-up of a Spark worker at the start of a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def descriptors() -> set[Path]:
 
 
 def test_packets_are_acknowledged_at_once_and_no_descriptor_stays_open() -> None:
-    """Whatever other descriptors a process has."""
+    """Holds whatever other descriptors the process has."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()),
