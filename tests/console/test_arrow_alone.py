@@ -1,4 +1,4 @@
-"""pyarrow without pandas: in processes that end soon and in Spark's workers, and in no others."""
+"""pyarrow runs without pandas in short-lived processes and in Spark's workers only."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-# The number of NULLs that pyarrow makes of pandas' NaN.
+# Prints how many NULLs pyarrow makes of pandas' NaN.
 NULLS = "import pandas, pyarrow; print(pyarrow.array(pandas.Series([1.0, None])).null_count)"
-# The module whose import makes pyarrow's first array.
+# Imports the module that creates pyarrow's first array.
 IS_IMPORTED = "import sys, changeledger.kernels.images; print('pandas' in sys.modules)"
 
 

@@ -1,4 +1,4 @@
-"""A terminal or a pipe that is not UTF-8 gets what it can show, and no traceback."""
+"""A terminal or pipe that is not UTF-8 receives what it can show, and no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Jobs, commands and Spark's workers look for garbage rarely; a program with the library sets it itself."""
+"""Jobs, commands and Spark's workers collect garbage rarely.
+
+A program that uses the library decides itself.
+"""
 
 from __future__ import annotations
 

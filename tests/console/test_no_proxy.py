@@ -1,4 +1,4 @@
-"""A proxy of the environment is for other machines."""
+"""The environment's proxy is used for other machines only."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_rows_and_their_number(
 @pytest.mark.parametrize(
     "row",
     [
-        # Columns that do not fit beside each other, and a word that is longer than the terminal is wide.
+        # Columns that do not fit side by side, and a word longer than the terminal's width.
         {f"c{n}": 1_000_003 * n for n in range(40)},
         {"id": 1, "name": "6F9619FF-8B86-D011-B42D-00C04FC964FF" * 2, "words": "one two three " * 5},
     ],

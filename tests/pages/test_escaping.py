@@ -1,4 +1,4 @@
-"""Nothing that a source has written reaches a terminal as a command to it."""
+"""Nothing that a source has written reaches a terminal as a command."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from changeledger.pages.html import note_failure
 from changeledger.state.status import FeedStatus
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-# Sets a window's title, wipes the screen, rings; the same in 8 bits; turns what follows around; half a
-# surrogate pair, which cannot be printed; and what rich would take for markup.
+# Sets a window's title, wipes the screen, rings; the same in 8 bits; reverses the text that follows; half a
+# surrogate pair, which cannot be printed; and markup of rich.
 HOSTILE = "a\x1b]0;mine\x07\x1b[2J\x9b2J\x7f\u202eb\u2066\ud800[red]c\r"
 
 
 def obeyed(text: str) -> list[str]:
-    """Control and format characters of a text, and what no encoding has, except for ends of lines."""
+    """Returns control and format characters, and those that no encoding has, except for line ends."""
     return [c for c in text if unicodedata.category(c) in {"Cc", "Cf", "Cs"} and c != "\n"]
 
 
@@ -92,7 +92,7 @@ def test_what_commands_draw(renderable: RenderableType) -> None:
     text = printed(renderable)
     assert obeyed(text) == []
     assert "\\x1b[2J" in text
-    # No markup, either.
+    # Markup is not interpreted, either.
     assert "[red]c" in text
 
 

@@ -1,4 +1,4 @@
-"""Names without a blank, as long as SQL Server allows, on a narrow screen, in Chromium."""
+"""Names without blanks, of SQL Server's maximum length, on a narrow screen in Chromium."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize("cell", ["<td><code>{}</code></td>", "<td class='mono small'><a>{}</a></td>"])
 def test_blanks_of_a_value_are_shown(cell: str, page: Browser, tmp_path: Path) -> None:
-    """Values that differ from the first one in blanks alone are to be told from it."""
+    """Values that differ from the first one only in blanks must look different."""
     values = ("a b", "a  b", "a b ", " a b", "a\nb")
     rows = "".join(f"<tr>{cell.format(value)}</tr>" for value in values)
     file = tmp_path / "page.html"

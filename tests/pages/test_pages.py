@@ -1,4 +1,4 @@
-"""A page says when the run that should have written it failed; what it had stays."""
+"""A page says that the run that should have written it failed. Its content stays."""
 
 from __future__ import annotations
 

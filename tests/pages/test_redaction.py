@@ -1,4 +1,4 @@
-"""With `redact_values` no key and no value of a source's row is in logs, errors and pages."""
+"""With `redact_values`, logs, errors and pages contain no key and no value of a source's row."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def test_the_page_of_a_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hi
     for page in pages(tmp_path, feed):
         assert ("Ann" in page) is not hidden
         assert ('"id":7' in page or "&#34;id&#34;:7" in page) is not hidden
-        # What differs, and where its record is.
+        # The page still names the column that differs, and the place of its record.
         assert "name" in page
         assert "topic[0] 12" in page

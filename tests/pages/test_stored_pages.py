@@ -1,4 +1,4 @@
-"""Pages in an object store: written whole, replaced, removed, and served behind Airflow's login."""
+"""Pages in an object store are written whole, replaced, removed, and served behind Airflow's login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks' input says what must be published, and their judge finds what is not."""
+"""The benchmarks' input determines what must be published, and their judge finds what is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The set-up: everything pinned and hashed, damaged downloads refused, the wrong Java named."""
+"""The set-up pins and hashes everything, refuses damaged downloads, and names a wrong Java."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_jar_damaged_in_its_place_is_found(staged: tuple[Path, Path, jars.Chec
 
 
 def test_a_jar_of_a_former_revision_is_removed(staged: tuple[Path, Path, jars.Checksums]) -> None:
-    """And one stays that somebody has put there, as for a login by Entra."""
+    """A jar that a user has added, as for a login by Entra, stays."""
     staging, target, sums = staged
     jars.accept(staging, target, sums)
     (target / "spark/a-0.9.jar").write_bytes(b"old")
@@ -111,7 +111,7 @@ def test_a_jar_of_a_former_revision_is_removed(staged: tuple[Path, Path, jars.Ch
 
 
 def test_the_image_names_its_folder_from_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the Dockerfile does; Ivy takes whole paths only."""
+    """The Dockerfile names the folder relatively, but Ivy accepts only absolute paths."""
     program = tmp_path / "java"
     program.write_text('#!/bin/sh\necho "$@"\nexit 1\n')
     program.chmod(0o755)
@@ -170,7 +170,7 @@ def test_without_python_3_11_the_set_up_says_so(tmp_path: Path) -> None:
 
 
 def test_no_stamp_of_another_folder_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A moved `.venv` holds scripts with the former folder in their first line."""
+    """A moved `.venv` holds scripts whose first line names the former folder."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
     stamp = tmp_path / "stamp.json"
@@ -185,7 +185,7 @@ def test_no_stamp_of_another_folder_is_trusted(tmp_path: Path, monkeypatch: pyte
 
 @pytest.fixture
 def archived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of one jar and a Java that says its version; returns the Java."""
+    """A project with one jar, and a Java that prints its version. Returns the Java."""
     (tmp_path / ".jars" / "spark").mkdir(parents=True)
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "ivy-1.jar").write_text("jar")
@@ -259,7 +259,7 @@ def test_a_folder_that_the_locale_lacks_is_refused(folder: str, encoding: str, i
 
 
 def test_the_demos_lake_is_where_it_can_be() -> None:
-    """And the set-up fetches what it needs there, before anything is installed."""
+    """The set-up fetches the jars of the chosen lake before it installs anything."""
 
     def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["make", "--dry-run", "demo", *arguments]

@@ -1,4 +1,4 @@
-"""Behind the normalize border nothing knows a dialect."""
+"""Code behind the normalize border does not know any dialect."""
 
 from __future__ import annotations
 

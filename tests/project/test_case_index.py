@@ -1,4 +1,4 @@
-"""tests/cases/README.md names every case under its dialect, and what confirms each fact of the wire."""
+"""tests/cases/README.md lists every case under its dialect, and what confirms each wire fact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/columns.md has every column that the published tables have of their own, and every flag."""
+"""docs/columns.md lists every flag, and every column that published tables have besides the source's."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def test_every_flag_of_the_cases_is_there() -> None:
         for line in file.read_bytes().splitlines()
         for flag in json.loads(line).get("flags") or ()
     }
-    # From no record.
+    # No record has this flag.
     assert flags | {"repaired"} == columns_page.FLAGS.keys()

@@ -1,4 +1,4 @@
-"""What runs in and before the containers: the secrets' maker, `with-secrets`, the Connect server's start."""
+"""Scripts in and before the containers: the secrets' maker, `with-secrets`, the Connect server's start."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_the_connect_server_starts_without_its_password_in_sight(tmp_path: Path) -> None:
-    """A stand-in for spark-submit writes what it was given."""
+    """A stand-in for spark-submit records its arguments."""
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "one.jar").touch()
     reported = tmp_path / "reported"
@@ -163,6 +163,6 @@ def test_the_connect_server_starts_without_its_password_in_sight(tmp_path: Path)
 
 
 def test_properties_are_escaped_as_java_reads_them() -> None:
-    """java.util.Properties.load: a backslash escapes, blanks before a value are skipped."""
+    """java.util.Properties.load: a backslash escapes; blanks before a value are skipped."""
     conf = {"a": "plain", "b": " C:\\x", "c": "one\ntwo"}
     assert as_properties(conf) == "a plain\nb \\ C:\\\\x\nc one\\ntwo\n"

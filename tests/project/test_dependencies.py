@@ -1,7 +1,7 @@
 """The audit of dependencies and the bill of materials, from the files that pin them.
 
-The advisories are played by a server of this test: its answers have the form of OSV's API
-(https://google.github.io/osv.dev/post-v1-query/ and post-v1-querybatch/); pip-audit itself asks it.
+A server of this test serves the advisories. Its answers have the form of OSV's API
+(https://google.github.io/osv.dev/post-v1-query/ and post-v1-querybatch/). pip-audit itself queries it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ JINJA = {
 
 
 class Advisories(BaseHTTPRequestHandler):
-    """Holes of jinja2 and of the kafka-clients of the benchmarks, and no others."""
+    """Vulnerabilities of jinja2 and of the benchmarks' kafka-clients only."""
 
     def do_POST(self) -> None:
         query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -99,7 +99,7 @@ def test_holes_of_packages_and_jars(
     assert "org.apache.kafka:kafka-clients 3." in said
     assert "GHSA-1: NOT ALLOWED" in said
     assert "1 known holes that are not allowed, 1 allowed" in said
-    # What pip-audit answers is known.
+    # Reuses pip-audit's answers.
     monkeypatch.setattr(audit, "python_holes", asked.__getitem__)
     both = entry("jinja2", "PYSEC-1"), entry("org.apache.kafka:kafka-clients", "GHSA-1")
     assert audited(service, monkeypatch, tmp_path, *both) == audit.CLEAN
@@ -158,8 +158,10 @@ def test_the_bill_of_materials() -> None:
 
 
 def test_kafka_clients_has_no_hole_that_is_known() -> None:
-    """CVE-2025-27817 and -27818 are repaired in 3.9.1 (https://kafka.apache.org/cve-list), CVE-2026-35554 in
-    3.9.2, 4.0.2 and 4.1.2."""
+    """CVE-2025-27817 and -27818 are fixed in 3.9.1 (https://kafka.apache.org/cve-list).
+
+    CVE-2026-35554 is fixed in 3.9.2, 4.0.2 and 4.1.2.
+    """
     versions = {
         jar.origin: tuple(map(int, jar.version.split(".")))
         for jar in inventory.own_jars()

@@ -1,4 +1,4 @@
-"""Every page and section of the docs that the code and the docs name is there."""
+"""Every page and section of the docs that the code and the docs name exists."""
 
 from __future__ import annotations
 

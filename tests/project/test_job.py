@@ -1,4 +1,4 @@
-"""What ends a job before Spark starts, and what its exit code then means to Airflow."""
+"""Errors that end a job before Spark starts, and what their exit codes mean to Airflow."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_request_that_cannot_be_met(
 
 
 def test_while_another_run_is_at_work(control: ControlStore, caplog: pytest.LogCaptureFixture) -> None:
-    """Also one over the same window."""
+    """Another run over the same window holds the feed, too."""
     other = HOUR.model_copy(update={"request": Request(run="manual__2")})
     control.leases.acquire(FEED, other.holder, 3600)
     assert ended() == exit_codes.HELD
@@ -116,7 +116,7 @@ def test_while_another_run_is_at_work(control: ControlStore, caplog: pytest.LogC
 
 
 def test_a_window_that_is_done_keeps_no_other_run_waiting(control: ControlStore) -> None:
-    """Its run was killed, or lost the control store, behind all that it had to do but letting go."""
+    """Its run was killed, or lost the control store, when only releasing the lease was left to do."""
     control.windows.open(FEED, HOUR, {}, {"dbo.parts": "0A"})
     control.windows.close_empty(FEED, HOUR, {"dbo.parts": "0A"})
     dead = ControlStore(Settings().control_url, process="the try that died")
@@ -202,7 +202,7 @@ class TestLease:
     def test_no_error_ends_the_heartbeat(
         self, control: ControlStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A driver may raise anything; the next try renews the lease."""
+        """A driver may raise anything. The next try renews the lease."""
         renewed = threading.Event()
         errors = iter([RuntimeError("a driver's"), TimeoutError("of a pool")])
 
@@ -249,7 +249,7 @@ class _Session:
 
 @pytest.mark.parametrize(
     ("raised", "is_let_go"),
-    # After a fault of ours the server itself may be gone.
+    # After an unknown error, the server itself may be gone.
     [(None, True), (SourceUnavailable("away", "wait"), True), (RuntimeError("a fault of ours"), False)],
 )
 def test_a_session_is_let_go(
@@ -292,7 +292,7 @@ def test_a_stage_that_must_start_no_spark_says_that_it_needs_one(
     ("text", "said", "is_let_go"),
     [
         ("org.postgresql.util.PSQLException: Connection to db:5432 refused.", "SourceUnavailable: ", True),
-        # It would wait for a server that has gone.
+        # Stopping the session would wait for a server that is gone.
         ("Answer from Java side is empty", "SparkUnavailable: ", False),
     ],
 )
@@ -363,7 +363,7 @@ def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:
 def test_a_database_whose_job_fails_has_a_page_that_says_so(
     feeds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also before there is a Spark to write the page with."""
+    """The page reports a failure even before there is a Spark to write the page with."""
 
     def unreachable(_: str) -> None:
         raise SourceUnavailable("the Spark server does not answer", "start it")
@@ -382,7 +382,7 @@ def test_a_database_whose_job_fails_has_a_page_that_says_so(
 def test_a_database_whose_job_another_process_does_waits_without_spark(
     feeds: Path, control: ControlStore
 ) -> None:
-    """Airflow asks every 20 seconds: it is no try, no failure, and costs no start of Spark."""
+    """Airflow asks every 20 seconds: this is no try and no failure, and starts no Spark."""
     other = ControlStore(Settings().control_url, process="another")
     other.leases.acquire("compare_shop", "another comparison", 60)
     with pytest.raises(SystemExit) as ended:

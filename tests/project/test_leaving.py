@@ -1,4 +1,4 @@
-"""A process that leaves at once has still done what it does at its exit."""
+"""A process that leaves at once still runs its exit functions."""
 
 from __future__ import annotations
 

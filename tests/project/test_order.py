@@ -1,4 +1,4 @@
-"""The order in which files of tests begin."""
+"""The order in which test files start."""
 
 from __future__ import annotations
 

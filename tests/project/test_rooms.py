@@ -1,4 +1,4 @@
-"""CONTRIBUTING's map of the rooms is that of the tree."""
+"""CONTRIBUTING's map of the rooms agrees with the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`changeledger.read` gives the published rows that Spark gives, and docs/reading.md's snippets run."""
+"""`changeledger.read` returns the same published rows as Spark, and docs/reading.md's snippets run."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_release_is_read_by_its_tag() -> None:
 @pytest.mark.parametrize(
     ("at", "rows"),
     [
-        # An interval has its begin, and not its end.
+        # An interval includes its begin, but not its end.
         ("2026-01-01T00:00:00+00:00", {1: "a"}),
         ("2026-01-31T12:00:00+00:00", {1: "a", 2: "b", 3: "c"}),
         ("2026-01-31T23:59:59.999999+00:00", {1: "a", 2: "b", 3: "c"}),
@@ -170,7 +170,7 @@ def test_neither_spark_nor_airflow_is_imported() -> None:
 
 
 def test_the_snippets_of_the_docs_run(lake: SparkSession) -> None:
-    """In their order, in one namespace; Trino's never."""
+    """The snippets run in order, in one namespace. Trino's is not run."""
     page = (PROJECT / "docs" / "reading.md").read_text("utf-8")
     begin, end = (page.index(title) for title in ("## From Python", "## From the command line"))
     blocks = BLOCK.findall(page[begin:end])
@@ -183,7 +183,7 @@ def test_the_snippets_of_the_docs_run(lake: SparkSession) -> None:
         exec(compile(text, "docs/reading.md", "exec"), variables)
     assert variables["release"] == 3
     assert variables["names"] == ["A", "c", "d"]
-    # pandas' own types make doubles of whole numbers, where one is NULL.
+    # pandas' own types turn whole numbers into doubles if one of them is NULL.
     assert variables["frame"].dtypes["id"].pyarrow_dtype == pa.int32()
     assert variables["operations"] == [("delete", 1), ("insert", 4), ("update", 1)]
     assert variables["renamed"] == [("A", "a"), ("c", "c")]

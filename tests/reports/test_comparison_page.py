@@ -1,4 +1,4 @@
-"""The page of comparisons: what the picture shows, and when."""
+"""The page of comparisons: what the chart shows, and when."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_legend_names_every_colour(tmp_path: Path) -> None:
 
 
 def test_a_table_that_was_never_compared_is_named(tmp_path: Path) -> None:
-    """The feed may have lost all of its changes, or does not list it."""
+    """The feed may have lost all changes of the table, or not list it."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     compare(control, 1, 9, AT, AT + timedelta(hours=1), table=TABLE.upper())
     database = DATABASE.model_copy(update={"reference": OLD})

@@ -53,7 +53,7 @@ def test_nothing_has_been_verified(tmp_path: Path) -> None:
 
 
 def test_a_source_that_nobody_may_read(tmp_path: Path) -> None:
-    """Feeds may have releases: what is lacking is a connection."""
+    """Feeds may have releases: only a connection is missing."""
     write(Report("shop", AT, [], has_source=False), tmp_path)
     for name in ("index.html", "proof.md"):
         page = (tmp_path / name).read_text("utf-8")
@@ -95,7 +95,7 @@ def test_drift_row_by_row(tmp_path: Path) -> None:
         assert "there is no change of this key" in page
         assert "name = NULL" in page
         assert "the row goes" in page
-    # Values are data, whatever they look like; a cell that is set again to what it was is not written.
+    # Values are data, whatever they look like. A cell that is set to its present value is not shown.
     assert "<code>&lt;b&gt;Ann&lt;/b&gt;</code> | <code>NULL</code>" in html
     assert "name = &lt;b&gt;Ann&lt;/b&gt;" in html
     assert "id = 7" not in html
@@ -111,7 +111,7 @@ def test_what_sets_a_cell_to_the_text_null_does_not_read_as_null(tmp_path: Path)
 
 
 def numbers(html: str) -> dict[str, list[tuple[str, str]]]:
-    """By feed and table: of each number its classes and its text, in the order of the columns."""
+    """Returns, by feed and table, the CSS classes and text of each number, in the order of the columns."""
     lines = re.findall(r"^<tr><td>(\w+)</td><td>(.*?)</td>(.*)$", html, re.MULTILINE)
     return {
         f"{feed} {table}": re.findall(r'<td class="n((?: [\w-]+)*)">(.*?)</td>', cells)
@@ -120,7 +120,7 @@ def numbers(html: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def test_the_numbers_add_up_and_only_what_is_wrong_is_red(tmp_path: Path) -> None:
-    # Two keys in flight are of rows that the source no longer had when it was read.
+    # Two keys in flight belong to rows that the source no longer had when it was read.
     wrong = row("one", "dbo.t", DRIFTED, rows=103, equal=95, in_flight=5, missing=1, extra=2, differs=4)
     waits = row("two", "dbo.t", WAITING, rows=9, equal=7, missing=2)
     html, _ = pages(

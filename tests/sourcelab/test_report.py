@@ -1,4 +1,4 @@
-"""The demo's report says what was found, and fails when something does not hold."""
+"""The demo's report shows what was found, and fails if something does not hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the teller of change event streaming writes, against the format's page or worked out by hand."""
+"""Simulated change event streaming writes what the format's page says, or what was worked out by hand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _log(*changes: tuple[Any, dict | None, dict | None, tuple[str, ...]], table:
 
 
 def _reported(log: Log, **settings: Any) -> list[dict[str, Any]]:
-    """The envelopes, with what is JSON inside them read as well."""
+    """Returns the envelopes, with the JSON texts inside them parsed."""
     read = [json.loads(m.value or b"") for m in messages(log, **settings)]
     for envelope in read:
         envelope["data"] = json.loads(envelope["data"])
@@ -91,7 +91,7 @@ def test_the_generations(generation: Any, segment: dict[str, Any], transaction: 
         "commitlsn": "0000002C:00000730:0011",
         "beginlsn": "0000002C:00000730:000C",
         "sequencenumber": 1,
-        # An hour ahead, and still a Z.
+        # The local time, an hour ahead of UTC, but still with a Z.
         "committime": "2024-03-01T13:00:00.125Z",
     }
     expected = shown | ({"finalevent": False} if generation == "2026" else {}) if transaction else None
@@ -100,7 +100,7 @@ def test_the_generations(generation: Any, segment: dict[str, Any], transaction: 
 
 @pytest.mark.parametrize(("generation", "final"), [("captured", b""), ("2026", b"\0")])
 def test_avro_has_finalevent_before_committime(generation: Any, final: bytes) -> None:
-    """By hand from the schema of the page: an int 1 is 02, false is 00, a text of 24 bytes begins with 30."""
+    """By hand from the page's schema: an int 1 is 02, false is 00, a text of 24 bytes begins with 30."""
     log = _log(("insert", None, BEFORE, ()))
     (reported,) = ces_avro.messages(messages(log, generation=generation))
     assert b"0000002C:00000730:000C\x02" + final + b"\x302024-03-01T12:00:00.125Z" in (reported.value or b"")

@@ -15,7 +15,7 @@ from sourcelab import children
 from sourcelab.children import Child, end_together, kill_all
 from tests.integration.browser import until
 
-# Asked to end, it waits until the other one is asked, too.
+# When asked to end, each waits until the other one is asked, too.
 _PROGRAM = """
 import signal, sys, time
 from pathlib import Path

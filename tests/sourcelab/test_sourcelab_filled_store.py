@@ -1,4 +1,4 @@
-"""A filled control store: what it says has happened."""
+"""The past that a filled control store records."""
 
 from __future__ import annotations
 

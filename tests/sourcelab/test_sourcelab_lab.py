@@ -1,4 +1,4 @@
-"""What of somebody's environment reaches the demo."""
+"""Which variables of a user's environment reach the demo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated log is one thing per seed, obeys the rules of SQL Server's log, and its truth follows."""
+"""The simulated log is fixed by its seed, obeys the rules of SQL Server's log, and determines the truth."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_positions_and_times_go_forward(log: Log) -> None:
 
 
 def test_every_change_finds_the_row_that_it_changes(log: Log) -> None:
-    """Replaying the changes one by one; at the end stand the final rows."""
+    """Replays the changes one by one. The final rows remain at the end."""
     rows: dict[Table, dict] = {table: {} for table in TABLES}
     for change in _every(log):
         alive, key_of = rows[change.table], change.table.key_of

@@ -1,4 +1,4 @@
-"""What the teller of Qlik's messages writes, against the page's examples or worked out by hand."""
+"""Simulated Qlik messages agree with the page's examples, or with values worked out by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _change(
 
 
 def _reported(*changes: Change, snapshot: bool = False) -> list[dict[str, Any]]:
-    """The data messages of one transaction."""
+    """Returns the data messages of one transaction."""
     begun, committed = bytes.fromhex("00000027000007580001"), bytes.fromhex("00000027000007580005")
     log = Log((CUSTOMERS,), (Transaction(NOON, NOON, begun, committed, changes),))
     reported = qlik_messages.messages(log, envelope=False, snapshot=snapshot)

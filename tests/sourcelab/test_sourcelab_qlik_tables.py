@@ -1,4 +1,4 @@
-"""What the teller of Qlik change tables writes, against the page on change tables."""
+"""Simulated Qlik change tables agree with the page on change tables."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reported(logged: Change, task: Task = Task()) -> list[dict[str, Any]]:  # no
 def test_an_insert() -> None:
     (row,) = reported(change("insert", ROW))
     assert row == ROW | {
-        # A second after the commit, and the 41st change.
+        # A second before the commit, and the 41st change.
         "change_seq": "2024030111595912" + "0000000000000000041",
         "change_oper": "I",
         # Seven header columns, then nine set bits: 7 to 15.
@@ -73,7 +73,7 @@ def test_a_delete_holds_its_key() -> None:
 def test_an_update_is_two_rows_of_one_change_seq(
     operation: str, after: dict[str, Any], changed: tuple[str, ...], mask: str
 ) -> None:
-    # A change of even number has its large values in both rows.
+    # A change with an even number has its large values in both rows.
     before, now = reported(replace(change(operation, ROW | after, changed), serial=42))
     assert (before["change_oper"], before["operation"], before["change_mask"]) == ("B", "BEFOREIMAGE", "")
     assert (now["change_oper"], now["operation"], now["change_mask"]) == ("U", "UPDATE", mask)

@@ -1,4 +1,4 @@
-"""What a person sees when a service cannot run."""
+"""Errors that a person sees if a service cannot run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sources of `make up` write: in some hours some tables do not change, in one none does."""
+"""Traffic of the sources of `make up`: some tables are quiet in some hours, all tables in one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OFTEN = {"dbo.customers", "sales.orders"}
 
 
 def changed(transactions: tuple[Transaction, ...], since: datetime) -> set[str]:
-    """The tables that change in the hour that begins then."""
+    """Returns the tables that change in the hour that begins at `since`."""
     of_hour = [tx for tx in transactions if since <= tx.commit_time < since + HOUR]
     return {change.table.full_name for tx in of_hour for change in tx.changes}
 

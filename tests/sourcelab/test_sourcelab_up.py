@@ -1,4 +1,4 @@
-"""What `make up` prints when all is up, and the file that it leaves for a shell."""
+"""What `make up` prints once everything runs, and the file that it leaves for shells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tellers write, against examples taken from the formats' pages or worked out by hand."""
+"""The simulated tools write what the formats' pages show, or what was worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The T-SQL that sets a SQL Server up, and Debezium's connector, beside the feeds that read what they make.
+"""The T-SQL scripts for SQL Server and Debezium's connector agree with the feeds that read them.
 
-No SQL Server is available: what is checked is the scripts' structure, and that names agree.
+No SQL Server is available, so the scripts' structure and names are checked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONNECTOR: dict[str, str] = json.loads((PROJECT / "docker" / "debezium" / "shop.
 
 
 def script(name: str) -> str:
-    """Without comments."""
+    """Returns a script without its comments."""
     return re.sub(r"(?m)--.*$", "", (FOLDER / f"{name}.sql").read_text("utf-8"))
 
 
@@ -47,20 +47,20 @@ def tables(name: str) -> set[str]:
 
 
 def calls(text: str, procedure: str) -> list[dict[str, str]]:
-    """The named arguments of every call of a procedure, N'...' without its quotes."""
+    """Returns the named arguments of every call of a procedure; N'...' without its quotes."""
     argument_lists = re.findall(rf"EXEC {re.escape(procedure)}\s+(@[^;]*);", text)
     return [dict(re.findall(r"@(\w+) = (?:N')?([^',\s]*)", arguments)) for arguments in argument_lists]
 
 
 def grants(login: str) -> set[tuple[str, str]]:
-    """(right, securable), the latter as written: OBJECT::cdc.change_tables."""
+    """Returns (right, securable) pairs. Securables are as written: OBJECT::cdc.change_tables."""
     reported = re.findall(rf"GRANT ([A-Z ]+) ON (\S+) TO {login};", script("grants"))
     return {(right, securable) for right, securable in reported}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_batches_are_whole(name: str) -> None:
-    """GO stands alone and ends the file; quotes, brackets and BEGIN ... END close in their batch."""
+    """GO stands alone and ends the file. Quotes, brackets and BEGIN ... END close within their batch."""
     text = script(name)
     assert text.rstrip().endswith("\nGO")
     assert len(re.findall(r"(?i)\bgo\b", text)) == len(re.findall(r"(?m)^GO$", text))
@@ -74,7 +74,7 @@ def test_batches_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_nothing_is_made_twice_and_nothing_is_removed(name: str) -> None:
-    """Each CREATE, and each call that fails the second time, is asked first whether it is there."""
+    """Each CREATE, and each call that would fail the second time, follows an IF that tests for existence."""
     text = script(name)
     assert not re.search(r"(?i)\b(drop|delete|truncate|revoke)\b", text)
     once = (
@@ -113,7 +113,7 @@ def test_every_table_of_the_feed_is_captured_under_the_default_name() -> None:
 
 
 def test_the_reader_may_read_what_the_feeds_sql_names_and_nothing_else() -> None:
-    """Every SELECT of the dialect, compiled for SQL Server, over every table of the feed."""
+    """Compiles every SELECT of the dialect for SQL Server, for every table of the feed."""
     catalog, mapping, position = CdcCatalog("cdc"), TimeMapping("cdc"), bytes(10)
     hour = RepeatedHour(datetime(2026, 10, 25, 2), datetime(2026, 10, 25, 3))
     queries: list[Select[Any]] = [
@@ -138,7 +138,7 @@ def test_the_reader_may_read_what_the_feeds_sql_names_and_nothing_else() -> None
         text = str(query.compile(dialect=mssql.dialect(), compile_kwargs={"literal_binds": True}))
         named |= set(re.findall(r"(?:FROM|JOIN) ([\w.\[\]]+)", text.replace("[", "").replace("]", "")))
     of_capture = {name for name in named if name.startswith("cdc.")}
-    # Catalog views are open to everybody; they show what one has a right on.
+    # Everybody may read catalog views. They show only what one has a right on.
     assert named - of_capture == {"sys.tables", "sys.schemas", "sys.columns"}
     shown = {("VIEW DEFINITION", f"SCHEMA::{table.partition('.')[0]}") for table in tables("shop_cdc")}
     # `verify` reads the rows themselves.
@@ -168,7 +168,7 @@ def test_change_event_streaming_sends_the_feeds_tables_to_the_feeds_topic() -> N
         assert (call["include_all_columns"], call["include_old_values"], call["include_old_lob_values"]) == (
             "1",
         ) * 3
-    # In this order: the database's own key, then what it encrypts, then the group that names it.
+    # The order matters: the database's own key, what it encrypts, then the group that names it.
     steps = (
         "RECOVERY FULL",
         "PREVIEW_FEATURES",
@@ -197,7 +197,10 @@ def test_the_connector_writes_what_the_feed_expects() -> None:
 
 
 def test_the_feed_reads_the_connectors_topics_and_no_others_of_its_own() -> None:
-    """<prefix>.<database>.<schema>.<table>, and the heartbeats; not schema changes nor the history."""
+    """The feed reads <prefix>.<database>.<schema>.<table> and the heartbeats.
+
+    It reads neither schema changes nor the history.
+    """
     prefix, patterns = CONNECTOR["topic.prefix"], feed("shop_debezium").source.model_dump()["topics"]
 
     def is_read(topic: str) -> bool:
