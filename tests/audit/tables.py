@@ -1,4 +1,4 @@
-"""Builds a run's results for one table, in the narrow columns of the audit, row by row."""
+"""Builds what a run leaves for one table, in the narrow columns of the audit, row by row."""
 
 from __future__ import annotations
 

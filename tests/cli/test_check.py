@@ -223,7 +223,7 @@ def test_a_connection_that_airflow_alone_has(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", backend)
     monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps({"connections_file_path": str(stored)}))
-    # Restores the environment, as the connection stays in it.
+    # `connection` leaves the connection in the environment, so use a copy.
     monkeypatch.setattr(os, "environ", dict(os.environ))
     known = connection("shop_kafka")
     assert (known.conn_type, known.port, known.extra) == ("kafka", 9092, extra)

@@ -376,7 +376,7 @@ def test_keys_are_exchanged_alike_by_updates_and_by_their_halves(scenario: str, 
 
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method: Method) -> None:
-    """In the order of `__$seqval`, the insert precedes (https://support.microsoft.com/help/3030352)."""
+    """By `__$seqval`, an update's insert precedes its delete (https://support.microsoft.com/help/3030352)."""
     updates = stated([[[(1, 1)], [(1, 1)]], [[(2, 2)]]])
     halves = as_halves(updates, deletes_first=False)
     of_first = halves[4:8]

@@ -1,4 +1,4 @@
-"""Erasing a key removes whatever shows rows. That a rule has failed stays."""
+"""Erasing a key removes everything that shows rows, and keeps the fact that a rule has failed."""
 
 from __future__ import annotations
 

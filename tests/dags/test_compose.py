@@ -252,7 +252,7 @@ def test_mounted_files_are_there_and_read_only() -> None:
 
 
 def test_what_people_edit_is_that_of_the_host() -> None:
-    """The folders are mounted, not those of the image's build."""
+    """Airflow mounts these folders from the host, instead of those in the image."""
     for name in AIRFLOW:
         targets = {mount["target"] for mount in services()[name]["volumes"] if mount["type"] == "bind"}
         edited = {f"/opt/changeledger/include/{folder}" for folder in ("feeds", "databases", "expectations")}
@@ -338,7 +338,7 @@ def test_tasks_and_pages_find_the_shared_stores_and_a_check_its_database() -> No
     for name, wanted in (
         ("airflow-scheduler", stores | {"AIRFLOW_CONN_SHOP_SQLSERVER"}),
         ("airflow-api-server", stores),
-        # The alert of a killed task runs here, and ends the lease.
+        # Airflow runs the callback of a killed task here, which ends the lease.
         ("airflow-dag-processor", {"CHANGELEDGER_CONTROL_URL"}),
     ):
         assert wanted <= {*services()[name]["environment"], *secrets_of(services()[name])}, name

@@ -1,4 +1,4 @@
-"""Starts a stage's job in both ways, with secrets only in its environment."""
+"""Starts a stage's job in both ways. Secrets are in its environment and nowhere else."""
 
 import io
 import json

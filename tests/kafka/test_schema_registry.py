@@ -1,4 +1,4 @@
-"""The client of the schema registry, if the registry is absent, refuses or fails."""
+"""The schema registry's client, with a registry that is absent, refuses requests, or fails."""
 
 from __future__ import annotations
 

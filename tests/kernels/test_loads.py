@@ -1,4 +1,4 @@
-"""A second full load does not overwrite rows that have changed, as its rows have no position.
+"""Finds rows of a second full load. They have no position, so they do not show in rows that have changed.
 
 Qlik's page "Data messages": only changes have `changeSequence`, `timestamp` and `streamPosition`. A task may
 load a table again, into the same topics: the idea "Reload Kafka Target produces duplicates upon any

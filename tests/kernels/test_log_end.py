@@ -1,4 +1,4 @@
-"""Detects that a restored database assigns its positions again, and tells that from similar cases.
+"""Detects that a restored database assigns its positions again, and distinguishes similar cases.
 
 SQL Server documents that two recovery paths of a database use one range of LSNs ("Recovery paths").
 """

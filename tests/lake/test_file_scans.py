@@ -1,4 +1,4 @@
-"""This process reads, writes and rewrites data files like Spark and pyiceberg."""
+"""This process reads, writes and rewrites data files with the results of Spark and pyiceberg."""
 
 from __future__ import annotations
 

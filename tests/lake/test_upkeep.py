@@ -1,4 +1,4 @@
-"""Maintenance keeps windows that someone may continue with, and windows that were released."""
+"""Maintenance keeps windows that someone may continue with. Of others, it keeps that they were released."""
 
 from __future__ import annotations
 

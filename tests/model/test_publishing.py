@@ -58,7 +58,7 @@ def test_what_a_table_cannot_have(rules: dict[str, Any], said: str) -> None:
     [("int", "bigint", "bigint"), ("decimal(9,2)", "decimal(12,2)", "decimal(12,2)")],
 )
 def test_a_column_that_is_widened_up_to_its_cast(narrow: str, wide: str, cast: str) -> None:
-    """The rule cannot be withdrawn, so an error would stop the feed."""
+    """A rule cannot be withdrawn, so refusing the widened column would stop the feed."""
     rules = {"total": PublishRule.model_validate({"cast": cast})}
     before, after = (contract(("id", "int"), ("total", kind)) for kind in (narrow, wide))
     widened = before.published_by(rules, None).evolved_to(after).published_by(rules, None)

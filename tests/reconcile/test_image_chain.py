@@ -18,7 +18,7 @@ from tests.ledger_rows import PLAIN, Manner, changes, contract_of, operations, r
 from tests.reconcile.tables import LedgerRow, all_at_once, intervals, ledger, rows_of
 
 PLAIN_TABLES = (CUSTOMERS, ORDERS, PARTS)
-# Tables in whose columns every tool writes values.
+# Tables whose column values every tool writes.
 VALUED = (CUSTOMERS, PARTS)
 NOTES = frozenset({"notes"})
 # How the five tools write changes; CES with two settings.

@@ -149,7 +149,7 @@ def test_what_was_changed_behind_the_log_is_found_and_nothing_else(seed: int, ki
 
 @pytest.mark.parametrize("seed", [4, 5, 6])
 def test_changes_in_flight_are_no_drift(seed: int) -> None:
-    """Every key is read at its own moment between the two ends. The feed is past them."""
+    """Every key is read at its own moment between the two ends. The feed has been read beyond both."""
     log, rng = simulate(seed, 60), Random(seed)
     first, last = 20, 45
     for table in (CUSTOMERS, ORDERS, PARTS):
