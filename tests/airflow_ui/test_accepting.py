@@ -57,7 +57,7 @@ def test_nothing_is_accepted_without_permission_or_from_elsewhere(shop: Installa
 
 
 def test_nothing_is_accepted_while_the_feeds_are_compared(shop: Installation) -> None:
-    """Otherwise the running comparison would store the disagreement again."""
+    """A running comparison would store the disagreement again."""
     shop.control.leases.acquire("compare_shop", "compare_shop (process 7 on worker)", 60)
     form = {"reference": "shop_cdc", "table": "dbo.customers", "reason": "why"}
     answer = shop.client.post(FORM, data=form, headers=SAME_ORIGIN)

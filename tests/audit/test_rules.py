@@ -143,7 +143,10 @@ def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
 
 
 def test_changes_of_a_key_that_the_history_does_not_have_are_found() -> None:
-    """Otherwise its rows would be lost silently: history and current rows agree that there is none."""
+    """A key with changes but without history would lose its rows silently.
+
+    History and current rows agree that there is none.
+    """
     lost = change(1, operation="update", before=key(1), sort_key=b"\x09")
     rows = changes(*CLEAN, lost)
     kept = [row for row in deleted(rows) if row["key"] != key(1)]

@@ -9,7 +9,7 @@ from changeledger.pages.escaping import json_line
 
 
 def test_json_has_no_number_that_is_none() -> None:
-    """DuckDB's `1/0` is Infinity, and readers of JSON accept neither NaN nor Infinity."""
+    """`1/0` in DuckDB's SQL is Infinity, and readers of JSON accept neither NaN nor Infinity."""
     line = json_line({"x": plain([float("nan"), {"a": float("-inf")}]), "y": plain(float("inf"))})
 
     def refused(name: str) -> None:

@@ -271,7 +271,10 @@ def test_by_key_transactions_of_one_second_are_not_one(has_ids: bool) -> None:
 
 @pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 def test_commit_times_that_no_rounding_explains_are_told(method: Method) -> None:
-    """For example, a server's local time taken for UTC. Otherwise the feeds are equal."""
+    """Commit times that differ by a server's offset to UTC, for example, are told.
+
+    Otherwise the feeds are equal.
+    """
     rows = stated([[[(1, 1)]], [[(2, None)]]])
     contract = key_moves.CONTRACT
 

@@ -358,7 +358,7 @@ def test_a_page_is_named_by_its_link_where_airflow_serves_it(
 
 
 def test_the_word_on_is_a_setting(tmp_path: Path) -> None:
-    """The key is not read as `true`, as YAML 1.1 does."""
+    """The key `on` is not read as `true`, as YAML 1.1 does."""
     text = GOOD + "primary: yes\nnotify: [{notifier: a.B, with: {to: x}, on: [failed]}]\n"
     feed = load_feed(feed_file(tmp_path, text))
     assert (feed.primary, feed.notify[0].on, feed.notify[0].arguments) == (True, ("failed",), {"to": "x"})

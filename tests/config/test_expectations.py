@@ -157,7 +157,7 @@ def test_a_file_of_another_suffix_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".yaml", ".yml"])
 def test_a_folder_of_no_feed_is_named(tmp_path: Path, suffix: str) -> None:
-    """Its expectations would never be checked, silently. The feeds are still read."""
+    """Expectations of an unknown feed would never be checked, silently. The feeds are still read."""
     feed = written(tmp_path)
     folder = tmp_path / "expectations"
     file = folder / "shop" / "orders.yaml"

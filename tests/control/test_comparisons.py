@@ -1,4 +1,4 @@
-"""Queries of the pages on comparisons and proofs: sums and latest results, in SQLite and PostgreSQL."""
+"""The pages' queries on comparisons and proofs: sums and latest ones by SQL, in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 

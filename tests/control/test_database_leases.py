@@ -47,7 +47,7 @@ def other(url: str) -> ControlStore:
 
 
 def test_nothing_is_accepted_while_the_database_is_compared(mine: ControlStore, other: ControlStore) -> None:
-    """Otherwise the comparison would store the disagreement again, and the acceptance would be lost."""
+    """A running comparison would store the disagreement again, and the acceptance would be lost."""
     compare(mine, 1, 2, NOW - HOUR, NOW, differs=1)
     with lease_held(other.leases, COMPARISON, "a comparison", 60):
         with pytest.raises(LeaseHeld, match="a comparison works on the comparison of 'shop' until"):

@@ -195,7 +195,7 @@ def test_a_driver_is_found_in_the_workers_network() -> None:
 
 
 def test_sparks_programs_know_each_other_by_a_secret() -> None:
-    """Without it, anyone who reaches the master's port could run programs."""
+    """Without the secret, anyone who reaches the master's port could run programs."""
     have = {name for name in services() if "SPARK_AUTHENTICATE_SECRET" in secrets_of(services()[name])}
     assert have == {"spark-master", "spark-worker", "spark-connect", "airflow-scheduler"}
 

@@ -212,7 +212,7 @@ def test_a_broken_feed_file_takes_its_own_dag_alone(tmp_path: Path, monkeypatch:
 def test_a_project_that_is_not_there_is_an_import_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise Airflow would show neither a DAG nor a reason."""
+    """Without this error, Airflow would show neither a DAG nor a reason."""
     monkeypatch.setenv("CHANGELEDGER_PROJECT", str(tmp_path / "absent"))
     with pytest.raises(ConfigError, match=r"absent/feeds\n.*CHANGELEDGER_PROJECT"):
         refuse_wrong_settings()

@@ -44,7 +44,7 @@ def test_masks_in_place_of_values_stop_the_run() -> None:
 
 @pytest.mark.parametrize("rights", [(1, None), (1, 1), (0, 1)])
 def test_a_login_that_sees_the_values(rights: tuple[int | None, int | None]) -> None:
-    """NULL: SQL Server before 2022 has no such right on a column."""
+    """SQL Server before 2022 has no such right on a column, and answers NULL."""
     require_values(Rights(database=rights[0], column_0=rights[1]), "cdc", "dbo_t_CT", ["email"])
 
 

@@ -161,7 +161,7 @@ def test_small_files_become_one(
 
 
 def test_positions_are_deleted_where_some_are_already(spark: SparkSession, table: str) -> None:
-    """Otherwise Iceberg's totals would count the old ones forever."""
+    """Iceberg's totals must not count the old deleted positions forever."""
     spark.sql(f"DELETE FROM {table} WHERE id = 1")
     refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
     before = {task.file.file_path for task in catalog.load(table).scan().plan_files()}

@@ -144,7 +144,7 @@ def test_a_changed_type_names_column_old_and_new() -> None:
     ],
 )
 def test_times_that_become_another_kind_of_time_are_refused(old: str, new: str) -> None:
-    """Such a change would silently change the form of values.
+    """A time that becomes another kind of time would silently change the form of its values.
 
     These types are texts of different forms in the lake, and SQL Server's own rows have the new form without
     notice.

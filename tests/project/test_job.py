@@ -116,7 +116,7 @@ def test_while_another_run_is_at_work(control: ControlStore, caplog: pytest.LogC
 
 
 def test_a_window_that_is_done_keeps_no_other_run_waiting(control: ControlStore) -> None:
-    """Its run was killed, or lost the control store, when only releasing the lease was left to do."""
+    """The run was killed, or lost the control store, when only releasing the lease was left to do."""
     control.windows.open(FEED, HOUR, {}, {"dbo.parts": "0A"})
     control.windows.close_empty(FEED, HOUR, {"dbo.parts": "0A"})
     dead = ControlStore(Settings().control_url, process="the try that died")

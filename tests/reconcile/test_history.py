@@ -263,7 +263,7 @@ def test_a_row_that_is_moved_onto_another_one_has_none_of_its_cells() -> None:
 
 
 def test_an_interval_that_ends_later_keeps_its_commit_time() -> None:
-    """Its commit time precedes that of the previous change, so its interval begins later."""
+    """An interval whose commit time precedes that of the previous change begins later."""
     changes = [
         Step(1, "insert", 1, "x", frozenset(), 9),
         Step(1, "update", 2, "x", frozenset(), 3),

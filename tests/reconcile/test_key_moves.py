@@ -215,7 +215,7 @@ def assert_of_key_2(lake: Lake, rows: Sequence[LedgerRow], *following: int) -> N
 
 
 def test_a_row_leaves_at_the_time_at_which_a_swap_has_brought_it() -> None:
-    """Even in the same transaction. History is rebuilt from the position of 0.5 on."""
+    """History is rebuilt from the position of 0.5 on, even if the row leaves in the same transaction."""
     rows = reported([SWAP, MOVE], 0).rows
     rows[6]["committed_at"] = rows[5]["committed_at"]
     lake = Lake(CONTRACT)

@@ -91,7 +91,7 @@ def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(contr
 def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(
     control: ControlStore, *, leaves: bool
 ) -> None:
-    """As in history, where the covered row has left before. Also if its end was lost."""
+    """As in history, the covered row has left before, even if its end was lost."""
     ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
     swap = {
         "transaction_id": "T",
