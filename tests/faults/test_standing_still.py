@@ -61,6 +61,20 @@ def test_a_message_of_a_time_to_come_holds_nothing_back(
     assert "has the time 2100-01-01 00:00:00 UTC" in state.text()
 
 
+def test_a_message_of_a_time_to_come_is_read_once(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
+) -> None:
+    """It is the first one of every window's time, and so the window would begin there."""
+    first, ahead, *others = messages(6)
+    send(kafka, topic, [first, ahead._replace(timestamp_ms=FUTURE_MS), *others[:-1]])
+    over = window()
+    run(spark, feed, over)
+    send(kafka, topic, others[-1:])
+    following = window(start=over.end)
+    extract.run(spark, feed, following)
+    assert reads(feed, following) == [SourceRead(f"{topic}[0]", 1, 1)]
+
+
 def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
     """Every later window ends where the transaction begins, whatever other producers write after it."""
     first, hanging, *others = messages(4)

@@ -146,12 +146,15 @@ def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offs
         }
         ctx.require_released(end, released)
         return begin, end
+    # A message of a time to come is the first one of any time: a window that goes on would read from there.
+    done = ctx.control.windows.reached(feed.feed)
+    is_past = done is not None and ctx.window.start < done
     start: Offsets = {}
     for topic, partitions in end.items():
         start[topic] = {}
         for partition, last in partitions.items():
             # A topic or partition that no release has seen is read from its beginning.
             known = released.get(topic, {}).get(partition, earliest[topic][partition])
-            first = min(known, begin[topic][partition]) if topic in released else known
+            first = min(known, begin[topic][partition]) if is_past and topic in released else known
             start[topic][partition] = min(first, last)
     return start, end
