@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.control import AskedReset
 from changeledger.kafka.topics import Fingerprints, Kafka, Offsets
-from changeledger.model.errors import SourceDataLostError
+from changeledger.model.errors import SourceDataLostError, SourceUnavailable
 from changeledger.model.window import SourceRead
 from changeledger.stages import extract
 from changeledger.stages.maintenance import resetting
@@ -170,3 +170,23 @@ def test_made_again_behind_a_reset(spark: SparkSession, kafka: KafkaBroker, topi
     send(kafka, topic, messages(9)[3:])
     with pytest.raises(SourceDataLostError, match="deleted and created again"):
         extracted(spark, feed)
+
+
+def test_made_again_while_it_is_read_first(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is published that could lack anything, but raw may have records of both topics."""
+    create(kafka, topic)
+    send(kafka, topic, messages(3))
+
+    def replace() -> None:
+        recreate(kafka, topic)
+        send(kafka, topic, messages(8)[3:])
+
+    over = window()
+    with monkeypatch.context() as patch:
+        before_it_is_read(patch, replace)
+        with pytest.raises(SourceUnavailable, match="created again while it was read"):
+            extract.run(spark, feed, over)
+    extract.run(spark, feed, over)
+    assert reads(feed, over) == [SourceRead(f"{topic}[0]", 3, 3)]

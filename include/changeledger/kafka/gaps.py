@@ -27,7 +27,7 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
     holes = []
     for topic, partitions in wanted.items():
         if topic not in earliest:
-            holes.append(f"the topic {topic} is gone")
+            holes.append(f"the topic {topic} is gone, or the feed's login may not see it any more (DESCRIBE)")
             continue
         for partition, offset in {**dict.fromkeys(earliest[topic], 0), **partitions}.items():
             low, high = earliest[topic].get(partition), latest[topic].get(partition)

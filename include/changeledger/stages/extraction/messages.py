@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -20,6 +20,7 @@ from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.avro import FRAME_BYTES, schema_ids
 from changeledger.lake import catalog, new_tables, writes
 from changeledger.model import change
+from changeledger.model.errors import SourceUnavailable
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
 from changeledger.stages.common import input_records
@@ -41,7 +42,7 @@ def extract_messages(ctx: StageContext) -> None:
     emptied = ctx.control.sources.compacted_up_to(feed.feed)
     asked = {source: offsets or 0 for source, offsets in promised(start, end).items()}
     completeness.promise(ctx, asked)
-    wanted = sum(asked.values())
+    wanted, ids = sum(asked.values()), kafka.ids(end)
     if wanted or ctx.has_raw_rows():
         if not catalog.exists(ctx.lake.raw):
             new_tables.create(ctx.lake.raw, RAW, change.RAW_PARTITIONS)
@@ -49,10 +50,24 @@ def extract_messages(ctx: StageContext) -> None:
         raw = ctx.workers.read(kafka.messages(start, end)).through(partial(of_window, ctx.id), RAW)
         writes.replace_window(raw, ctx.lake.raw, ctx.id, since)
     completeness.note_messages(ctx, kafka, start, end, emptied)
+    _require_one_topic(feed.feed, ids, kafka.ids(end))
     if wanted or input_records.replayed(ctx) is not None:
         _fetch_schemas(ctx)
     topics, offsets = counted(len(end), "topic"), counted(wanted, "offset")
     log.info("%s: read %s, %s, into %s", feed.feed, topics, offsets, ctx.lake.raw)
+
+
+def _require_one_topic(feed: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises SourceUnavailable if a topic was made again while it was read: raw may have records of both.
+
+    Of one that the feed has read before, what is lost was named already.
+    """
+    others = sorted(topic for topic, topic_id in before.items() if "" != topic_id != after[topic] != "")
+    if others:
+        raise SourceUnavailable(
+            f"{feed}: the topic {', '.join(others)} was deleted and created again while it was read",
+            "run the window again: it reads the topic that is there now",
+        )
 
 
 def _is_there(kafka: Kafka, stored: WindowRow) -> bool:
