@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 # Length of SQL Server's type `sysname`, in UTF-16 code units.
 _LONGEST = 128
@@ -40,6 +41,8 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name.isprintable() and name == name.strip() and not set(name) & set(',"\\')
 
 
+# Messages of changed columns alone write the same names in thousands of ways.
+@lru_cache(maxsize=8_192)
 def folded(name: str) -> str:
     """Returns the name in the form by which Spark compares names, as Java's equalsIgnoreCase does.
 
