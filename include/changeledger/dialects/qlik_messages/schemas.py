@@ -8,12 +8,13 @@ that the feed does not list, by which their data is recognized.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.qlik_messages import metadata, versions
+from changeledger.dialects.qlik_messages.known_names import KnownNames
 from changeledger.dialects.qlik_messages.versions import Mark, Versions
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -57,15 +58,21 @@ class WriterSchemas:
 
     def __init__(self, feed: Feed, contracts: Mapping[str, Contract], known: Mapping[str, Contract]) -> None:
         self._feed = feed
-        self._listed = [config.table for config in feed.tables]
+        self._listed = KnownNames(config.table for config in feed.tables)
         self._contracts = {table.lower(): contract for table, contract in contracts.items()}
         self._known = dict(known)
         self._new: dict[str, Contract] = {}
         # By table, as metadata writes it.
         self._metadata: dict[str, dict[Mark, Contract]] = {}
-        self._in_data: Sequence[str] = ()
-        # Pairs of a topic and a table's name in it.
-        self._in_topics: Collection[tuple[str, str]] = ()
+        # The tables that have metadata, those that data names, and those that topics name.
+        self._in_metadata = KnownNames(writer_schema.table for writer_schema in known.values())
+        self._in_data, self._in_topics = KnownNames(), KnownNames()
+        # By topic, in lower case.
+        self._names_of_topics: dict[str, set[str]] = {}
+        of_contracts = (contract.table for contract in contracts.values())
+        self._tables = KnownNames(
+            (*(config.table for config in feed.tables), *(w.table for w in known.values()), *of_contracts)
+        )
         for name, writer_schema in known.items():
             mark = _mark(name, writer_schema.table)
             if mark is not None:
@@ -97,13 +104,19 @@ class WriterSchemas:
             if schema_id not in self._known:
                 self._known[schema_id] = self._new[schema_id] = writer_schema
         self._metadata.setdefault(table, {})[mark._replace(stated_at=stated_at)] = writer_schema
+        self._in_metadata.add(table)
+        self._tables.add(table)
         return NoSchema(METADATA)
 
     def see(self, labels: Iterable[Label]) -> None:
         """Notes how the window's data, or else its topics, name its tables."""
         names = [(label, name) for label in labels if (name := self._name_in(label)) is not None]
-        self._in_data = [name for label, name in names if _is_whole(label)]
-        self._in_topics = {(label.topic, name) for label, name in names if not _is_whole(label)}
+        self._in_data = KnownNames(name for label, name in names if _is_whole(label))
+        in_topics = [(label.topic.lower(), name) for label, name in names if not _is_whole(label)]
+        self._in_topics = KnownNames(name for _, name in in_topics)
+        self._names_of_topics = {}
+        for topic, name in in_topics:
+            self._names_of_topics.setdefault(topic, set()).add(name)
 
     def routes(self, label: Label) -> Versions | NoSchema:
         """Returns the writer schemas of the messages with a label, or why they have none."""
@@ -160,8 +173,8 @@ class WriterSchemas:
         """Returns how metadata, else data, else topics name a feed's table; None if several may be meant."""
         contract = self._contracts.get(config.table.lower())
         known = None if contract is None else contract.source_table
-        of_all = self._in_metadata(), self._in_data, {name for _, name in self._in_topics}
-        said = (_same(config.table, names) for names in of_all)
+        of_all = self._in_metadata, self._in_data, self._in_topics
+        said = (names.same(config.table) for names in of_all)
         written = next(filter(None, said), [config.table])
         return meant(config.table, known, set(written))
 
@@ -174,22 +187,16 @@ class WriterSchemas:
         name = self._name_in(label)
         if _is_whole(label):
             return name != meant_name
-        names = _same(table, self._in_metadata())
-        if not names and not _same(table, self._in_data) and self._in_topics:
+        names = self._in_metadata.same(table)
+        if not names and not self._in_data.same(table) and self._in_topics:
             return name != meant_name
         if names in ([], [meant_name]):
-            of_alike = {other for topic, other in self._in_topics if topic.lower() == label.topic.lower()}
+            of_alike = self._names_of_topics.get(label.topic.lower(), ())
             return name != meant_name and meant_name in of_alike
         said = f".{label.table or label.topic}"
         whole = [name for name in names if said.endswith(f".{name}")]
         in_topic = whole or [name for name in names if said.endswith(f".{name.split('.', 1)[1]}")]
         return in_topic != [meant_name]
-
-    def _in_metadata(self) -> list[str]:
-        """Returns the names of the tables that have metadata."""
-        return list(
-            dict.fromkeys((*(writer_schema.table for writer_schema in self._known.values()), *self._metadata))
-        )
 
     def _table(self, label: Label) -> str | None:
         """Returns `schema.table` as the message names it, else the table that the topic is named after.
@@ -199,7 +206,7 @@ class WriterSchemas:
         if label.table is not None and label.schema is not None:
             return f"{label.schema}.{label.table}"
         name = label.table or label.topic
-        tables = _ending(name, [*self._listed, *self._known_tables()]) or self._alike(name)
+        tables = self._tables.ending(name) or self._alike(name)
         if len(tables) == 1:
             return tables[0]
         return label.table if self._listed and not tables else None
@@ -215,9 +222,9 @@ class WriterSchemas:
         is_with_schema = said.lower().endswith(f".{schema.lower()}.{name.lower()}")
         return said[-len(f"{schema}.{name}") :] if is_with_schema else f"{schema}.{said[-len(name) :]}"
 
-    def _alike(self, name: str) -> Sequence[str]:
-        """Returns the feed's tables that have this name in some schema."""
-        return _ending(name, self._listed or self._known_tables(), with_schema=False)
+    def _alike(self, name: str) -> list[str]:
+        """The feed's tables that have this name in some schema."""
+        return (self._listed or self._tables).ending(name, with_schema=False)
 
     def _elsewhere(self, label: Label, table: str | None) -> str | None:
         """Returns the table of messages that are certainly of none of the feed's; None if they may be.
@@ -232,33 +239,16 @@ class WriterSchemas:
             return label.topic
         if label.schema_id is not None or self._alike(label.topic):
             return None
-        schemas = {name.lower().split(".")[0] for name in self._listed}
+        schemas = {config.table.lower().split(".")[0] for config in self._feed.tables}
         parts = label.topic.split(".")[-2:]
         if len(parts) > 1 and parts[0].lower() in schemas:
             return ".".join(parts)
-        return next(iter(_ending(label.topic, self._known_tables(), with_schema=False)), None)
-
-    def _known_tables(self) -> Sequence[str]:
-        of_contracts = (contract.table for contract in self._contracts.values())
-        return list(dict.fromkeys((*self._in_metadata(), *of_contracts)))
-
-
-def _ending(name: str, tables: Sequence[str], *, with_schema: bool = True) -> list[str]:
-    """Returns the tables that a name ends with: of names that differ only in case the exact one, else one."""
-    endings = [(table, f".{table if with_schema else table.split('.', 1)[1]}") for table in tables[::-1]]
-    fitting = [table for table, ending in endings if f".{name}".lower().endswith(ending.lower())]
-    exact = [table for table, ending in endings if f".{name}".endswith(ending)]
-    return list({table.lower(): table for table in (*fitting, *exact)}.values())
+        return next(iter(self._tables.ending(label.topic, with_schema=False)), None)
 
 
 def _is_whole(label: Label) -> bool:
     """Returns whether the message itself names its schema and table."""
     return None not in {label.schema, label.table}
-
-
-def _same(table: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that differ from a table's at most in case."""
-    return [name for name in names if name.lower() == table.lower()]
 
 
 def _is_qliks_own(name: str) -> bool:
