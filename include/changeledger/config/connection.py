@@ -23,20 +23,20 @@ class Connection(BaseModel):
     conn_type: str
     """Source: `mssql`, `postgres`, `sqlite` or `kafka`. Spark: `spark` or `spark_connect`."""
     host: str | None = None
-    """The host. Spark: the master or the `sc://` address; `sqlite`: the file; `kafka`: empty, as port, login
-    and password, for `extra` has all of it."""
+    """The host. Spark: the master or the `sc://` address. `sqlite`: the file. `kafka`: empty, like port,
+    login and password, because `extra` has everything."""
     port: int | None = None
     """The port, if it is not the default."""
     schema_: str | None = Field(default=None, alias="schema")
-    """The name of the database on that server."""
+    """The name of the database on the server."""
     login: str | None = None
     """The user."""
     password: str | None = Field(default=None, repr=False)
-    """Its password; of `spark_connect` a token."""
+    """The user's password; for `spark_connect` a token."""
     extra: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """`kafka`: librdkafka's settings, `bootstrap.servers` among them, and those of a schema registry behind
-    `schema.registry.`. `mssql` and `postgres`: see
-    [extras of JDBC connections](connections.md#extras-of-jdbc-connections). `spark` and `spark_connect`: see
+    """`kafka`: librdkafka's settings, including `bootstrap.servers`, and those of a schema registry with the
+    prefix `schema.registry.`. `mssql` and `postgres`: see [extras of JDBC
+    connections](connections.md#extras-of-jdbc-connections). `spark` and `spark_connect`: see
     [connections](connections.md#connections)."""
 
     @field_validator("extra", mode="before")

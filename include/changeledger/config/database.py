@@ -42,10 +42,10 @@ class Tolerance(Strict):
     """How many changes of each verdict the comparison of one table may have before it warns or fails."""
 
     fail_above: Mapping[Counted, _Limit] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
-    """A comparison of one table fails with more changes of a verdict than this. A verdict that is not named
-    keeps its default."""
+    """How many changes of each verdict one table may have before its comparison fails. A verdict that is not
+    named keeps its default."""
     warn_above: Mapping[Counted, _Limit] = {"representation": 0}
-    """It warns with more than this; likewise."""
+    """The same limit for a warning."""
 
     @field_validator("fail_above", "warn_above")
     @classmethod
@@ -62,21 +62,22 @@ class Verify(Strict):
     renamed: ClassVar[Mapping[str, str]] = {"keep": "snapshot_ttl", "settle": "grace_period"}
 
     connection: str | None = None
-    """The Airflow connection to the source or a copy of it. None: that of the feed of SQL Server's own CDC
-    tables."""
+    """The Airflow connection to the source or a copy of it. Default: the connection of the feed of SQL
+    Server's own CDC tables."""
     cdc_schema: str | None = None
-    """The schema with `lsn_time_mapping` at that connection. None: no CDC there."""
+    """The schema of `lsn_time_mapping` at that connection. Without it: the database there has no CDC."""
     schemas: Mapping[str, str] = {}
-    """Schemas that have another name there than in the feeds: `{dbo: replica_dbo}`. Case does not count."""
+    """Schemas whose name there differs from the name in the feeds: `{dbo: replica_dbo}`. Names are not
+    case-sensitive."""
     lag: Duration = Field(default=timedelta(0), ge=timedelta(0))
     """How far the copy may lag behind the source."""
     grace_period: Duration = Field(default=timedelta(minutes=15), ge=timedelta(0))
-    """A difference counts once the feed's released windows end this long after the reading; longer than the
-    slowest capture tool takes."""
+    """A difference counts once the feed's released windows end this long after the reading. It must be longer
+    than the slowest capture tool takes."""
     snapshot_ttl: Duration = Field(default=timedelta(hours=12), gt=timedelta(0))
-    """Rows that were read are dropped when they are not proved by then."""
+    """How long rows that were read are kept. If they are not proved by then, they are dropped."""
     partition_rows: int = Field(default=1_000_000, ge=1)
-    """Rows that one Spark task reads; a table with more rows is read in parallel."""
+    """How many rows one Spark task reads. A table with more rows is read in parallel."""
 
     @field_validator("schemas")
     @classmethod
@@ -98,15 +99,15 @@ class Database(Strict):
     database: str
     """The database, as in the feeds' YAML."""
     reference: str | None = None
-    """The feed that the others are compared with. None: the primary one, else the first."""
+    """The feed that the others are compared with. Default: the primary feed, else the first."""
     feeds: tuple[str, ...] = ()
-    """The feeds to compare and verify. Empty: all of the database."""
+    """The feeds to compare and verify. Default: all feeds of the database."""
     compare: Tolerance = Tolerance()
     """What a comparison tolerates, see below."""
     verify: Verify | None = Verify()
-    """How the published tables are verified, see below. `null`: never."""
+    """How the published tables are verified, see below. `null`: they are not."""
     notify: tuple[Notify, ...] = ()
-    """Who is told when feeds disagree, what is published drifts, or a comparison or proof fails or
+    """The notifiers to call when feeds disagree, published tables drift, or a comparison or proof fails or
     recovers."""
     owner: str = "data-engineering"
     """The owner of the DAGs."""

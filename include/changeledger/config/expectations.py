@@ -37,21 +37,22 @@ class ExpectationConfig(Strict):
     """One expectation: a type of Great Expectations with its arguments, or `sql`."""
 
     name: str = Field(default="", pattern=_NAME)
-    """What verdicts and pages call it; `sql` needs one. Else: the type and its columns."""
+    """The name in verdicts and pages. Required for `sql`; otherwise the default is the type and its
+    columns."""
     expect: dict[str, dict[str, Any]] = Field(default={}, max_length=1)
-    """The type and its arguments. The type may also stand in place of `expect`
+    """The type and its arguments. The type may also be written in place of `expect`
     ([expectations.md](expectations.md))."""
     sql: str = ""
-    """A SELECT of `current`, `history` or `changes` that returns the rows that are wrong."""
+    """A SELECT of `current`, `history` or `changes` that returns the wrong rows."""
     on: Literal["current", "history", "changes"] = "current"
-    """The table of the run's branch that a type of Great Expectations is about."""
+    """The table that a type of Great Expectations checks, on the run's branch."""
     severity: Literal["critical", "error", "warning"] = "error"
-    """A failed `warning` is reported, an `error` stops the run unless a person tolerates it, a `critical` one
-    always stops it."""
+    """What a failure does: `warning` is reported, `error` stops the run unless a person tolerates it,
+    `critical` always stops it."""
     scope: Literal["touched", "all"] = "touched"
-    """The rows that the run has written, or `all` rows."""
+    """Which rows are checked: those that the run has written (`touched`), or `all`."""
     note: str = ""
-    """What the page says of it."""
+    """A sentence that the page shows."""
 
     @model_validator(mode="before")
     @classmethod

@@ -57,22 +57,24 @@ class Feed(Strict):
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     """The tables to read."""
     primary: bool = False
-    """The reference when several feeds capture one database."""
+    """`true`: this feed is the reference when several feeds capture one database."""
     time_zone: str = "UTC"
     """The IANA time zone of times that `sqlserver_cdc` writes without a zone (`cdc.lsn_time_mapping`); other
     dialects write UTC. It cannot change while rows are published."""
     mask_order: ByteOrder | Literal["auto"] = "auto"
-    """The byte order of change masks: which end holds the first columns. `auto`: found for each table from
+    """The byte order of change masks: which end holds the first columns. `auto`: detected for each table from
     its records."""
     quarantine_limit: float = Field(default=0.1, ge=0, le=1)
     """The share of a window's records that may be quarantined before the audit stops the run; 1: no limit.
-    Below it each quarantined record is a warning."""
+    Below the limit each quarantined record is a warning."""
     image_chain: Literal["report", "stop"] = "report"
-    """`report` breaks of [the image chain](when-a-run-stops.md#the-image-chain), or `stop` the run."""
+    """What a break of [the image chain](when-a-run-stops.md#the-image-chain) does: `report` warns, `stop`
+    stops the run."""
     pending_timeout: Duration = Field(default=timedelta(days=7), gt=timedelta(0))
-    """A record that waits longer for the rest of a split message or for its metadata is quarantined."""
+    """How long a record may wait for the rest of a split message or for its metadata. Then it is
+    quarantined."""
     spark_connection: str = "changeledger_spark"
-    """Spark's Airflow connection."""
+    """The Airflow connection of Spark."""
     schedule: str = "0 * * * *"
     """Cron, in UTC. A run covers the interval that has just ended."""
     owner: str = "data-engineering"
@@ -80,16 +82,16 @@ class Feed(Strict):
     retention: Duration = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long releases can be read by tag."""
     raw_retention: Duration = Field(default=timedelta(days=90), gt=timedelta(0))
-    """How long raw records are kept as received; those in quarantine, and those that wait, stay longer."""
+    """How long raw records are kept as received; quarantined and pending records stay longer."""
     docs_retention: Duration = Field(default=timedelta(days=30), gt=timedelta(0))
-    """How long Data Docs, verdicts, and branches that were not released are kept."""
+    """How long Data Docs, verdicts and unreleased branches are kept."""
     deadline: Duration = Field(default=timedelta(hours=3), gt=timedelta(0))
-    """A run that ends later than this after it was due is reported, and so are records that wait longer at
-    the source ([a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
+    """How late a run may end, and how long records may wait at the source, before it is reported ([a feed
+    that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
     notify: tuple[Notify, ...] = ()
-    """Who is told when the feed fails, is late, quarantines records or recovers, see below."""
+    """The notifiers to call when the feed fails, is late, quarantines records or recovers, see below."""
     execution_timeout: Duration = Field(default=timedelta(hours=2), gt=timedelta(0))
-    """A task that runs longer is stopped and retried from its stage's beginning ([a long first
+    """How long a task may run. Then it is stopped and retried from the beginning of its stage ([a long first
     load](running.md#a-long-first-load))."""
 
     @field_validator("feed", "database")

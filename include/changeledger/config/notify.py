@@ -22,12 +22,12 @@ class Notify(Strict):
     """The class of an Airflow notifier by its full name, such as
     `airflow.providers.smtp.notifications.smtp.SmtpNotifier`."""
     arguments: dict[str, Any] = Field(default={}, alias="with")
-    """Its arguments. Those for the text and the subject are filled in unless they are given
+    """The notifier's arguments. Those for the text and the subject are filled in unless you state them
     ([running.md](running.md#who-is-told)). Secrets belong in Airflow connections."""
     on: tuple[Event, ...] = Field(default=EVENTS, min_length=1)
-    """What it tells."""
+    """The events that it reports."""
     quarantined_above: int = Field(default=0, ge=0)
-    """`quarantined` is told of a run with more quarantined records than this."""
+    """`quarantined` is reported if a run has more quarantined records than this."""
 
 
 def telling(notify: tuple[Notify, ...], events: frozenset[Event]) -> tuple[Notify, ...]:

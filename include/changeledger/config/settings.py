@@ -87,11 +87,11 @@ class Settings(BaseSettings):
             raise _refused(".".join(map(str, wrong["loc"])), wrong["msg"]) from None
 
     project: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=_project)
-    """The project's folder, as `changeledger init` has written it ([deploy.md](deploy.md)). Without it: the
-    checkout that the program runs from; of an installed program the folder that it is started in."""
+    """The project's folder, as `changeledger init` writes it ([deploy.md](deploy.md)). Default: the checkout
+    that changeledger runs from, or for an installed package the current folder."""
     home: Path = _below_project(".changeledger")
-    """The folder of this installation: Data Docs and logs, and catalog, control store and warehouse unless
-    they are set."""
+    """The folder of this installation. It has Data Docs and logs, and also the catalog, control store and
+    warehouse unless they are set."""
     feeds: Path = _below_project("feeds")
     """The folder of the feeds' YAML files; in a checkout `include/feeds`."""
     databases: Path = _below_project("databases")
@@ -99,33 +99,33 @@ class Settings(BaseSettings):
     jars: Path = _below_project(".jars", "spark")
     """The folder of Spark's additional jars; `changeledger jars` fetches them."""
     control_url: str = ""
-    """SQLAlchemy URL of the control store, such as `postgresql+psycopg://...`. Empty: an SQLite file below
-    the home."""
+    """The SQLAlchemy URL of the control store, such as `postgresql+psycopg://...`. Default: an SQLite file
+    below the home."""
     catalog: dict[str, str] = Field(default={}, repr=False)
-    """Iceberg's catalog as a JSON object of texts, as pyiceberg takes it; Spark's settings follow from it.
-    `type`: `sql` (the default) or `rest`. `uri`: of `sql` an SQLAlchemy URL such as
-    `postgresql+psycopg://...`, without it an SQLite file below the home; of `rest` the server's address.
-    `warehouse`: where data files are stored, a path or URI that all of Spark's machines see, such as
-    `s3://bucket/lake`; of `sql` without it `warehouse` below the home. `s3.*`: how S3 is reached. It appears
-    on no command line; `docs/lake.md` has examples."""
+    """Iceberg's catalog as a JSON object whose values are texts, with pyiceberg's properties. Spark's
+    settings are derived from it. `type`: `sql` (the default) or `rest`. `uri`: for `sql` an SQLAlchemy URL
+    such as `postgresql+psycopg://...` (default: an SQLite file below the home); for `rest` the server's
+    address. `warehouse`: where data files are stored, a path or URI that all of Spark's machines see, such as
+    `s3://bucket/lake` (default for `sql`: `warehouse` below the home). `s3.*`: how S3 is reached. The value
+    appears on no command line. `docs/lake.md` has examples."""
 
     catalog_connection: str = ""
-    """The Airflow connection with the lake's credentials: members of its `extra`, such as
-    `s3.secret-access-key`, join those of `CHANGELEDGER_CATALOG` in the environment of jobs."""
+    """The Airflow connection with the lake's credentials. The properties in its `extra`, such as
+    `s3.secret-access-key`, are added to `CHANGELEDGER_CATALOG` in the environment of jobs."""
     pages: str = ""
     """Where Data Docs and reports are stored: a folder, or `s3://bucket/folder`, reached by `s3.*` of
-    `CHANGELEDGER_CATALOG`; then jobs and Airflow's API server need no common disk. Empty: `data_docs`
+    `CHANGELEDGER_CATALOG`. On S3, jobs and Airflow's API server need no shared disk. Default: `data_docs`
     below the home."""
     redact_values: bool = False
-    """`true`: logs, errors and pages show `***` for keys and values of rows. Of errors that other systems
-    raise they have the type alone, and Spark's log is off (a Connect server's if it starts with the setting).
-    Lake and commands show values."""
+    """`true`: logs, errors and pages show `***` for keys and values of rows. They show only the type of
+    errors that other systems raise. Spark's log is off (that of a Connect server only if the server starts
+    with this setting). The lake and commands still show values."""
     hash_key: str = Field(default="", repr=False)
-    """The secret of `hash` in `publish:` ([publishing.md](publishing.md)): 16 characters or more, the same
-    for jobs and commands, and for good."""
+    """The secret key of `hash` in `publish:` ([publishing.md](publishing.md)): 16 characters or more. It must
+    be the same for jobs and commands, and must never change."""
     pages_url: str = ""
-    """Where Airflow serves the Data Docs; its tasks set it. Logs and errors then name pages by link,
-    otherwise by file."""
+    """The address at which Airflow serves the Data Docs; Airflow's tasks set it. If it is set, logs and
+    errors name pages by link, otherwise by file."""
 
     @field_validator("pages")
     @classmethod

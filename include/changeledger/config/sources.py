@@ -30,15 +30,15 @@ class KafkaTopics(Strict):
     """Topics to read: names, or patterns with `*` for any run of characters."""
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Topics: names, or patterns with `*` for any characters."""
+    """The topics: names, or patterns in which `*` stands for any characters."""
 
 
 class DatabaseTopics(KafkaTopics):
     """Topics whose messages name their database."""
 
     database_name: str | None = Field(default=None, min_length=1)
-    """The database as the messages name it, if they are of several. Without it: the one that is called as
-    `database:`, else the one that nine of ten messages name."""
+    """The name of the database in the messages, if the topics have messages of several databases. Default:
+    the name in `database:` if messages have it, else the name that nine of ten messages have."""
 
 
 class DebeziumSource(DatabaseTopics):
@@ -54,19 +54,21 @@ class DebeziumSource(DatabaseTopics):
     unavailable_value_placeholder: str = Field(
         default="__debezium_unavailable_value", min_length=1, alias="unavailable.value.placeholder"
     )
-    """What the connector writes for a large value that it could not read: text, or `hex:` and its bytes."""
+    """What the connector writes in place of a large value that it could not read: text, or `hex:` and its
+    bytes."""
     decimal_handling_mode: Literal["precise", "string", "double"] = Field(
         default="precise", alias="decimal.handling.mode"
     )
-    """Decimals: base64 of their bytes (`precise`), text, or JSON numbers."""
+    """How decimals are written: as base64 of their bytes (`precise`), as text, or as JSON numbers."""
     time_precision_mode: TimePrecision = Field(default="adaptive", alias="time.precision.mode")
-    """The unit of times: by the column's precision (`adaptive`; with `adaptive_time_microseconds` `time` is
-    in microseconds), milliseconds (`connect`), microseconds or nanoseconds; or ISO text, or objects of the
-    parts (`structured`)."""
+    """How times are written: in a unit by the column's precision (`adaptive`; with
+    `adaptive_time_microseconds` `time` is in microseconds), in milliseconds (`connect`), microseconds or
+    nanoseconds, as ISO text, or as objects of their parts (`structured`)."""
     binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = Field(
         default="bytes", alias="binary.handling.mode"
     )
-    """Bytes: base64 in JSON and bytes in Avro (`bytes`), base64 in one of its alphabets, or hex."""
+    """How bytes are written: as base64 in JSON and bytes in Avro (`bytes`), as base64 in one of its
+    alphabets, or as hex."""
 
     @field_validator("unavailable_value_placeholder")
     @classmethod
@@ -93,31 +95,31 @@ class CesSource(DatabaseTopics):
     renamed: ClassVar[Mapping[str, str]] = {"binaries": "binary_encoding"}
 
     binary_encoding: Literal["any", "hex", "base64"] = "any"
-    """How the server writes bytes, which is not published: `any` reads `0x` and hex digits as hex, all else
-    as base64."""
+    """How the server writes bytes, which is not documented. `any` reads `0x` and hex digits as hex, and
+    everything else as base64."""
 
 
 class SqlServerCdcSource(Strict):
     """SQL Server CDC tables: the schema that holds `change_tables`, `lsn_time_mapping` and `*_CT`."""
 
     cdc_schema: str = "cdc"
-    """The schema that has `change_tables`, `lsn_time_mapping` and the `*_CT` tables."""
+    """The schema of `change_tables`, `lsn_time_mapping` and the `*_CT` tables."""
     partition_rows: int = Field(default=200_000, ge=1)
-    """Rows that one Spark task reads; a window with more rows is read in parallel."""
+    """How many rows one Spark task reads. A window with more rows is read in parallel."""
 
 
 class QlikTablesSource(Strict):
     """Qlik change tables `<table>__ct`, in the database that the task writes to."""
 
     target_schema: str | None = None
-    """The schema of the change tables, if it is not the source table's."""
+    """The schema of the change tables, if it differs from the source table's."""
     header_prefix: str = "header__"
     """The prefix of the header columns, as in the task's settings."""
     empty_is_null: bool = False
     """`true` if the target has no empty text and stores NULL as `''`. It cannot change while rows are
     published."""
     partition_rows: int = Field(default=200_000, ge=1)
-    """Rows that one Spark task reads; a window with more rows is read in parallel."""
+    """How many rows one Spark task reads. A window with more rows is read in parallel."""
 
 
 SOURCE_MODELS: dict[str, type[Strict]] = {

@@ -31,7 +31,7 @@ class ColumnConfig(Strict):
     nullable: bool = True
     """Whether the column can be NULL."""
     computed: bool = False
-    """Whether SQL Server computes it; no capture has its values."""
+    """Whether SQL Server computes the column; no capture has its values."""
 
     @field_validator("type")
     @classmethod
@@ -54,7 +54,8 @@ class Publishing(Strict):
     """How a table is published. It cannot change once the table is published."""
 
     columns: Mapping[str, PublishRule] = {}
-    """By column, as in the source, how it is published; columns without a rule are published as they are."""
+    """How each column is published, by its name in the source. Columns without a rule are published as they
+    are."""
 
     def __hash__(self) -> int:
         # Decoders cache their work by plan, and a plan contains its table's settings.
@@ -77,13 +78,13 @@ class TableConfig(Strict):
     key: tuple[str, ...] = ()
     """The key's columns, if the records do not name them."""
     columns: tuple[ColumnConfig, ...] = ()
-    """The columns, if the records do not have them or have coarser types."""
+    """The columns, if the records do not describe them or have coarser types."""
 
     expectations: tuple[ExpectationConfig, ...] = ()
-    """What the audit checks of the table beside its own rules ([expectations.md](expectations.md))."""
+    """What the audit checks in addition to its own rules ([expectations.md](expectations.md))."""
 
     publish: Publishing = Publishing()
-    """What is left out, hashed, cast or renamed ([publishing.md](publishing.md))."""
+    """Which columns are left out, hashed, cast or renamed ([publishing.md](publishing.md))."""
 
     @field_validator("table")
     @classmethod

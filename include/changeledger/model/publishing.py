@@ -28,11 +28,11 @@ class PublishRule(Strict):
     """How one column is published. `drop` or `hash` without other members may be written as a single word."""
 
     drop: bool = False
-    """`true`: the column is left out."""
+    """`true`: the column is not published."""
     hash: bool = False
     """`true`: values are published as HMAC-SHA256 with `CHANGELEDGER_HASH_KEY`, 64 hex digits."""
     cast: str = ""
-    """The type in the lake: `string`, `bigint`, `decimal(p,s)` or `timestamp`; one that holds every value of
+    """The type in the lake: `string`, `bigint`, `decimal(p,s)` or `timestamp`. It must hold every value of
     the column's own type."""
     rename: str = ""
     """The published name."""
