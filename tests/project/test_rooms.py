@@ -11,7 +11,7 @@ PACKAGE = PROJECT / "include" / "changeledger"
 
 def test_contributing_names_every_room_and_no_other() -> None:
     text = (PROJECT / "CONTRIBUTING.md").read_text("utf-8")
-    table = text.partition("| room | what | Spark |")[2].partition("| where is | here |")[0]
+    table = text.partition("| room | contents | Spark |")[2].partition("| what | where |")[0]
     named = {
         name for row in table.splitlines() for name in re.findall(r"`(\w+(?:/|\.py))`", row.split(" | ")[0])
     }
