@@ -12,7 +12,7 @@ from changeledger.control import ControlStore, SourceMark
 from changeledger.dialects.interface import TableDialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.model.errors import ConfigError
-from changeledger.stages.extraction.completeness import DIALECT, require_dialect, require_setting
+from changeledger.stages.extraction.same_sources import DIALECT, require_dialect, require_setting
 from tests.released import release
 
 TABLE = "dbo.t"

@@ -13,7 +13,7 @@ from changeledger.control import AskedReset, ControlStore
 from changeledger.lake import catalog
 from changeledger.model import change
 from changeledger.model.errors import SourceDataLostError
-from changeledger.stages.extraction.completeness import require_places
+from changeledger.stages.extraction.same_sources import require_places
 from tests.control.test_control import hour
 from tests.released import release
 from tests.stages.test_joined_tables import replace

@@ -13,8 +13,8 @@ from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.extraction import erased, replaying, resetting
-from changeledger.stages.extraction.completeness import require_dialect
 from changeledger.stages.extraction.messages import extract_messages
+from changeledger.stages.extraction.same_sources import require_dialect
 from changeledger.stages.extraction.tables import extract_tables
 from changeledger.stages.normalization import repairing
 

@@ -24,7 +24,7 @@ from changeledger.model.table_names import TableNames
 from changeledger.stages.common import input_records, log_ends, streamed
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
-from changeledger.stages.extraction.completeness import DIALECT
+from changeledger.stages.extraction.same_sources import DIALECT
 
 _OF_CHANGES: Final = table_schema(
     [(name, kind) for name, kind in change.LEDGER_COLUMNS if name in log_end.READ]

@@ -25,7 +25,7 @@ from changeledger.model.window import promised
 from changeledger.model.wording import counted
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness, joined, resetting
+from changeledger.stages.extraction import completeness, joined, resetting, same_sources
 
 # Most distinct Avro frame headers looked at per window and side; a registry gets fewer unknown ids.
 _MOST_IDS = 10_000
@@ -146,7 +146,7 @@ def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offs
     latest, request = kafka.latest(topics), ctx.window.request
     check_continuity(feed.feed, released, earliest, latest)
     resetting.require_offsets(ctx, earliest)
-    completeness.require_known(ctx, kafka, earliest, latest)
+    same_sources.require_known(ctx, kafka, earliest, latest)
     if request.reads_nothing_new:
         return released, released
     begin = kafka.at(topics, ctx.window.start)

@@ -29,7 +29,7 @@ from changeledger.model.wording import counted
 from changeledger.spark.session import for_rows_of
 from changeledger.stages.common import publishing
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness, joined, resetting
+from changeledger.stages.extraction import completeness, joined, resetting, same_sources
 
 
 def extract_tables(ctx: StageContext) -> None:
@@ -43,9 +43,9 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     feed, reader = ctx.feed, dialect.reader(ctx.feed, database)
     released = ctx.released
     if dialect.decisive is not None:
-        completeness.require_setting(ctx.control, feed, dialect.decisive, released)
+        same_sources.require_setting(ctx.control, feed, dialect.decisive, released)
     _require_released(ctx, reader, released)
-    completeness.require_places(ctx, released)
+    same_sources.require_places(ctx, released)
     resetting.require_rows(ctx, reader)
     stored = ctx.open(lambda: _resolve(ctx, reader, released), is_there=partial(_lists_all, ctx))
     joined.note(ctx)
@@ -56,7 +56,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     ctx.control.sources.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
     read_by = None if dialect.decisive is None else dialect.decisive.value_in(feed)
-    completeness.save_landmarks(ctx, reader.landmarks(reached), released, read_by)
+    same_sources.save_landmarks(ctx, reader.landmarks(reached), released, read_by)
     completeness.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
         ctx.control.contracts.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
@@ -65,7 +65,7 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
 def _require_released(ctx: StageContext, reader: TableReader, released: TablePositions) -> None:
     """Raises SourceDataLostError if the source is not the one that was read, or lacks rows that follow."""
     reader.check(released)
-    completeness.require_landmarks(ctx, reader.landmarks(released), released)
+    same_sources.require_landmarks(ctx, reader.landmarks(released), released)
 
 
 def _lists_all(ctx: StageContext, stored: WindowRow) -> bool:
