@@ -1,4 +1,5 @@
-"""The subjects of the benchmarks, each measured in a process of its own that begins cold, and judged."""
+"""Runs each subject of the benchmarks in its own process, which begins cold, measures it, and judges its
+rows."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ HOME = PROJECT / ".changeledger" / "bench"
 
 @dataclass(frozen=True)
 class Result:
-    """`wrong`: None of what publishes nothing."""
+    """The result of one try. `wrong` is None for a subject that publishes nothing."""
 
     measured: Measured
     wrong: Wrong | None = None
@@ -35,7 +36,7 @@ class Result:
 
 @dataclass
 class Bench:
-    """A broker, and folders. `Result`s come from one try each."""
+    """Runs subjects with one broker, each in its own folder. Each `Result` comes from one try."""
 
     _services: ExitStack = field(default_factory=ExitStack)
     _topics: set[str] = field(default_factory=set)
@@ -55,9 +56,10 @@ class Bench:
     def line(
         self, messages: int, windows: int = 1, tables: int = 1, workers: int = 0, shape: Shape = PLAIN
     ) -> Result:
-        """The stages of the line; `messages` are those of each table.
+        """Runs the stages of the line. `messages`: the number of messages of each table.
 
-        `workers`: of a standalone cluster with one core each; 0: Spark on all cores, in the process itself.
+        `workers`: the workers of a standalone cluster, with one core each; with 0, Spark runs on all cores in
+        the subject's process.
         """
         streams, topics = self._filled(messages, windows, tables, shape)
         arguments = ("line", self._kafka.bootstrap, topics, str(windows), shape.name)
@@ -66,7 +68,7 @@ class Bench:
     def by_hand(
         self, messages: int, windows: int = 1, tables: int = 1, *, history: bool = True, shape: Shape = PLAIN
     ) -> Result:
-        """`messages` are those of each table."""
+        """Runs the line written by hand. `messages`: the number of messages of each table."""
         streams, topics = self._filled(messages, windows, tables, shape)
         options = () if history else ("--no-history",)
         arguments = ("by_hand", self._kafka.bootstrap, topics, str(windows), shape.name)
@@ -95,7 +97,7 @@ class Bench:
         return self._run((subject, self._kafka.bootstrap, str(rows)), in_home=True)
 
     def make(self, what: str) -> Result:
-        """`make demo` or `make test`, with what they need installed before."""
+        """Runs `make demo` or `make test` after installing what it needs."""
         subprocess.run(["make", f"setup-{what}"], cwd=PROJECT, check=True)  # noqa: S607 - whichever make has called this
         measurement = measured(["make", what], HOME / f"make-{what}.log", whole=f"make {what}")
         return Result(measurement)
@@ -104,12 +106,12 @@ class Bench:
         return stream(CACHE / "streams", messages, _table(at), 1 + at, shape)
 
     def _filled(self, messages: int, windows: int, tables: int, shape: Shape) -> tuple[Sequence[Stream], str]:
-        """Streams, and the names of their topics."""
+        """Returns the streams, and the names of their topics."""
         streams = [self.stream(messages, at, shape) for at in range(tables)]
         return streams, ",".join(self._topic(table, windows, at) for at, table in enumerate(streams))
 
     def _topic(self, of: Stream, windows: int, at: int) -> str:
-        """The stream's topic, filled once; streams of other sizes have their own server name."""
+        """Returns the stream's topic, filled once. Each size of stream has its own server name."""
         topic = f"{of.folder.name}_{windows}.dbo.{_table(at)}"
         if topic not in self._topics:
             fill(self._kafka.bootstrap, topic, of.messages, windows)
@@ -126,7 +128,11 @@ class Bench:
         in_home: bool = False,
         workers: int = 0,
     ) -> Result:
-        """`truth`: of a subject that takes a folder for what it publishes; `in_home`: that takes its home."""
+        """Runs one try.
+
+        - `truth`: the stream, for a subject that takes a folder for what it publishes.
+        - `in_home`: whether the subject takes its home folder.
+        """
         self._tries += 1
         home = HOME / f"{self._tries}-{arguments[0]}"
         out = () if truth is None else (str(home / "out"),)

@@ -1,4 +1,4 @@
-"""A standalone cluster for the line: a master, workers of one core, and a Connect server attached to them."""
+"""A standalone cluster for the line: a master, workers with one core each, and a Connect server on them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from sourcelab.standalone import Master, Worker
 
 @contextmanager
 def cluster(home: Path, workers: int) -> Iterator[Mapping[str, str]]:
-    """The variables of a process that attaches to it; none without workers, and nothing is started.
+    """Yields the variables by which a process attaches to the cluster.
 
-    Its processes are not below the one that is measured: their CPU seconds are not counted.
+    Without workers, nothing is started and there are no variables. The cluster's processes are not
+    descendants of the measured one, so their CPU seconds are not counted.
     """
     if not workers:
         yield {}

@@ -1,7 +1,7 @@
-"""Comparing two feeds of a database: seconds, beside Spark's plain join of the two ledgers.
+"""Measures comparing two feeds of a database, in seconds, beside Spark's plain join of the two ledgers.
 
-Both ledgers have the same changes of ten columns (one insert, then updates of each key); the plain join is
-on key and position, full outer, and counts. Measured in one run; quote the ratio.
+Both ledgers have the same changes of ten columns (one insert, then updates of each key). The plain join is a
+full outer join on key and position, and counts. Both are measured in one run; quote the ratio.
 
     python -m benchmarks.compare [CHANGES]
 """
@@ -36,7 +36,7 @@ def main() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     os.environ["CHANGELEDGER_HOME"] = str(HOME)
-    # They read the settings.
+    # Imported here, because they read the settings.
     from pyspark.sql import functions as F  # noqa: PLC0415
 
     from changeledger.config.database import Database  # noqa: PLC0415
@@ -63,7 +63,7 @@ def main() -> None:
     def compared() -> None:
         rows = compare.run(spark, Database(database="bench"), feeds, full=True)
         assert [row.outcome for row in rows] == ["agree"]
-        # The transaction of the last change is the fence.
+        # The transaction of the last change is the fence, and is not compared.
         assert rows[0].counts["equal"] == changes - 1
 
     rounds = [(_timed(plain), _timed(compared)) for _ in range(ROUNDS)]
@@ -114,7 +114,7 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
 
 
 def _cells(feed, keys: int) -> dict[str, str]:  # type: ignore[no-untyped-def]
-    """The ledger's columns of change `i`, as SQL."""
+    """Returns the ledger's columns of change `i`, as SQL."""
     image = partial(_image, keys=keys)
     return {
         "change_id": "md5(cast(i as string))",

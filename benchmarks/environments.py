@@ -1,4 +1,4 @@
-"""Environments of the peers: each has its own, made once by pip in the project's folder of caches."""
+"""Environments of the peers: pip creates one for each, once, in the project's cache folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = {
 
 
 def python_of(name: str, folder: Path) -> str:
-    """The Python of the peer's environment. Raises CalledProcessError if pip cannot make it."""
+    """Returns the Python of the peer's environment. Raises CalledProcessError if pip cannot create it."""
     home = folder / name
     python, installed = home / "bin" / "python", home / "made"
     wanted = "\n".join(PACKAGES[name])

@@ -1,4 +1,4 @@
-"""The feed that the benchmarks read: Debezium's messages of tables like the stream's."""
+"""The feed that the benchmarks read: Debezium messages of tables like those of the stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def feed_of(bootstrap: str, topics: Sequence[str], shape: Shape = PLAIN) -> Feed:
-    """Of these topics, `<server>.dbo.<table>` each; its connection is set in the environment."""
+    """Returns the feed of these topics (`<server>.dbo.<table>`), and sets its connection in the
+    environment."""
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
     os.environ["AIRFLOW_CONN_BENCH_KAFKA"] = json.dumps(connection)
     from changeledger.config.feed import Feed  # noqa: PLC0415 - it reads the settings

@@ -1,4 +1,4 @@
-"""What the tries of one subject come to."""
+"""The figures of one subject's tries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.judge import Wrong
 
 
 class Figures(NamedTuple):
-    """Medians of one subject's tries."""
+    """The medians of one subject's tries. Peaks of memory and wrong rows are maxima."""
 
     results: Sequence[Result]
 

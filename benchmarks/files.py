@@ -1,7 +1,7 @@
-"""What it costs to read and write files in Spark's workers, and by Spark's Iceberg source: CPU seconds of both
-in one run, medians: `python -m benchmarks.files [rows] [tries]`.
+"""Measures reading and writing files in Spark's workers, and by Spark's Iceberg source.
 
-Rows as a ledger has them: two structs of ten columns. Each way reads all rows, hands them to Python as Arrow,
+Prints medians of CPU seconds of both in one run: `python -m benchmarks.files [rows] [tries]`. The rows are
+like those of a ledger: two structs of ten columns. Each way reads all rows, passes them to Python as Arrow,
 and appends them to another table (ADR 0036).
 """
 
@@ -94,7 +94,7 @@ def _counts(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
 
 
 def _cpu() -> float:
-    """Of this process and all below it, in seconds."""
+    """Returns the CPU seconds of this process and all its descendants."""
     mine, ticks = {os.getpid()}, 0
     stats = {}
     for folder in Path("/proc").iterdir():

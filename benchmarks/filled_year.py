@@ -1,4 +1,5 @@
-"""A year of hourly windows and releases from two days of them: SQLite copies rows, none passes through Python."""
+"""Extends two days of hourly windows and releases to a year: SQLite copies the rows, none passes through
+Python."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ def _moment(column: str) -> str:
 
 
 def _window_id(window: str) -> str:
-    """As `model.window.Window` names one."""
+    """Returns the window's id in SQL, as `model.window.Window` forms it."""
     start, end = (f"strftime('%Y%m%dT%H%M%S', {window}.\"{side}\", shift)" for side in ("start", "end"))
     return f"{start} || '000000Z_' || {end} || '000000Z'"
 
@@ -42,7 +43,7 @@ _WINDOWS: Final = f"""
 
 
 def lengthen(store: Path, feeds: Iterable[str], hours: int, copies: int) -> None:
-    """The last `hours` of each feed, as often again before them."""
+    """Repeats the last `hours` of each feed `copies` times before them."""
     connection = sqlite3.connect(store)
     with connection:
         for feed in feeds:

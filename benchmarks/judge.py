@@ -1,4 +1,4 @@
-"""Wrong rows: what a subject has published, beside what the stream says must be published."""
+"""Compares what a subject published with what the stream says must be published, and counts wrong rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from benchmarks.stream import VERSION, Stream
 
 
 class Wrong(NamedTuple):
-    """Missing, extra and different rows; of versions missing, extra and repeated ones. None: it has none."""
+    """The numbers of wrong rows and versions; `versions` is None if the subject publishes none.
+
+    Rows are wrong if they are missing, extra or different; versions if they are missing, extra or repeated.
+    """
 
     rows: int
     versions: int | None
 
 
 def judged(published: Path, truth: Stream) -> Wrong:
-    """`published`: a folder with the Parquet files `rows` and, where the subject has it, `versions`."""
+    """Compares. `published`: a folder with the Parquet files `rows` and, if the subject has it,
+    `versions`."""
     row, versions = truth.shape.row, published / "versions.parquet"
     return Wrong(
         _different(_read(published / "rows.parquet", row), _read(truth.rows, row)),
@@ -33,7 +37,7 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _different(published: pa.Table, truth: pa.Table) -> int:
-    """Keys (all of a version is its key) whose rows are not the same in both."""
+    """Returns the number of keys (for a version, all its columns) whose rows differ."""
     keys = truth.column_names if truth.schema.equals(VERSION) else ["id"]
     counted = [_counted(published, "found"), _counted(truth, "truth")]
     both = counted[0].join(counted[1], [*truth.column_names], join_type="full outer")
@@ -42,7 +46,7 @@ def _different(published: pa.Table, truth: pa.Table) -> int:
 
 
 def _counted(rows: pa.Table, name: str) -> pa.Table:
-    """Each row once, and how often it is there. A NULL is a value here: a join never finds two equal."""
+    """Counts how often each row occurs. A NULL becomes a value, since a join never matches two NULLs."""
     filled = [pc.coalesce(column.cast(pa.string()), pa.scalar("\0")) for column in rows.columns]
     texts = pa.table(filled, names=rows.column_names)
     counted = texts.group_by(rows.column_names).aggregate([([], "count_all")])

@@ -1,7 +1,10 @@
-"""CPU seconds of the kernels per million messages, on one core: `python -m benchmarks.kernels [messages]`.
+"""Measures CPU seconds of the kernels per million messages, on one core.
 
-Messages of 614 bytes as SPEED's: 35 % inserts, 50 % updates, 10 % deletes, 5 % key updates (`d` and `c`). Beside
-the kernel its floor: what msgspec needs to decode the same bytes by types, to structs and no further.
+    python -m benchmarks.kernels [messages]
+
+Messages have 614 bytes, like SPEED's: 35 % inserts, 50 % updates, 10 % deletes, 5 % key updates (`d` and
+`c`). Beside the kernel stands its floor: the time msgspec needs to decode the same bytes to typed structs,
+and no more.
 """
 
 from __future__ import annotations
@@ -109,7 +112,7 @@ def batches(changes: int, seed: int = 1) -> list[pa.RecordBatch]:
 def block(
     optional: bool, kind: str, field: str, fields: list[dict[str, Any]] | None = None, name: str = ""
 ) -> dict[str, Any]:
-    """A part of Connect's schema block."""
+    """Returns a part of Connect's schema block."""
     schema: dict[str, Any] = {"type": kind, "optional": optional, "field": field}
     return schema | ({"fields": fields} if fields else {}) | ({"name": name} if name else {})
 
@@ -147,7 +150,7 @@ def schema_block() -> dict[str, Any]:
 
 
 def wrapped(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The same messages in `{schema, payload}`."""
+    """Returns the same messages wrapped in `{schema, payload}`."""
     schema = json.dumps(schema_block(), separators=(",", ":")).encode()
     return [
         _with_values(part, [b'{"schema":%s,"payload":%s}' % (schema, value) for value in _values(part)])
@@ -156,7 +159,7 @@ def wrapped(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def in_avro(parts: list[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], str]:
-    """The same messages in Avro, and their schema."""
+    """Returns the same messages in Avro, and their schema."""
     registry = SchemaRegistry()
     converter = AvroConverter(registry.register)
     encoded = []
@@ -178,7 +181,7 @@ def _with_values(part: pa.RecordBatch, values: list[bytes | None]) -> pa.RecordB
 
 
 def cpu(work: Callable[[pa.RecordBatch], object], parts: list[pa.RecordBatch]) -> float:
-    """CPU seconds per million messages, the best of three."""
+    """Returns CPU seconds per million messages, the best of three."""
     timings: list[float] = []
     for _ in range(3):
         began = time.process_time()

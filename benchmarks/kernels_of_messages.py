@@ -1,7 +1,9 @@
-"""CPU seconds per million messages, on one core: `python -m benchmarks.kernels_of_messages [messages]`.
+"""Measures CPU seconds of the message kernels per million messages, on one core.
 
-Of the kernels of CES (1.8 kB a message: JSON in JSON in JSON, which repeats its table's columns) and of
-Qlik's messages (0.8 kB, in their envelope), on the changes of `benchmarks.kernels`.
+    python -m benchmarks.kernels_of_messages [messages]
+
+The kernels are those of CES (1.8 kB per message: JSON in JSON in JSON, which repeats its table's columns) and
+of Qlik's messages (0.8 kB, in their envelope), on the changes of `benchmarks.kernels`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def feed(dialect: str) -> Feed:
 
 
 def _texts(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the benchmark's as these dialects write its values, numbers native."""
+    """Returns a row of the benchmark with values as these dialects write them; numbers stay native."""
     micros = row["ts"] % 1_000_000
     return {**row, "amount": f"{row['n1']}.25", "d": "2026-08-07", "ts": f"2026-08-07 16:25:00.{micros:06}"}
 

@@ -1,4 +1,5 @@
-"""The input of windows on a published table of many rows: 10,000 updates each, all over it or of its last rows."""
+"""The input of windows on a published table of many rows: 10,000 updates each, spread over it or of its last
+rows."""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ from benchmarks.topics import fill
 from changeledger.model.table_names import TableNames
 
 CHANGES = 10_000
-# One makes the tables, another warms the engine.
+# The first window creates the tables, and the second warms the engine.
 WINDOWS = ("made", "warm", "spread", "recent")
 _CELLS = {"n1": 1, "n2": 2, "amount": "3.50", "d": 20_000, "ts": 1_786_119_900_000_000, "flag": True}
 
 
 def filled(bootstrap: str, rows: int, home: Path, subject: str) -> str:
-    """The topic: inserts of rows whose keys follow those of the table, and three windows of updates of its rows."""
+    """Fills a topic and returns its name.
+
+    The messages are inserts of rows whose keys follow those of the table, and three windows of updates of the
+    table's rows.
+    """
     topic, messages = f"{subject}_{rows}.dbo.t", home / "messages.jsonl"
     with messages.open("wb") as out:
         out.writelines(_messages(rows))
@@ -32,9 +37,9 @@ def filled(bootstrap: str, rows: int, home: Path, subject: str) -> str:
 def enlarge(
     spark: SparkSession, table: str, key: str, rows: int, cells: Callable[[Column], Mapping[str, Column]]
 ) -> None:
-    """Rows like that of the first key after the table's, in the order of their keys.
+    """Appends rows like that of the first key after the table's, in the order of their keys.
 
-    `key`: the column that has it; `cells`: what is another one in the row of a key.
+    `key` is the column that has the key. `cells` returns the columns that differ in the row of a key.
     """
     keys = spark.range(0, rows, numPartitions=max(1, rows // 1_000_000)).select(
         F.col("id").cast("int").alias("_at")
@@ -49,7 +54,7 @@ def name_of(at: Column) -> Column:
 
 
 def judge(spark: SparkSession, tables: TableNames, rows: int) -> None:
-    """After all windows."""
+    """Asserts that the tables have the expected numbers of rows after all windows."""
     current, expected = spark.table(tables.current), F.concat(F.lit("changed "), F.col("id"))
     counts = (
         current.count(), spark.table(tables.history).count(), current.where(F.col("name") == expected).count()
@@ -63,7 +68,8 @@ def _row(key: int, name: str | None = None) -> dict[str, Any]:
 
 
 def _messages(rows: int) -> Iterator[bytes]:
-    """As many inserts as a window has updates, then three windows of updates, of other keys each."""
+    """Yields as many inserts as a window has updates, then three windows of updates, each of different
+    keys."""
     for at in range(1, CHANGES + 1):
         yield event("t", at, "c", (None, _row(rows + at)))
     spread = Random(1).sample(range(rows - CHANGES), 2 * CHANGES)

@@ -1,4 +1,5 @@
-"""Marks that a measured process gives to whoever measures it (`meter`). Of Python's own library alone."""
+"""Marks that a measured process gives to the process that measures it (`meter`). Needs only the standard
+library."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ SIGN = "##mark "
 
 
 def mark(name: str) -> None:
-    """What was done since the last mark has this name."""
+    """Names what was done since the last mark."""
     sys.stdout.write(f"{SIGN}{name}\n")
     sys.stdout.flush()
     sys.stdin.readline()

@@ -1,7 +1,7 @@
-"""What a process and those that it starts use: wall and CPU seconds between its marks, peaks of memory.
+"""Measures a process and its descendants: wall and CPU seconds between its marks, and peaks of memory.
 
-The process writes a mark as a line on its standard output (`marks.mark`) and waits for an answer, so that
-what belongs to a mark is read while nothing of it runs on.
+The process writes a mark as a line on its standard output (`marks.mark`) and waits for an answer. So the
+usage until the mark is read while the process stands still.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from benchmarks.marks import SIGN
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SAMPLE_SECONDS = 0.5
-# Where CPU seconds go: the process itself, its JVM, and Python below the JVM (Spark's workers).
+# Kinds of processes that use CPU: the process itself, its JVM, and Python below the JVM (Spark's workers).
 DRIVER, JVM, WORKERS = "driver", "jvm", "workers"
 
 
 class BenchmarkError(Exception):
-    """A measured process has failed."""
+    """A measured process failed."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """What lies between two marks. `cpu`: seconds by kind of process."""
+    """The time between two marks. `cpu`: seconds by kind of process."""
 
     name: str
     wall: float
@@ -41,7 +41,7 @@ class Span:
 
 @dataclass
 class Measured:
-    """The spans of one process, and the peak of resident memory in MiB, of the largest of each kind."""
+    """The spans of one process, and the peak resident memory in MiB of the largest process of each kind."""
 
     spans: list[Span] = field(default_factory=list)
     peaks: dict[str, float] = field(default_factory=dict)
@@ -59,9 +59,10 @@ class Measured:
 def measured(
     command: Sequence[str], log: Path, env: Mapping[str, str] | None = None, whole: str | None = None
 ) -> Measured:
-    """Run the command to its last mark and its end; one that makes no marks is one span, named `whole`.
+    """Runs the command to its end and measures it to its last mark.
 
-    Raises BenchmarkError if it fails.
+    `whole` names the single span of a command that makes no marks. Raises BenchmarkError if the command
+    fails.
     """
     measurement = Measured()
     with (
@@ -89,7 +90,8 @@ def measured(
         over.set()
         sampling.join()
         if whole is not None:
-            # Its processes are gone; of those it has waited for, only the wall clock is asked here.
+            # The processes have ended, and the CPU seconds of ended descendants are not read: only the wall
+            # clock counts.
             measurement.spans.append(Span(whole, time.monotonic() - began, {}))
     if process.returncode:
         raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}: see {log}")
@@ -97,7 +99,7 @@ def measured(
 
 
 def cpu_seconds(root: int) -> dict[str, float]:
-    """By kind, of the process, those below it, and those of them that have ended."""
+    """Returns CPU seconds by kind, of the process and its descendants, including those that have ended."""
     by_kind = dict.fromkeys((DRIVER, JVM, WORKERS), 0.0)
     for kind, _, seconds in _tree(root):
         by_kind[kind] += seconds
@@ -111,7 +113,7 @@ def _sample(root: int, peaks: dict[str, float], over: threading.Event) -> None:
 
 
 def _tree(root: int) -> Iterator[tuple[str, int, float]]:
-    """Kind, process id and CPU seconds of the process and of all below it."""
+    """Yields kind, process id and CPU seconds of the process and all its descendants."""
     processes = dict(_processes())
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in processes.items():
@@ -137,12 +139,13 @@ def _processes() -> Iterator[tuple[int, tuple[int, str, float]]]:
             continue
         name, _, fields = text.partition("(")[2].rpartition(")")
         parts = fields.split()
-        # State, parent, ...; user, system, and both of the children that it has waited for.
+        # Fields after the name: state, parent, ...; then user and system time, own and of the children waited
+        # for.
         yield int(entry), (int(parts[1]), name, sum(map(int, parts[11:15])) / _TICKS)
 
 
 def _peak(pid: int) -> float:
-    """MiB."""
+    """Returns the peak resident memory of a process in MiB, or 0.0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("utf-8")
     except OSError:

@@ -1,9 +1,11 @@
-"""How long the pages in Airflow take, of 50 feeds with 100 tables each: `python -m benchmarks.pages`.
+"""Measures how long the pages in Airflow take for 50 feeds with 100 tables each.
 
-All feeds are of one database and compared with the first. The first and those that are compared daily have run
-hourly for a year: 8,760 windows each, their reads, stages and verdicts of two days; a control store with 30
-days of them for all feeds would be of 20 GB, and pages ask for single windows by their keys. Without Spark and
-without a lake: what a page asks of the control store, and its text.
+    python -m benchmarks.pages
+
+All feeds are of one database and compared with the first. The first and those that are compared daily have
+run hourly for a year: 8,760 windows each, of which two days have reads, stages and verdicts. (A control store
+with 30 days of these for all feeds would have 20 GB, and pages ask for single windows by their keys.) Neither
+Spark nor a lake is needed: it measures what a page asks of the control store, and its text.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ def _time(settings: Settings) -> None:
             begin, begin_processor = time.perf_counter(), time.process_time()
             answer = client.get(f"{PREFIX}{path}")
             seconds.append(time.perf_counter() - begin)
-            # On a busy machine it says more than the clock.
+            # CPU time says more than the clock on a busy machine.
             processor.append(time.process_time() - begin_processor)
             assert answer.status_code == 200, f"{path}: {answer.status_code}"
             size = len(answer.content)

@@ -1,9 +1,9 @@
-"""What resolving a window and building its history cost in kernels, without Spark: CPU seconds by step.
+"""Measures resolving a window and building its history in kernels, without Spark: CPU seconds by step.
 
     python -m benchmarks.reconcile_kernels 1000000
 
-A table of ten columns; 35 % inserts, 50 % updates with both images, 10 % deletes, 5 % updates of a key as delete
-and insert, 0.5 % delivered again. The last window updates each row that is open.
+The table has ten columns. 35 % of the changes are inserts, 50 % updates with both images, 10 % deletes, 5 %
+updates of a key as delete and insert; 0.5 % are delivered again. The last window updates each open row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONTRACT = Contract(
 
 
 def ledger(number: int, window: int) -> pa.Table:
-    """A window's rows: each of its keys is inserted, updated and perhaps deleted."""
+    """Returns a window's rows: each of its keys is inserted, updated and perhaps deleted."""
     rng = np.random.default_rng(window)
     keys = int(number * 0.36)
     updates = rng.poisson(1.4, keys)
@@ -49,7 +49,7 @@ def ledger(number: int, window: int) -> pa.Table:
     operation[np.cumsum(lengths)[deletes] - 1] = 2
     order = np.lexsort((version, np.repeat(rng.random(keys), lengths) + version * 0.2))
     key, version, operation = key[order], version[order], operation[order]
-    # An insert in seven is the second half of an update of a key that was never seen before.
+    # One insert in seven is the second half of an update of a key that was never seen before.
     halves = np.flatnonzero((operation == 0) & (rng.random(len(key)) < 0.14))
     at = np.concatenate((np.arange(len(key)), halves - 0.5))
     key = np.concatenate((key, key[halves] + 1_000_000_000))
@@ -114,7 +114,7 @@ def timed(what: str) -> Iterator[None]:
 
 
 def updates(opened: pa.Table, window: int) -> pa.Table:
-    """One update of each row alive."""
+    """Returns one update of each live row."""
     alive = opened.filter(pc.invert(opened.column("_is_deleted")))
     key, version = (alive.column(name).to_numpy() for name in ("c0", "c1"))
     chosen = np.random.default_rng(window).permutation(len(key))

@@ -1,8 +1,10 @@
-"""A row's life in a ledger of ten million changes, without Spark: `python -m benchmarks.row_life [changes]`.
+"""Measures a row's life in a ledger of ten million changes, without Spark.
 
-The ledger has windows of 250,000 changes of a million keys, spread evenly, so that each window has changes of a
-quarter of them: 5 % move a row to another key. Files are written as the stages write them. `--plain` writes
-them as pyiceberg does by itself, to compare.
+    python -m benchmarks.row_life [changes]
+
+The ledger has windows of 250,000 changes of a million keys, spread evenly, so that each window changes a
+quarter of the keys. 5 % of the changes move a row to another key. Files are written as the stages write them;
+`--plain` writes them as pyiceberg does by default, for comparison.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def main() -> None:
 
 
 def fill(windows: int, *, plain: bool) -> float:
-    # The home is known by now.
+    # Imported here, when the home is set.
     from changeledger.kernels.arrow import ledger_schema  # noqa: PLC0415
     from changeledger.lake.file_writes import Writing, commit  # noqa: PLC0415
     from changeledger.lake.new_tables import PROPERTIES  # noqa: PLC0415

@@ -1,9 +1,9 @@
-"""The table of targets: what is reached, as ratios measured in one run, medians of several tries.
+"""Measures the table of targets: the ratios reached in one run, as medians of several tries.
 
     python -m benchmarks.run [--messages 1000000] [--tries 3] [--only NAME ...] [--save]
 
-Each subject runs in a process of its own that begins cold. Wrong rows stand beside the seconds, for everyone.
-`--save` writes `docs/benchmarks.md` after each round.
+Each subject runs in its own process, which begins cold. Wrong rows are shown beside the seconds, for every
+subject. `--save` writes `docs/benchmarks.md` after each round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.targets import TARGETS, Target
 from changeledger.config.settings import PROJECT
 
 PAGE = PROJECT / "docs" / "benchmarks.md"
-# Of a table in a small window.
+# Changes of one table in a small window.
 _FEW = 50
 _HEAD = (
     "what",
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
-    """What is measured, by the names that `TARGETS` has."""
+    """Returns what is measured, by the names used in `TARGETS`."""
     return {
         "DuckDB: latest state": lambda: bench.duckdb(messages),
         "DuckDB: latest state and SCD 2": lambda: bench.duckdb(messages, history=True),
@@ -87,7 +87,7 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
 
 
 def _of_both(name: str, ran: Callable[..., Result], messages: int) -> dict[str, Callable[[], Result]]:
-    """What the line does as well as somebody by hand."""
+    """Returns the measurements that exist both for the line and for the one written by hand."""
     small = partial(ran, 3 * _FEW, windows=3)
     return {
         name: lambda: ran(messages),
@@ -103,7 +103,8 @@ def _of_both(name: str, ran: Callable[..., Result], messages: int) -> dict[str, 
 def measure(
     of: Mapping[str, Callable[[], Result]], tries: int, only: Sequence[str]
 ) -> Iterator[dict[str, Figures]]:
-    """What is found after each round. The subjects take turns: what else the machine does meets all alike."""
+    """Yields the figures after each round. Subjects take turns, so that other load on the machine affects all
+    alike."""
     results: dict[str, list[Result]] = {name: [] for name in of if not only or name in only}
     for number in range(tries):
         for name, subject_results in results.items():
@@ -150,7 +151,7 @@ def _processor() -> str:
 
 
 def as_page(tables: Sequence[Table]) -> str:
-    """Markdown: what `make bench` printed, and how it is measured."""
+    """Returns the page in Markdown: what `make bench` printed, and how it is measured."""
     parts = [PAGE.read_text("utf-8").partition("\n<!-- figures -->\n")[0], "\n<!-- figures -->\n"]
     for table in tables:
         heads = [str(column.header) or " " for column in table.columns]

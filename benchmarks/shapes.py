@@ -1,4 +1,5 @@
-"""The tables of the benchmarks: of each column SQL Server's type, what it is published as, and Debezium's cells."""
+"""The tables of the benchmarks: each column's type in SQL Server, its published type, and Debezium's
+cells."""
 
 from __future__ import annotations
 
@@ -17,13 +18,14 @@ Cells = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """`wire`: Spark's type of the cell in a message; `cell`: one of them, by `decimal.handling.mode=string`."""
+    """A column. `wire`: Spark's type of its cells in messages; `cell` draws one
+    (`decimal.handling.mode=string`)."""
 
     sql: str
     arrow: pa.DataType
     wire: str
     cell: Callable[[Random], Any]
-    # Of a new row, and of each update that draws it again.
+    # Applies to new rows, and to each update that draws the cell again.
     has_nulls: bool = False
 
     def drawn(self, rng: Random) -> Any:
@@ -31,7 +33,7 @@ class Column(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A table whose key is `id`, and whose `name` is another one in each version of a row.
+    """A table whose key is `id`, and whose `name` differs in each version of a row.
 
     `changing`: the columns that an update draws again.
     """
@@ -48,7 +50,7 @@ class Shape(NamedTuple):
         return {name: self.columns[name].drawn(rng) for name in names if name not in {"id", "name"}}
 
     def published(self, cells: Cells) -> Cells:
-        """The row as Arrow has it."""
+        """Returns the published row as Python values for Arrow."""
         return {
             name: None if cells[name] is None else _published(cells[name], column)
             for name, column in self.columns.items()
@@ -70,7 +72,7 @@ def _published(cell: Any, column: Column) -> Any:
 
 
 def counts_ms(column: Column) -> bool:
-    """Is a time of this column a count of milliseconds, and not of microseconds?"""
+    """Returns whether times of this column are in milliseconds; otherwise they are in microseconds."""
     return column.sql == "datetime2(3)"
 
 

@@ -1,8 +1,8 @@
-"""The input of the benchmarks: Debezium's messages of one table, and beside them what must be published.
+"""The input of the benchmarks: Debezium's messages of one table, and what must be published of them.
 
-Of the messages 35 % are inserts, 50 % updates, 10 % deletes, 5 % updates of a key (`d` and `c`, which share a
-position). Three changes share a transaction. 0.5 % are delivered again, 0.5 % arrive late: up to a fifth of the
-stream after their place. A message has some 614 bytes. `name` is another one in each version of a row.
+35 % of the messages are inserts, 50 % updates, 10 % deletes, 5 % updates of a key (`d` and `c`, which share a
+position). Three changes share a transaction. 0.5 % are delivered again, and 0.5 % arrive late, by up to a
+fifth of the stream. A message has some 614 bytes. `name` differs in each version of a row.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ Images = tuple[Cells | None, Cells | None]
 
 @dataclass(frozen=True)
 class Stream:
-    """Files: `messages.jsonl` in the order of arrival, `rows.parquet` and `versions.parquet`, the truth.
+    """The files of a stream.
 
-    Versions are the rows that a key has had, one for each insert, update and update of a key.
+    `messages.jsonl` is in the order of arrival; `rows.parquet` and `versions.parquet` are the truth. Versions
+    are the rows that a key has had, one for each insert, update and update of a key.
     """
 
     folder: Path
@@ -50,7 +51,7 @@ class Stream:
 
 
 def stream(folder: Path, messages: int, table: str = "t", seed: int = 1, shape: Shape = PLAIN) -> Stream:
-    """The stream of that many messages, made once in a folder of its own."""
+    """Returns the stream of that many messages, created once in its own folder."""
     kept = Stream(folder / f"{shape.name}-{table}-{messages}-{seed}", shape)
     if not kept.versions.exists():
         kept.folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +68,7 @@ def stream(folder: Path, messages: int, table: str = "t", seed: int = 1, shape: 
 
 @dataclass
 class _Source:
-    """A table, and what a connector writes of each change of it."""
+    """A table, and the messages that a connector writes of its changes."""
 
     rng: Random
     table: str
@@ -78,7 +79,7 @@ class _Source:
     _number: int = 0
 
     def messages(self, number: int) -> Iterator[bytes]:
-        """So many messages, in the order of the changes."""
+        """Yields this many messages, in the order of the changes."""
         written = 0
         while written < number:
             for message in self._change(left=number - written):
@@ -124,7 +125,7 @@ class _Source:
 
 
 def event(table: str, at: int, op: str, images: Images, serial: int | None = None) -> bytes:
-    """The message of the change number `at`, as a line; `images`: before and after."""
+    """Returns the message of change number `at`, as a line. `images`: before and after."""
     source = {
         "version": "3.1.0.Final", "connector": "sqlserver", "name": "bench", "ts_ms": 1_786_119_900_883 + at // 3,
         "snapshot": "false", "db": "bench", "sequence": None, "schema": "dbo", "table": table,

@@ -1,7 +1,8 @@
-"""CPU seconds of the kernels of change tables per million raw rows, on one core.
+"""Measures CPU seconds of the change table kernels per million raw rows, on one core.
 
-`python -m benchmarks.table_kernels [changes] [--profile]`. The changes are those of `benchmarks.kernels`; an
-update is two rows. Columns are typed, as JDBC gives them.
+    python -m benchmarks.table_kernels [changes] [--profile]
+
+The changes are those of `benchmarks.kernels`; an update is two rows. Columns are typed, as JDBC returns them.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def cells(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def rows(changes: int) -> Iterator[tuple[int, int, int, tuple[Any, ...]]]:
-    """Number of the change, operation of SQL Server, mask, and cells of each row."""
+    """Yields number of the change, SQL Server's operation, mask, and cells of each row."""
     for at, (op, before, after) in enumerate(events(Random(1), changes)):
         mask = 0x3FF if op != "u" else 0b100000100
         for code in CODES[op]:
@@ -111,7 +112,7 @@ def batches(changes: int, header: Any, names: Any) -> list[pa.RecordBatch]:
 
 
 def cpu(work: Work, parts: list[pa.RecordBatch], size: int) -> float:
-    """CPU seconds per million raw rows, the best of three."""
+    """Returns CPU seconds per million raw rows, the best of three."""
     timings = []
     for _ in range(3):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""The aims, and how each is computed of what was measured."""
+"""The targets, and how each is computed from the measurements."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 
 
 class Target(NamedTuple):
-    """`reached` gets the figures of the subjects named in `of`; it must not exceed `aim`.
+    """A target. `reached` computes the figure from the subjects named in `of`; it must not exceed `aim`.
 
-    `why`: where the time goes, as profiles have shown; printed where the aim is missed.
+    `why` says where the time goes, as profiles have shown; it is printed if the target is missed.
     """
 
     what: str
@@ -49,7 +49,7 @@ def _times_cpu(figures: Figures, other: Figures) -> float:
 
 
 def _last_window(unit: str) -> Callable[[Figures], float]:
-    """Of a window in an engine that is warm: the last of three."""
+    """Returns the time of the last of three windows, in a warm engine."""
 
     def reached(figures: Figures) -> float:
         spans = (result.measured.spans[-len(STAGES) :] for result in figures.results)
@@ -130,7 +130,7 @@ TARGETS = (
         "a commit for each of 120 tables in two stages",
     ),
     Target("40 tables x 50 changes, three windows: line / by hand", 1.0, "x", (_MANY, _MANY_BY_HAND), _times),
-    # By four starts of Spark and five CPU seconds of work it took some 45 CPU s before ADR 0036.
+    # Before ADR 0036, four starts of Spark and five CPU seconds of work took some 45 CPU s.
     Target("an ordinary hour, five jobs by spark-submit, cold", 31.5, "CPU s", (_COMMANDS,), _hour),
     Target(
         "idle window, all five tasks", 3, "CPU s", (_COMMANDS,),

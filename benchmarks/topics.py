@@ -1,4 +1,4 @@
-"""Messages in topics of a broker, each message with the time of one of several windows."""
+"""Fills topics of a broker with messages, each with the time of one of several windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from sourcelab.messages import in_order
 
 PARTITIONS = 2
-# The windows are hours from then on.
+# The windows are consecutive hours from this time.
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _KEY = re.compile(rb'"id":(\d+)')
 
@@ -26,7 +26,7 @@ def windows(number: int) -> Iterator[tuple[datetime, datetime]]:
 
 
 def fill(bootstrap: str, topic: str, messages: Path, number: int = 1) -> None:
-    """The lines of the file in a new topic, as `number` windows of equal size."""
+    """Writes the file's lines to a new topic, as `number` windows of equal size."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result()
     producer = in_order(
@@ -39,7 +39,7 @@ def fill(bootstrap: str, topic: str, messages: Path, number: int = 1) -> None:
             key = _KEY.search(line)
             assert key is not None, "every message has a row"
             begin = BEGIN + timedelta(hours=at * number // size, seconds=1)
-            # A quarter of the queue is free, or is waited for.
+            # Waits until a quarter of the queue is free.
             while len(producer) > 750_000:
                 producer.poll(1)
             producer.produce(

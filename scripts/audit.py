@@ -1,7 +1,7 @@
-"""`make audit`: are there known holes in the Python packages and jars of the project?
+"""Runs `make audit`: checks the project's Python packages and jars for known vulnerabilities.
 
-Packages are audited by pip-audit, jars by their coordinates, both by the advisories of https://osv.dev. What
-somebody has decided to live with is in .ci/allowed-advisories.toml, until the date that it says.
+pip-audit checks packages, and jars are looked up by their coordinates, both with the advisories of
+https://osv.dev. Accepted advisories are listed in .ci/allowed-advisories.toml, each until a date.
 """
 # ruff: noqa: S603, T201 - runs pip-audit with arguments of its own, and talks to the terminal
 
@@ -32,7 +32,7 @@ _AT_ONCE = 500
 
 
 class Finding(NamedTuple):
-    """A known hole. `ids`: the advisory's own and its aliases."""
+    """A known vulnerability. `ids`: the advisory's own id and its aliases."""
 
     component: str
     version: str
@@ -41,11 +41,11 @@ class Finding(NamedTuple):
 
 
 class NotAudited(Exception):
-    """The advisories cannot be asked; the text says why."""
+    """The advisories cannot be queried. The text says why."""
 
 
 def allowed(text: str, today: date) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """Reasons by (component, id), and what is wrong with the list."""
+    """Returns the reasons by (component, id), and what is wrong with the list."""
     reasons, wrong = {}, []
     for number, entry in enumerate(tomllib.loads(text).get("allowed", []), 1):
         lacking = [n for n, kind in _MEMBERS.items() if not isinstance(entry.get(n), kind) or not entry[n]]
@@ -62,7 +62,7 @@ def allowed(text: str, today: date) -> tuple[dict[tuple[str, str], str], list[st
 
 
 def python_holes(service: str) -> list[Finding]:
-    """Raises NotAudited if pip-audit gives no answer."""
+    """Returns the vulnerabilities of Python packages. Raises NotAudited if pip-audit gives no answer."""
     command = [
         str(Path(sys.executable).with_name("pip-audit")), "--requirement", str(PROJECT / "requirements.txt"),
         "--require-hashes", "--disable-pip", "--vulnerability-service", "osv",
@@ -83,9 +83,9 @@ def python_holes(service: str) -> list[Finding]:
 
 
 def jar_holes(jars: Sequence[Component], service: str) -> list[Finding]:
-    """Raises NotAudited if the service does not answer."""
+    """Returns the vulnerabilities of jars. Raises NotAudited if the service does not answer."""
     findings = []
-    # Advisories are of all machines.
+    # Advisories apply to all platforms, so the purl is looked up without its classifier.
     known = {jar.purl.partition("?")[0]: jar for jar in jars if jar.group}
     asked = list(known.items())
     for at in range(0, len(asked), _AT_ONCE):
@@ -112,7 +112,7 @@ def _asked(address: str, query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def report(findings: Iterable[Finding], reasons: Mapping[tuple[str, str], str]) -> int:
-    """Prints them; how many are not allowed?"""
+    """Prints the findings, and returns how many are not allowed."""
     count = 0
     for finding in sorted(findings):
         reason = next(

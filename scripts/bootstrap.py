@@ -1,7 +1,7 @@
-"""Set up the project from nothing but Python 3.11 and Java: `.venv` from the lock, `.jars` from Ivy.
+"""Sets up the project with only Python 3.11 and Java: `.venv` from the lock, `.jars` from Ivy.
 
-Run by `make`. What is already right is left alone; what an interrupted run left is made new. Everything is
-kept inside the project folder, nothing is needed from or written to the home folder.
+`make` runs it. It skips what is up to date, and rebuilds what an interrupted run left behind. Everything
+stays inside the project folder; the home folder is neither read nor written.
 """
 # ruff: noqa: S603, T201 - runs Java, pip and uv with arguments of its own, and talks to the terminal
 
@@ -40,7 +40,10 @@ def say(text: str) -> None:
 
 
 def require_readable(project: Path, encoding: str) -> None:
-    """Python 3.11 reads the path of an editable package in the locale's encoding, and Java its arguments."""
+    """Raises SetupError if the project's path cannot be read in the locale's encoding.
+
+    Python 3.11 decodes the path of an editable package with it, and Java its arguments.
+    """
     if not str(project).isascii() and encoding.lower().replace("-", "") != "utf8":
         raise SetupError(
             f"the locale's encoding is {encoding}, in which the folder {project} cannot be read.\n"
@@ -50,9 +53,12 @@ def require_readable(project: Path, encoding: str) -> None:
 
 
 def run_logged(name: str, command: list[str], hint: str) -> None:
-    """Run quietly into `.cache/logs/<name>.log`, a sign of life every 20 s; on failure show the log's end."""
+    """Runs a command with output to `.cache/logs/<name>.log`, and prints a sign of life every 20 s.
+
+    Raises SetupError with the end of the log if the command fails.
+    """
     log, begun = LOGS / f"{name}.log", time.monotonic()
-    # uv's own cache goes into the project: an interrupted download of 700 MB then goes on where it stopped.
+    # uv's cache is in the project, so an interrupted download of 700 MB resumes where it stopped.
     environment = {"UV_CACHE_DIR": str(CACHE / "uv"), "UV_PYTHON_DOWNLOADS": "never", **os.environ}
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=PROJECT, env=environment)
@@ -73,14 +79,16 @@ def run_logged(name: str, command: list[str], hint: str) -> None:
 
 
 def wanted_stamp() -> dict[str, str]:
-    """What the environment depends on. The folder too: scripts in `.venv/bin` hold absolute paths."""
+    """Returns what the environment depends on, including the folder: scripts in `.venv/bin` hold absolute
+    paths."""
     files = [PROJECT / "requirements.txt", PROJECT / "pyproject.toml"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     return {"project": str(PROJECT), "lock": digest, "uv": UV}
 
 
 def stamped() -> dict[str, str]:
-    """The stamp of the last set-up that ended well; empty if there is none or its interpreter is gone."""
+    """Returns the stamp of the last successful set-up, or an empty one if there is none or its Python is
+    gone."""
     if not (VENV / "bin" / "python").exists() or not STAMP.exists():
         return {}
     stamp: dict[str, str] = json.loads(STAMP.read_text())
@@ -88,7 +96,7 @@ def stamped() -> dict[str, str]:
 
 
 def ensure_python() -> None:
-    """Afterwards `.venv` holds what requirements.txt says, and the project itself as an editable package."""
+    """Installs requirements.txt into `.venv`, and the project itself as an editable package."""
     wanted, present = wanted_stamp(), stamped()
     if present == wanted:
         return
@@ -98,7 +106,7 @@ def ensure_python() -> None:
     if not present:
         say("making .venv")
         if VENV.is_symlink():
-            # What it leads to is another tree's, and would be emptied.
+            # Its target belongs to another tree, and would be emptied.
             VENV.unlink()
         remedy = "If the venv module is missing (Debian and Ubuntu): apt-get install python3.11-venv"
         run_logged("venv", [sys.executable, "-m", "venv", "--clear", str(VENV)], remedy)
@@ -107,12 +115,12 @@ def ensure_python() -> None:
         run_logged("uv", [python, "-m", "pip", "install", "--no-cache-dir", "--quiet", UV], retry)
     say("installing the locked Python packages (700 MB, so the first time takes minutes) ...")
     uv = [str(VENV / "bin" / "uv"), "pip"]
-    # Compiled once, as pip does it: where the machine's setting is to write no bytecode, every process would
-    # compile what it imports, which is half of Airflow's start.
+    # Compiled once, as pip does. On a machine set to write no bytecode, every process would otherwise compile
+    # what it imports, which is half of Airflow's start.
     sync = [*uv, "sync", "--python", python, "--require-hashes", "--compile-bytecode", "requirements.txt"]
     run_logged("packages", sync, retry)
     run_logged("project", [*uv, "install", "--python", python, "--no-deps", "--editable", "."], retry)
-    # 1.4 GB of unpacked sources and wheels go; what had to be built is kept for the next change of the lock.
+    # Removes 1.4 GB of unpacked sources and wheels; packages built here stay for the next change of the lock.
     run_logged("cache", [str(VENV / "bin" / "uv"), "cache", "prune", "--ci"], retry)
     STAMP.write_text(json.dumps(wanted))
     say(f"Python packages are there after {time.monotonic() - begun:.0f} s")
@@ -126,7 +134,7 @@ def ivy_jar() -> Path:
 
 
 def class_archive(jars: Path, java_command: str) -> Path:
-    """Where the archive of Spark's classes stands: named by all that it depends on."""
+    """Returns the path of the archive of Spark's classes, named by all that it depends on."""
     folders = jars, jars.with_name("spark-s3"), ivy_jar().parent
     files = sorted(file for folder in folders for file in folder.glob("*.jar"))
     parts = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
@@ -135,7 +143,10 @@ def class_archive(jars: Path, java_command: str) -> Path:
 
 
 def ensure_class_archive(java_command: str) -> None:
-    """Spark's start takes half as long with it; where it cannot be made, all works without."""
+    """Creates the archive of Spark's classes if it is absent.
+
+    It halves Spark's start. If it cannot be created, everything works without it.
+    """
     jars = PROJECT / ".jars" / "spark"
     archive = class_archive(jars, java_command)
     if archive.exists():
@@ -152,7 +163,7 @@ def ensure_class_archive(java_command: str) -> None:
 
 @contextmanager
 def alone(what: str) -> Iterator[None]:
-    """Two calls of make at once: the second waits for the first, then finds everything there."""
+    """Serializes concurrent calls of make: the second waits for the first, then finds everything in place."""
     with (CACHE / f"{what}.lock").open("w") as lock_file:
         fcntl.flock(lock_file, fcntl.LOCK_EX)
         yield
@@ -166,9 +177,9 @@ def set_up(configurations: list[str], *, renew_lock: bool) -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
     with alone("packages"):
         ensure_python()
-        # As the packages are; only what has changed.
+        # Compiled like the packages; only changed files.
         compileall.compile_dir(PROJECT / "include", quiet=1)
-    # Who needs no jars, such as `make lint`, does not wait for them.
+    # Callers that need no jars, such as `make lint`, do not wait for them.
     if configurations:
         with alone("jars"):
             if renew_lock:

@@ -1,9 +1,9 @@
-"""Make an archive of the classes that Spark on this machine loads, so that its JVM maps them into its memory.
+"""Creates an archive of the classes that Spark on this machine loads, which its JVM maps into memory.
 
-Else each start of Spark reads and checks some fifteen thousand classes of jars, for four CPU seconds. The
-set-up runs this once for a set of jars and a Java. A JVM that it does not belong to starts without it.
-
-A server is started, does a little of everything that stages ask of Spark, and leaves its classes at its end.
+Without it, each start of Spark reads and checks some fifteen thousand classes from jars, for four CPU
+seconds. The set-up runs this once for a set of jars and a Java. A JVM that does not match the archive starts
+without it. The script starts a server, does a little of everything that stages ask of Spark, and has the
+server write its classes when it ends.
 """
 # ruff: noqa: S608 - the table's name stands here
 
@@ -40,10 +40,10 @@ def main() -> None:
     new_archive = archive.with_suffix(".made")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(home=Path(folder))
-        # Of the JVM that becomes the server, not of the one that spells its command line.
+        # Applies to the JVM that becomes the server, not to the one that builds its command line.
         os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={new_archive}"'
         server = SparkConnectServer(settings, settings.home)
-        # It writes the archive at its end: minutes, on a slow machine that has other things to do.
+        # The server writes the archive when it ends: this takes minutes on a slow, busy machine.
         server.farewell_seconds = 600.0
         with server:
             os.environ["SPARK_REMOTE"] = server.remote

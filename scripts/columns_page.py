@@ -1,4 +1,5 @@
-"""What the tables' own columns mean: `.venv/bin/python scripts/columns_page.py` writes docs/columns.md."""
+"""Writes docs/columns.md, the meaning of the tables' own columns: `.venv/bin/python
+scripts/columns_page.py`."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ _TABLE = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     current, history = change.current_columns(_TABLE), change.history_columns(_TABLE)
     own = {column.name for column in _TABLE.columns}
     parts = [
@@ -76,7 +77,8 @@ def _section(
 
 
 def _type(kind: str) -> str:
-    """Keys and images are structs of the table's own columns, whose names are quoted."""
+    """Returns the type as shown. Keys and images are structs of the table's columns, whose names are
+    quoted."""
     if kind == "<key>" or kind.startswith("struct<`"):
         return "struct of the key's columns"
     return "struct of the table's columns" if kind == "<image>" else f"`{kind}`"

@@ -1,6 +1,6 @@
-"""Make the secrets of docker-compose.yaml: one file each in `.secrets/`, named as the variable it becomes.
+"""Creates the secrets of docker-compose.yaml: files in `.secrets/`, each named as the variable it becomes.
 
-What is there already is kept, so that running it again makes only what is missing. Standard library only.
+Existing files are kept, so that a second run only creates missing ones. Needs only the standard library.
 """
 # ruff: noqa: T201 - talks to the terminal
 
@@ -15,7 +15,8 @@ FOLDER = Path(__file__).resolve().parent.parent / ".secrets"
 
 
 def password() -> str:
-    """Upper case, lower case and digits, as SQL Server wants it; nothing that a URL or SQL would escape."""
+    """Returns upper case, lower case and digits, as SQL Server requires, and nothing that URLs or SQL would
+    escape."""
     return f"Aa1{secrets.token_hex(20)}"
 
 
@@ -24,10 +25,10 @@ def fernet_key() -> str:
 
 
 def make(folder: Path) -> list[str]:
-    """Write the secrets that are missing; returns their names.
+    """Writes missing secrets, and returns their names.
 
-    The folder shuts out the host's other users. The files can be read by all, because Compose mounts them
-    with the host's owner and mode, and the users of the containers are others.
+    The folder is closed to the host's other users. The files are readable by all, because Compose mounts them
+    with the host's owner and mode, and the containers' users differ.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     folder.chmod(0o700)
@@ -62,18 +63,18 @@ def make(folder: Path) -> list[str]:
 
 
 def _url(driver: str, database: str, word: str) -> str:
-    """Each database has the name of the role that owns it."""
+    """Returns the URL of a database, which has the name of the role that owns it."""
     return f"postgresql+{driver}://{database}:{word}@postgres:5432/{database}"
 
 
 def _catalog(word: str) -> str:
-    """As the setting has it. All containers that read or write the lake see its files in one place."""
+    """Returns the catalog setting. All containers that use the lake see its files in the same place."""
     uri = _url("psycopg", "catalog", word)
     return json.dumps({"type": "sql", "uri": uri, "warehouse": "/opt/changeledger/warehouse"})
 
 
 def _sqlserver(word: str) -> str:
-    """As Airflow writes a connection in JSON. The container's certificate is signed by nobody."""
+    """Returns the connection in Airflow's JSON. The container's certificate is not signed by an authority."""
     return json.dumps(
         {
             "conn_type": "mssql",

@@ -1,4 +1,4 @@
-"""Which expectations users can name: `.venv/bin/python scripts/expectation_types.py` writes the list.
+"""Writes the list of expectations that users can name: `.venv/bin/python scripts/expectation_types.py`.
 
 DAG files must parse without Great Expectations, which takes seconds to import.
 """
@@ -14,9 +14,9 @@ from great_expectations.expectations.expectation import BatchExpectation, Expect
 
 from changeledger.config.expectations import FILE
 
-# What this program sets itself; conditions are SQL that nobody checks.
+# Arguments that this program sets itself, or that are SQL conditions, which nobody checks.
 _OURS = {*BatchExpectation.__fields__, "row_condition", "condition_parser", "library_metadata"}
-# They run queries, or look at other tables.
+# Expectations that run queries or read other tables.
 _ELSEWHERE = {
     "expect_query_results_to_match_comparison", "expect_table_row_count_to_equal_other_table",
     "unexpected_rows_expectation",
@@ -24,7 +24,7 @@ _ELSEWHERE = {
 
 
 def types() -> dict[str, dict[str, bool]]:
-    """By name, the arguments and whether each is required."""
+    """Returns by name the arguments, and whether each is required."""
     by_name = {}
     for kind in vars(core).values():
         if not (inspect.isclass(kind) and issubclass(kind, Expectation)):

@@ -1,4 +1,5 @@
-"""What the project is made of: the locked Python packages, its own jars, and the jars that pyspark brings."""
+"""Lists the project's components: the locked Python packages, its own jars, and the jars that pyspark
+ships."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from changeledger.jars import fetching
 PROJECT = Path(__file__).resolve().parent.parent
 _LOCKED = re.compile(r"^([\w.\-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
-# A jar's name where nothing in it says more: the version begins at the first digit after a dash.
+# The name of a jar that contains no metadata: the version begins at the first digit after a dash.
 _JAR = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.\-+]*)\.jar\Z")
-# Groups of jars that do not say theirs, and read or decode what others have written.
+# Groups of jars that do not state theirs, and that read or decode data written by others.
 _GROUPS = {
     "bcprov-jdk18on": "org.bouncycastle", "derby": "org.apache.derby", "ivy": "org.apache.ivy",
     "hadoop-client-runtime": "org.apache.hadoop", "jackson-core-asl": "org.codehaus.jackson",
@@ -28,23 +29,23 @@ _GROUPS = {
 
 @dataclass(frozen=True)
 class Component:
-    """One package or jar. `sha256`: of a Python package those of all its files, of a jar its own."""
+    """A package or jar. `sha256`: the hashes of all files of a Python package, or that of the jar."""
 
     kind: str
     group: str
     name: str
     version: str
     sha256: tuple[str, ...]
-    # `python`; the configuration of include/changeledger/jars/ivy.xml; `pyspark`.
+    # `python`, the configuration of include/changeledger/jars/ivy.xml, or `pyspark`.
     origin: str
-    # Of a jar of native code: for which machine.
+    # The platform of a jar with native code.
     classifier: str = ""
 
     @property
     def purl(self) -> str:
         if self.kind == "pypi":
             return f"pkg:pypi/{re.sub(r'[-_.]+', '-', self.name).lower()}@{self.version}"
-        # Without a group nobody can look it up: `generic` says so.
+        # `generic` says that it cannot be looked up, since its group is unknown.
         if not self.group:
             return f"pkg:generic/{self.name}@{self.version}"
         of_machine = f"?classifier={self.classifier}" if self.classifier else ""
@@ -62,7 +63,7 @@ def packages(lock: Path = PROJECT / "requirements.txt") -> list[Component]:
 
 
 def own_jars() -> list[Component]:
-    """Those of ivy.xml, with the checksums that they are compared with when they are fetched."""
+    """Returns the jars of ivy.xml, with the checksums that they are verified with when fetched."""
     checksums = fetching.checksums()
     return [
         Component("maven", e.attrib["org"], e.attrib["name"], e.attrib["rev"], (checksums[file],), conf)
@@ -72,7 +73,7 @@ def own_jars() -> list[Component]:
 
 
 def pyspark_jars(folder: Path | None = None) -> list[Component]:
-    """Those in pyspark's wheel, which Spark's class path has beside ours."""
+    """Returns the jars in pyspark's wheel, which are on Spark's class path beside ours."""
     if folder is None:
         (folder,) = (PROJECT / ".venv").glob("lib/python*/site-packages/pyspark/jars")
     return [_described(jar) for jar in sorted(folder.glob("*.jar"))]
@@ -82,7 +83,7 @@ def _described(jar: Path) -> Component:
     digest = fetching.sha256(jar)
     named = _JAR.match(jar.name)
     name, version = (named["name"], named["version"]) if named else (jar.stem, "")
-    # A jar of several modules has the properties of all: its own are those that its name is made of.
+    # A jar of several modules has the properties of all; its own are those that form its file name.
     for group, artifact, release in _properties(jar):
         if artifact == name or jar.name == f"{artifact}-{release}.jar":
             classifier = jar.stem.removeprefix(f"{artifact}-{release}").removeprefix("-")

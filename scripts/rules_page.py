@@ -1,4 +1,4 @@
-"""What each rule of the audit is for: `.venv/bin/python scripts/rules_page.py` writes docs/rules.md."""
+"""Writes docs/rules.md, the purpose of each audit rule: `.venv/bin/python scripts/rules_page.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _KAFKA = "https://kafka.apache.org/documentation/"
 
 
 class Entry(NamedTuple):
-    """`source`: where others say so; empty where the rule is about this program's own tables."""
+    """A rule's reason and remedy. `source`: an outside source; empty if the rule is about this program's own
+    tables."""
 
     why: str
     remedy: str
@@ -157,7 +158,7 @@ class Weight(NamedTuple):
     severity: str
 
 
-# On the audit page their sentences have the run's own numbers.
+# On the audit page these sentences contain the run's own numbers.
 _OF_RECORDS: Final[Mapping[str, Weight]] = {
     "conservation": Weight("Every record that was read has exactly one disposition.", "critical"),
     "quarantine_limit": Weight("At most `quarantine_limit` of the records are quarantined.", "error"),
@@ -195,9 +196,9 @@ _COLUMNS = "| rule | checks | why | severity | remedy | outside source |\n|---|-
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     tables = {name: Weight(rule.says, rule.severity) for name, rule in TABLE_RULES.items()}
-    # The feed says which of both.
+    # The feed's setting decides between the two.
     tables["image_chain"] = Weight(
         tables["image_chain"].checks, "`warning`, or `error` with `image_chain: stop`"
     )

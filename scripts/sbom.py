@@ -1,4 +1,4 @@
-"""`make sbom`: the software bill of materials as CycloneDX JSON, on standard output."""
+"""Runs `make sbom`: writes the software bill of materials as CycloneDX JSON to standard output."""
 # ruff: noqa: T201 - the output is the product
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FOR_TESTS = {"s3", "rest", "kafka", "debezium", "yarn", "bench"}
 
 
 def document(dependencies: Sequence[Component]) -> dict[str, Any]:
-    """Without a time and a serial number: the same dependencies give the same file."""
+    """Returns the document, without time and serial number: the same dependencies give the same file."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -62,7 +62,7 @@ def _entry(component: Component) -> dict[str, Any]:
         entry["group"] = component.group
     hashes = [{"alg": "SHA-256", "content": digest} for digest in component.sha256]
     if component.kind == "pypi":
-        # Several files of one package: any of them may be installed.
+        # A package has several files, any of which may be installed.
         address = f"https://pypi.org/project/{component.name}/{component.version}/"
         entry["externalReferences"] = [{"type": "distribution", "url": address, "hashes": hashes}]
     else:

@@ -1,4 +1,4 @@
-"""All settings, from the models: `.venv/bin/python scripts/settings_page.py` writes docs/settings.md."""
+"""Writes docs/settings.md, all settings from the models: `.venv/bin/python scripts/settings_page.py`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _FORMATS = {"duration": "duration", "path": "folder"}
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     sections: list[tuple[str, str, type[BaseModel]]] = [
         ("Feed", _FEED, Feed),
         *(
@@ -100,8 +100,10 @@ def _section(title: str, text: str, model: type[BaseModel]) -> str:
 
 
 def _meanings(model: type[BaseModel]) -> dict[str, str]:
-    """By member of the model, the docstring behind it. Read here alone: each process that imports the models
-    would pay for it otherwise."""
+    """Returns the docstring that follows each member of the model.
+
+    Reads the source here, because otherwise each process that imports the models would pay for it.
+    """
     meanings: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if not base.__module__.startswith("changeledger."):
@@ -120,7 +122,7 @@ def _row(name: str, meaning: str, known: Mapping[str, Any], required: bool) -> s
 
 
 def _values(known: Mapping[str, Any]) -> str:
-    """Of a setting's JSON schema."""
+    """Returns the allowed values of a setting by its JSON schema."""
     parts = [part for part in known.get("anyOf", ()) if part.get("type") != "null"]
     if "$ref" in known or any("$ref" in part for part in parts):
         return "see below"

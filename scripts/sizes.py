@@ -1,4 +1,4 @@
-"""What is too long: files over 300 lines, functions over 40. A part of `make lint`.
+"""Lists files over 300 lines and functions over 40. Part of `make lint`.
 
 `--rooms` prints the lines of each room instead.
 """
@@ -29,7 +29,7 @@ def too_long(path: Path) -> Iterator[str]:
 
 
 def rooms() -> Iterator[str]:
-    """Lines of Python in each room of the package, the largest first, and in all of it."""
+    """Yields the lines of Python in each room of the package, largest first, and in the whole package."""
     package = ROOT / "include" / "changeledger"
     lines: Counter[str] = Counter()
     for path in package.rglob("*.py"):

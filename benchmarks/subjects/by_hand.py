@@ -1,10 +1,11 @@
-"""What one writes without this project, on the same Spark: read, append, `row_number`, MERGE, and SCD 2.
+"""What one would write without this project on the same Spark: read, append, `row_number`, MERGE, and SCD 2.
 
     python -m benchmarks.subjects.by_hand BOOTSTRAP TOPIC[,TOPIC...] WINDOWS SHAPE OUT [--no-history]
 
-The windows are read one after the other, and in each the tables, as offsets that a broker gives for their times. Only a change
-that is newer than the stored row is merged, and a deleted row stays as a mark: late messages do no harm to the rows. History is
-made from the window's changes and the open version of their keys. `OUT` gets the first topic's rows and versions.
+The windows are read one after the other, and in each window the tables, at the offsets that the broker
+returns for the window's times. A change is merged only if it is newer than the stored row, and a deleted row
+stays as a mark, so late messages do not corrupt the rows. History is built from the window's changes and the
+open versions of their keys. `OUT` receives the first topic's rows and versions.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main() -> None:
 
 
 def messages(spark: SparkSession, bootstrap: str, topic: str, hours: tuple[datetime, datetime]) -> DataFrame:
-    """Those of a window: from the first of the two times, before the second."""
+    """Reads the messages of a window: from the first of the two times, before the second."""
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     reader = reader.option("subscribe", topic).option("maxRecordsPerPartition", "250000")
     for name, time in zip(("startingTimestamp", "endingTimestamp"), hours, strict=True):
@@ -97,12 +98,12 @@ def append(tables: TableNames, rows: DataFrame, window: int) -> None:
 
 
 def appended(spark: SparkSession, tables: TableNames, window: int) -> DataFrame:
-    """From the table: parsed once, and as a failed run would be repeated."""
+    """Reads the window's rows from the table: they are parsed once, and a repeated run would do the same."""
     return spark.table(tables.changes).where(F.col("window") == window).drop("window")
 
 
 def merge(tables: TableNames, new: DataFrame) -> None:
-    """The newest change of each key, where it is newer than the row."""
+    """Merges the newest change of each key, if it is newer than the row."""
     spark, last = new.sparkSession, Over.partitionBy("id").orderBy(*(F.desc(name) for name in POSITION))
     newest = new.withColumn("n", F.row_number().over(last)).where("n = 1").drop("n")
     if not spark.catalog.tableExists(tables.current):
@@ -114,7 +115,7 @@ def merge(tables: TableNames, new: DataFrame) -> None:
 
 
 def version(tables: TableNames, new: DataFrame) -> None:
-    """Versions of the window's changes, linked by position; an open version that is followed gets its end."""
+    """Adds versions of the window's changes, linked by position, and ends open versions that are followed."""
     spark, rows = new.sparkSession, new
     is_first = not spark.catalog.tableExists(tables.history)
     if not is_first:
@@ -134,7 +135,7 @@ def version(tables: TableNames, new: DataFrame) -> None:
 
 
 def _same(table: str, names: Sequence[str]) -> SparkColumn:
-    """Of rows named `new` and of a table's."""
+    """Returns the condition that rows named `new` and a table's rows have the same values."""
     pairs = zip(_named("new", names), _named(table, names), strict=True)
     return reduce(operator.and_, (new == stored for new, stored in pairs))
 
@@ -144,7 +145,7 @@ def _named(table: str, names: Sequence[str]) -> list[SparkColumn]:
 
 
 def _publish(tables: TableNames, spark: SparkSession, out: Path, shape: Shape, *, has_history: bool) -> None:
-    """For the judge; not measured."""
+    """Writes rows and versions for the judge; not measured."""
     out.mkdir(parents=True, exist_ok=True)
     rows = spark.table(tables.current).where("op <> 'd'").select(*shape.columns)
     pq.write_table(rows.toArrow(), out / "rows.parquet")

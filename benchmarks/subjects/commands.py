@@ -1,4 +1,4 @@
-"""Commands, idle windows and an ordinary hour: processes that begin cold, on a lake with two feeds.
+"""Runs commands, idle windows and an ordinary hour: processes that begin cold, on a lake with two feeds.
 
     python -m benchmarks.subjects.commands BOOTSTRAP HOME
 
@@ -94,7 +94,8 @@ def _marked(name: str) -> Iterator[None]:
 
 
 def _hour(feed: str, begin: datetime, end: datetime) -> None:
-    """The five jobs as Airflow's operator runs them: extract and publish first ask whether they need Spark."""
+    """Runs the five jobs as Airflow's operator does: extract and publish first ask whether they need
+    Spark."""
     from changeledger.config.settings import Settings  # noqa: PLC0415 - it reads the settings
     from changeledger.spark.session import local_conf  # noqa: PLC0415
 
@@ -111,7 +112,7 @@ def _hour(feed: str, begin: datetime, end: datetime) -> None:
 
 
 def _idle(feed: str, begin: datetime) -> None:
-    """Extract as Airflow's operator runs it first; the exit code skips the other four tasks."""
+    """Runs extract as Airflow's operator does first; its exit code skips the other four tasks."""
     ended = _job("extract", feed, begin, datetime.now(UTC), "--no-spark")
     assert ended == exit_codes.NOTHING, "the window is idle"
 
@@ -119,7 +120,7 @@ def _idle(feed: str, begin: datetime) -> None:
 def _job(
     name: str, feed: str, begin: datetime, end: datetime, *more: str, by: Sequence[str] = (sys.executable,)
 ) -> int:
-    """The exit code of `jobs/<name>.py`, begun by the command `by`."""
+    """Runs `jobs/<name>.py` with the command `by`, and returns its exit code."""
     window = ["--feed", feed, "--start", begin.isoformat(), "--end", end.isoformat()]
     command = [*by, str(PROJECT / "jobs" / f"{name}.py"), *window, *more]
     return subprocess.run(command, stdout=sys.stderr, check=False).returncode

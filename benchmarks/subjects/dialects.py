@@ -1,9 +1,10 @@
-"""One log in five dialects: the stages of each feed and, where asked for, compare and verify of all of them.
+"""Runs the stages of a feed for each of five dialects of one log, and optionally compare and verify of all.
 
     python -m benchmarks.subjects.dialects TRANSACTIONS [--prove] HOME
 
-Marks: `made`, then a stage of a feed each (`normalize debezium`), then `compare` and `verify`. The feeds are
-the demo's; another feed reads Debezium's messages first, so that no dialect pays for what is started once.
+Marks: `made`, then one for each stage of each feed (`normalize debezium`), then `compare` and `verify`. The
+feeds are the demo's. Another feed reads Debezium's messages first, so that no dialect pays for what is
+started only once.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("home", type=Path)
     asked = parser.parse_args()
     os.environ["CHANGELEDGER_FEEDS"] = str(FEEDS)
-    # The broker takes no message with a time that has not come.
+    # The broker rejects messages with a time in the future.
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(days=7)
     log = simulate(7, asked.transactions, start)
     sources = Sources(asked.home)

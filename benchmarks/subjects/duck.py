@@ -1,4 +1,4 @@
-"""DuckDB: parse the messages and keep the latest state of each key; with `--history` its versions, too.
+"""DuckDB: parses the messages and keeps the latest state of each key; with `--history` also its versions.
 
 python -m benchmarks.subjects.duck MESSAGES OUT [--history]
 """

@@ -1,10 +1,10 @@
-"""10,000 updates into a published table of many rows: what a window costs beside the table's size.
+"""10,000 updates into a published table of many rows: a window's cost in relation to the table's size.
 
     python -m benchmarks.subjects.large_table BOOTSTRAP ROWS HOME
 
-Marks: `made`, `warm`, then the stages of two windows: updates of keys all over the table (`reconcile spread`),
-and of its last ones (`reconcile recent`). The rows are put on main of the ledger, the history and the current
-rows by Spark, as a snapshot would have: through the line ten million take an hour.
+Marks: `made`, `warm`, then the stages of two windows: updates of keys spread over the table (`reconcile
+spread`), and of its last ones (`reconcile recent`). Spark appends the rows to main of the ledger, the history
+and the current rows, as after a snapshot: through the line, ten million rows take an hour.
 """
 
 from __future__ import annotations

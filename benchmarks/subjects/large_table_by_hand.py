@@ -1,4 +1,4 @@
-"""The same updates of a table of many rows as `large_table`, by hand.
+"""The same updates of a table of many rows as in `large_table`, written by hand.
 
     python -m benchmarks.subjects.large_table_by_hand BOOTSTRAP ROWS HOME
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.subjects.line BOOTSTRAP TOPIC[,TOPIC...] WINDOWS SHAPE OUT
 
-Marks: `start`, then the stages of each window. `OUT` gets the first topic's rows and versions.
+Marks: `start`, then the stages of each window. `OUT` receives the first topic's rows and versions.
 """
 
 from __future__ import annotations

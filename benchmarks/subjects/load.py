@@ -1,4 +1,4 @@
-"""dlt: messages through Arrow into DuckDB, merged by key with the last change of each.
+"""dlt: loads messages through Arrow into DuckDB, merged by key with the last change of each.
 
 python -m benchmarks.subjects.load MESSAGES OUT
 """
@@ -54,7 +54,7 @@ def main() -> None:
     name="changes",
     primary_key="id",
     write_disposition="merge",
-    # Of a key the change with the greatest position counts; a key whose last change is a delete goes.
+    # The change with the greatest position wins; a key whose last change is a delete is removed.
     columns={"position": {"dedup_sort": "desc"}, "is_deleted": {"hard_delete": True}},
 )
 def _changes(messages: str) -> Iterator[pa.Table]:

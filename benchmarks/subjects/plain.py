@@ -1,6 +1,6 @@
-"""A session as one starts it without this project: on the same catalog, with Spark's own JVM options.
+"""A session as one would start it without this project: on the same catalog, with Spark's own JVM options.
 
-To the project's jars come those of Spark's Kafka source (`.jars/bench`).
+Its jars are the project's and those of Spark's Kafka source (`.jars/bench`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real Airflow with everything it writes in one folder: its metadata, logs, its generated password."""
+"""Runs a real Airflow whose metadata, logs and generated password are all in one folder."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def dag_policy(dag):
 '''
 
 
-# Named in `changeledger.orchestration.feed_dag`, which takes seconds to import.
+# The same as in `changeledger.orchestration.feed_dag`, which takes seconds to import.
 POOL = "changeledger"
 _JOBS_AT_ONCE = 2
 _AIRFLOW = (sys.executable, "-m", "airflow")
-# Airflow's commands one after the other, in one process: to import Airflow takes longer than the work.
+# Runs several Airflow commands in one process: importing Airflow takes longer than the work.
 _COMMANDS = """
 import json, sys
 from airflow.__main__ import main
@@ -50,7 +50,7 @@ for command in json.loads(sys.argv[1]):
         if ended.code:
             raise
 """
-# What a task's job has printed, between Airflow's own prefix and suffix.
+# What a task's job printed, between Airflow's own prefix and suffix.
 _OF_JOB = re.compile(r"^\S+ \[\w+ *\] (.*?)\s*\[airflow\.task\.operators\.changeledger", re.MULTILINE)
 _DONE = re.compile(r"(\w+) (\w+) done in ([\d.]+) s, after ([\d.]+) s for the Spark session")
 _LAST_LINES = 25
@@ -58,7 +58,7 @@ _PATIENCE_SECONDS = 180.0
 
 
 class TaskRun(NamedTuple):
-    """How one task went, by Airflow's own clock."""
+    """How one task ended, timed by Airflow's clock."""
 
     task: str
     state: str
@@ -66,11 +66,11 @@ class TaskRun(NamedTuple):
 
 
 class DagTest(Child):
-    """One run of a DAG, its tasks one after the other in Airflow's own process."""
+    """One run of a DAG (`airflow dags test`): its tasks run one after the other in one process."""
 
     @property
     def done(self) -> list[str]:
-        """A line for each stage that has ended well so far."""
+        """One line for each stage that has succeeded so far."""
         stages = _DONE.findall(self.log.read_text("utf-8", "replace"))
         return [
             f"{feed}: {stage} done in {float(run) + float(start):.1f} s" for stage, feed, run, start in stages
@@ -78,7 +78,7 @@ class DagTest(Child):
 
     @property
     def failure(self) -> str:
-        """What the failing job has printed last, without Java's stack."""
+        """The last lines that the failing job printed, without Java's stack."""
         printed = _OF_JOB.findall(self.log.read_text("utf-8", "replace"))
         lines = [line for line in printed if not line.startswith("\tat ")][-_LAST_LINES:]
         return (
@@ -89,7 +89,8 @@ class DagTest(Child):
 
 
 class AirflowHome:
-    """Airflow's folder below `home`, for the project's DAGs. This process' CHANGELEDGER_* reach the tasks."""
+    """Airflow's folder below `home`, for the project's DAGs. Tasks inherit this process's CHANGELEDGER_*
+    variables."""
 
     def __init__(self, home: Path) -> None:
         self.home = home / "airflow"
@@ -99,7 +100,7 @@ class AirflowHome:
             **os.environ,
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
-            # Already when the DAGs are stored: `migrate` does that.
+            # Needed before the DAGs are stored, which `migrate` does.
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
@@ -107,11 +108,15 @@ class AirflowHome:
         }
 
     def keep_metadata_in(self, postgres: str) -> None:
-        """In that database: of scheduler, tasks and commands that write at once SQLite refuses some."""
+        """Moves the metadata to that PostgreSQL database.
+
+        SQLite refuses some writes when scheduler, tasks and commands write at once.
+        """
         self.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = postgres.replace("://", "+psycopg2://")
 
     def store(self, connections: Mapping[str, Mapping[str, Any]]) -> Child:
-        """Where Admin > Connections shows them, with the metadata: those of `connect` it does not."""
+        """Imports connections into the metadata, so that Admin > Connections shows them (it does not show
+        those of `connect`)."""
         file = self.home / "connections.json"
         file.touch(0o600)
         file.write_text(json.dumps(connections), "utf-8")
@@ -129,15 +134,20 @@ class AirflowHome:
         policy.write_text(_POLICY, "utf-8")
 
     def migrate(self) -> Child:
-        """The metadata database, with the pool, and all DAGs: DAGs that start together would all add them."""
+        """Creates the metadata database and the pool, and stores all DAGs.
+
+        DAGs that start together would otherwise all try to store them.
+        """
         pool = [POOL, str(_JOBS_AT_ONCE), "Spark jobs at once"]
         steps = [["db", "migrate"], ["pools", "set", *pool], ["dags", "reserialize"]]
         command = [sys.executable, "-c", _COMMANDS, json.dumps(steps)]
         return Child("airflow db migrate", command, self.environment, self.logs / "airflow-db.log")
 
     def components(self) -> list[Child]:
-        """API server with the UI, scheduler and DAG processor; `airflow standalone` would also serve logs on
-        every address of the machine."""
+        """API server with the UI, scheduler and DAG processor.
+
+        `airflow standalone` is not used: it would also serve logs on every address of the machine.
+        """
         parts = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
         return [
             Child(f"airflow {part[0]}", [*_AIRFLOW, *part], self.environment, self.logs / f"{part[0]}.log")
@@ -145,13 +155,13 @@ class AirflowHome:
         ]
 
     def triggerer(self) -> Child:
-        """No task of the project waits in it; without it Airflow's home page is red."""
+        """Airflow's triggerer. No task of the project uses it, but Airflow's home page is red without it."""
         log = self.logs / "triggerer.log"
         command = [*_AIRFLOW, "triggerer", "--skip-serve-logs"]
         return Child("airflow triggerer", command, self.environment, log)
 
     def serve_at(self, port: int) -> None:
-        """The components are to be served on this port of the loopback address."""
+        """Makes the components serve on this port of the loopback address."""
         self.url = f"http://127.0.0.1:{port}"
         self.environment |= {
             "AIRFLOW__API__HOST": "127.0.0.1",
@@ -160,20 +170,20 @@ class AirflowHome:
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__CORE__PARALLELISM": "4",
-            # Shared by Airflow's parts, new each time.
+            # Secrets that Airflow's parts share, generated for each start.
             "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
         }
 
     def await_ui(self, parts: Sequence[Child]) -> None:
-        """Raises ChildFailed if a part ends, or the UI does not answer in time."""
+        """Waits until the UI answers. Raises ChildFailed if a part ends or the UI does not answer in time."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             require_running(parts)
             try:
                 with urllib.request.urlopen(f"{self.url}/api/v2/version", timeout=5):  # noqa: S310 - ours
                     return
-            # Also a server that listens already, and closes what it does not serve yet.
+            # Includes a server that already listens but closes the connection, because it does not serve yet.
             except OSError:
                 if time.monotonic() > deadline:
                     raise ChildFailed(
@@ -182,12 +192,12 @@ class AirflowHome:
                 time.sleep(0.5)
 
     def passwords(self) -> dict[str, str]:
-        """By user, as Airflow has made them up."""
+        """Passwords by user, as Airflow generated them."""
         written = (self.home / "simple_auth_manager_passwords.json.generated").read_text("utf-8")
         return dict(json.loads(written))
 
     def test_dag(self, dag: str, file: str, window: Window) -> DagTest:
-        """`file`: the DAG's, in `dags/`; the others are stored already (`migrate`)."""
+        """Starts a test run of a DAG. `file`: its file in `dags/`; `migrate` has stored the other DAGs."""
         conf = json.dumps(
             {"mode": "window", "start": window.start.isoformat(), "end": window.end.isoformat()}
         )
@@ -198,7 +208,7 @@ class AirflowHome:
         )
 
     def task_runs(self, dag: str) -> list[TaskRun]:
-        """In the order in which they ran."""
+        """Returns the task runs of a DAG, in the order in which they ran."""
         query = (
             "SELECT task_id, coalesce(state, 'not run'), coalesce(duration, 0) FROM task_instance "
             "WHERE dag_id = ? ORDER BY start_date IS NULL, start_date"

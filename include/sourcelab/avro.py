@@ -1,4 +1,4 @@
-"""Avro without frames, as the writers of it write records."""
+"""Avro records without a frame, as their writers encode them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import fastavro
 
 
 def record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a record; `fields`: their types by their names."""
+    """Returns the schema of a record. `fields`: types by name."""
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
 
 
 def written(schema: Any, value: Any) -> bytes:
-    """`schema` may be a parsed one."""
+    """Encodes a value. `schema` may be parsed already."""
     body = BytesIO()
     fastavro.schemaless_writer(body, schema, value)
     return body.getvalue()

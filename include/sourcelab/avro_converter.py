@@ -1,7 +1,8 @@
-"""Turns JSON messages with schema blocks into what Connect's Avro converter writes of the same records.
+"""Converts JSON messages with schema blocks to what Connect's Avro converter writes for the same records.
 
-The schema of a record follows from its block: `name` becomes `connect.name`, an optional type a union with
-null, a name that comes again a reference. Each is registered under the subject `<topic>-key` or `-value`.
+A record's schema follows from its block: `name` becomes `connect.name`, an optional type becomes a union with
+null, and a name that occurs again becomes a reference. Each schema is registered under the subject
+`<topic>-key` or `<topic>-value`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _Schema = dict[str, Any]
 
 
 class AvroConverter:
-    """`register` takes a subject and a schema (JSON), and gives the schema's id."""
+    """Encodes messages. `register` takes a subject and a schema (JSON), and returns the schema's id."""
 
     def __init__(self, register: Callable[[str, str], int]) -> None:
         self._register = register
@@ -62,7 +63,7 @@ def _schema(block: _Schema, named: set[str]) -> Any:
     schema: Any = _required(block, named)
     if not block.get("optional"):
         return schema
-    # A default is of the first branch.
+    # A default must be of the union's first branch.
     return [schema, "null"] if "default" in block else ["null", schema]
 
 
@@ -105,7 +106,7 @@ def _value(block: _Schema, value: Any) -> Any:
 
 
 def _without_logical_types(schema: Any) -> Any:
-    """What is written is what the converter has: counts and bytes."""
+    """Returns the schema for encoding: the values are already the converter's encoded integers and bytes."""
     if isinstance(schema, list):
         return [_without_logical_types(branch) for branch in schema]
     if isinstance(schema, dict):

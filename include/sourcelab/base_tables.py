@@ -1,4 +1,4 @@
-"""The tables themselves, as the simulated SQL Server has them beside what its capture writes of them."""
+"""The source tables that the simulated SQL Server has beside its change tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sourcelab.tables import Key, Row, Table
 
 
 def load(url: str, log: Log, to_tx: int | None = None) -> None:
-    """Make the tables, as the transactions up to `to_tx` (exclusive; all when None) have left them."""
+    """Creates the tables as the transactions before `to_tx` left them (all transactions if None)."""
     with psycopg.connect(plain_url(url)) as session:
         for table in log.tables:
             session.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(table.schema)))
@@ -29,7 +29,7 @@ def load(url: str, log: Log, to_tx: int | None = None) -> None:
 
 
 def append(url: str, log: Log, from_tx: int, to_tx: int) -> None:
-    """What the transactions `[from_tx, to_tx)` have done, all at once."""
+    """Applies the net effect of the transactions `[from_tx, to_tx)` at once."""
     touched: dict[Table, dict[Key, Row | None]] = {table: {} for table in log.tables}
     for transaction in log.transactions[from_tx:to_tx]:
         for change in transaction.changes:
@@ -46,7 +46,7 @@ def append(url: str, log: Log, from_tx: int, to_tx: int) -> None:
 
 
 def delete(session: psycopg.Connection, table: Table, key: Key) -> None:
-    """One row, if it is there."""
+    """Deletes the row with this key, if it exists."""
     wanted = sql.SQL(" AND ").join(sql.SQL("{} = %s").format(sql.Identifier(name)) for name in table.key)
     session.execute(sql.SQL("DELETE FROM {} WHERE {}").format(_name(table), wanted), key)
 

@@ -1,4 +1,4 @@
-"""Writes a log as messages of SQL Server 2025's change event streaming: CloudEvents in JSON, one topic."""
+"""Writes a log as messages of SQL Server 2025's change event streaming: JSON CloudEvents in one topic."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sourcelab.log import Change, Log, Transaction
 from sourcelab.messages import Message, lsn_text
 from sourcelab.tables import DATABASE, Column, Row, Table
 
-# Three generations of the product write three envelopes: see `_segments` and `_Writer._source`.
+# Three generations of the product write three different envelopes: see `_segments` and `_Writer._source`.
 Generation = Literal["preview", "captured", "2026"]
 
 _STREAM = uuid.UUID("9c8d4ad2-bf54-4f10-a96f-038af496997f")
-# How long after the commit the event reaches the topic.
+# Milliseconds from the commit until the event reaches the topic.
 _LAG_MS = 210
 
 
@@ -35,11 +35,13 @@ def messages(  # noqa: PLR0913 - the settings of a stream group, all by name
     from_tx: int = 0,
     to_tx: int | None = None,
 ) -> Iterator[Message]:
-    """The messages of the transactions `[from_tx, to_tx)`, all tables in one topic.
+    """Yields the messages of the transactions `[from_tx, to_tx)`, all tables in one topic.
 
-    `split_at`: the characters of `data` that one message holds; longer ones are split. `all_columns` and
-    `old_values` are the options of `sp_add_object_to_event_stream_group`. `zone`: what the server's clock
-    shows; `committime` is written in it, with a `Z` all the same. There is no snapshot in this format.
+    This format has no snapshot.
+
+    - `split_at`: the number of characters of `data` that fit into one message; longer events are split.
+    - `all_columns`, `old_values`: the options of `sp_add_object_to_event_stream_group`.
+    - `zone`: the time zone of the server's clock. `committime` is local time in it, yet ends with `Z`.
     """
     writer = _Writer(generation, split_at, all_columns, old_values, ZoneInfo(zone), topic)
     for transaction in log.transactions[from_tx:to_tx]:
@@ -57,13 +59,13 @@ class _Writer:
     topic: str
 
     def messages_of(self, transaction: Transaction, change: Change, sequence: int) -> Iterator[Message]:
-        """A key update is DEL and INS at one position."""
+        """Yields the messages of a change. A key update becomes DEL and INS at one position."""
         table = change.table
         if change.operation == "update":
             assert change.before is not None
             assert change.after is not None
             sent = [c for c in table.columns if self.all_columns or c.name in {*change.changed, *table.key}]
-            # By default the old value of a large column is not sent.
+            # By default, the old value of a large column is not sent.
             old = [c for c in sent if not c.is_max]
             before = _row(old, change.before) if self.old_values else {}
             yield from self._event(
@@ -114,15 +116,15 @@ class _Writer:
                 "data": text,
             }
             seen = int(transaction.commit_time.timestamp() * 1000) + _LAG_MS
-            # The partition key scheme `Table`.
+            # As the partition key scheme `Table` does.
             key = table.full_name.encode()
             yield Message(self.topic, key, _json(envelope).encode(), (), seen)
 
     def _segments(self, data: str) -> list[tuple[dict[str, Any], str]]:
-        """The parts of `data`, each with the members that place it.
+        """Splits `data`, and returns each part with the members that give its place.
 
-        `preview` counts from 0 and says 0 of 0 if nothing is split; `captured` counts from 1, `2026`
-        from 0, both with a mark on the last one.
+        `preview` counts from 0, and writes 0 of 0 if nothing is split. `captured` counts from 1 and `2026`
+        from 0; both mark the last segment.
         """
         size = self.split_at or len(data)
         parts = [data[at : at + size] for at in range(0, len(data), size)]
@@ -171,5 +173,5 @@ def _json(value: object, indent: int | None = None) -> str:
 
 
 def _instant(time: datetime) -> str:
-    """The reading of a clock, in milliseconds, with the `Z` that the product always writes."""
+    """Formats a clock reading in milliseconds, with the `Z` that the product always appends."""
     return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

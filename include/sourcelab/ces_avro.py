@@ -1,7 +1,7 @@
-"""Turns the JSON messages of change event streaming into its other format: Avro, without any frame.
+"""Converts the JSON messages of change event streaming to its other format, Avro without a frame.
 
-The schemas are those of the product's page; the event's has `finalevent` where the event has it, between
-`sequencenumber` and `committime`: Avro writes no names, so the place is all that says what a byte is.
+The schemas are those of the product's page. `finalevent`, if the event has it, stands between
+`sequencenumber` and `committime`: Avro writes no names, so a field is identified by its place only.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _TEXTS = (
 
 
 def messages(events: Iterable[Message], split_at: int | None = None) -> Iterator[Message]:
-    """`events` are unsplit events; `split_at` is the number of bytes of `data` that one message holds."""
+    """Converts unsplit events. `split_at`: the number of bytes of `data` that fit into one message."""
     for message in events:
         envelope = json.loads(message.value or b"{}")
         event = json.loads(envelope["data"])
         data = written(_event("finalevent" in event["eventsource"]["transaction"]), event)
         size = split_at or len(data)
         parts = [data[at : at + size] for at in range(0, len(data), size)]
-        # Events that are not split are segment 0 or 1: of which one counts from.
+        # An unsplit event's segment is numbered 0 or 1: the number that its generation counts from.
         first = envelope["segmentindex"]
         for at, part in enumerate(parts):
             segment = {"segmentindex": first + at, "finalsegment": at + 1 == len(parts), "data": part}

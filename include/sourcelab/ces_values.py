@@ -1,4 +1,4 @@
-"""Values as change event streaming writes them: all text, NULL as JSON's null."""
+"""Values as change event streaming writes them: all are text, and NULL is JSON's null."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sourcelab.values import real_text
 
 
 def wire_text(column: Column, value: Any) -> str | None:  # noqa: PLR0911 - one return a type
-    """SQL Server's own text of a value. How it writes bit, float and binary here is not published."""
+    """Returns SQL Server's text of a value. Its format for bit, float and binary is not published for this
+    feature."""
     if value is None:
         return None
     if column.base == "bit":

@@ -1,4 +1,4 @@
-"""Programs that run beside the services, quietly into a log, and are ended with all that they started."""
+"""Programs that run beside the services, log to a file, and are ended with all their descendants."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _LAST_LINES = 25
 
 
 class ChildFailed(RuntimeError):
-    """A program ended badly. The text has the last lines of its log and the log's path."""
+    """A program failed. The text has its log's path and last lines."""
 
 
 class Child:
-    """A program started on enter. What it starts in sessions of its own, as Airflow's tasks do, ends too."""
+    """A program that starts on enter. On exit it ends with all its descendants, even those in other sessions,
+    such as Airflow's tasks."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.name = name
@@ -42,7 +43,7 @@ class Child:
         return self
 
     def restart(self) -> None:
-        """Once it has ended; its log goes on."""
+        """Starts the program again after it has ended, and appends to its log."""
         self.__exit__(None, None, None)
         self._begin()
 
@@ -54,7 +55,7 @@ class Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self.environment,
-                # Ctrl-C in the terminal reaches us first, and we end it.
+                # Ctrl-C in the terminal reaches this process first, which then ends the program.
                 start_new_session=True,
             )
 
@@ -66,11 +67,11 @@ class Child:
         self._process.wait()
 
     def kill(self) -> None:
-        """As a machine does that loses its power: it and all that it has started."""
+        """Kills the program and all its descendants at once, as a power loss would."""
         kill_all(self.tree())
 
     def tree(self) -> list[psutil.Process]:
-        """Itself, and all that it has started; nothing where it has ended."""
+        """Returns the process and all its descendants, or an empty list if it has ended."""
         assert self._process is not None
         with suppress(psutil.NoSuchProcess):
             return tree_of(self._process.pid) if self.running else []
@@ -83,7 +84,7 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; minus the number of the signal that ended it."""
+        """None while it runs; the negative signal number if a signal ended it."""
         assert self._process is not None
         return self._process.poll()
 
@@ -94,33 +95,33 @@ class Child:
 
     @property
     def failure(self) -> str:
-        """What to show: the code and the last lines of the log."""
+        """What to show of a failure: the exit code and the last lines of the log."""
         assert self._process is not None
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
         return "\n    ".join([f"{self.name} ended with code {self._process.returncode}; {self.log}:", *lines])
 
     def wait(self) -> None:
-        """Raises ChildFailed unless it ends well."""
+        """Waits for the end. Raises ChildFailed unless the exit code is 0."""
         assert self._process is not None
         if self._process.wait():
             raise ChildFailed(self.failure)
 
 
 def require_running(parts: Sequence[Child]) -> None:
-    """Raises ChildFailed if one has ended."""
+    """Raises ChildFailed if any of the programs has ended."""
     for part in parts:
         if not part.running:
             raise ChildFailed(part.failure)
 
 
 def _orphanless() -> list[str]:
-    """As for the services: the kernel ends it with this process, however that went."""
+    """Returns the prefix by which the kernel ends the program when this process dies, as for the services."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM"] if setpriv else []
 
 
 def tree_of(pid: int) -> list[psutil.Process]:
-    """The process, and all that it has started."""
+    """Returns the process and all its descendants."""
     root = psutil.Process(pid)
     return [root, *root.children(recursive=True)]
 
@@ -129,12 +130,12 @@ def kill_all(processes: Sequence[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    # One that nobody reaps, as in a container without an init, stays as a zombie for ever.
+    # A process that nobody reaps, as in a container without an init, remains a zombie forever.
     psutil.wait_procs(processes, timeout=_FAREWELL_SECONDS)
 
 
 def end_together(parts: Sequence[Child]) -> None:
-    """End programs with all that they have started, all at once: one after the other they take longer."""
+    """Ends programs with all their descendants. All end at once: one after the other would take longer."""
     processes = [process for part in parts for process in part.tree()]
     for process in processes:
         with suppress(psutil.NoSuchProcess):

@@ -1,4 +1,5 @@
-"""A log with a computed column: a snapshot shows its values, SQL Server's capture has NULL for them."""
+"""A log with a computed column: a snapshot shows its values, but SQL Server's capture stores NULL for
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ NAME = "label"
 
 
 def with_computed(log: Log, name: str) -> Log:
-    """The log, with the column `label AS concat(...)` of all others at the end of one of its tables."""
+    """Returns the log with the column `label AS concat(...)` of all others at the end of the named table."""
     old = log.table(name)
     place = max(c.ordinal for c in old.columns) + 1
     table = replace(old, columns=(*old.columns, Column(NAME, "varchar(40)", place, True, computed=True)))

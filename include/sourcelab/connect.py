@@ -1,4 +1,4 @@
-"""A Spark Connect server: one warm Spark that every job attaches to, from pyspark's own jars."""
+"""A Spark Connect server from pyspark's own jars: one warm Spark that every job attaches to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sourcelab.services import java
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
-# Each query says a hundred lines of no interest: 155 MB in an hour. The server says when it is ready.
+# Each query logs a hundred irrelevant lines: 155 MB in an hour. The server's class logs when it is ready.
 _LOGGING = f"""\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -39,9 +39,10 @@ logger.server.level = info
 
 
 class SparkConnectServer(Service):
-    """Spark on all cores of this machine, or of a cluster, on the loopback address, without a login.
+    """Spark on all cores of this machine, or on a cluster, served on the loopback address without a login.
 
-    Extensions and catalogs are static: they belong to the server's start, and are the lake of `settings`.
+    Extensions and catalogs are static: they are set when the server starts, and are those of the lake in
+    `settings`.
     """
 
     name = "spark"
@@ -51,7 +52,7 @@ class SparkConnectServer(Service):
     def __init__(
         self, settings: Settings, home: Path, *, master: str = "local[*]", lasting: bool = False
     ) -> None:
-        """`lasting`: will the server live for hours, and not for minutes?"""
+        """`lasting`: the server will live for hours, not for minutes."""
         super().__init__(home)
         self.settings = settings
         self.master = master
@@ -64,24 +65,24 @@ class SparkConnectServer(Service):
 
     @property
     def connection(self) -> dict[str, str | int]:
-        """As Airflow writes a connection in JSON."""
+        """The server's connection, as Airflow's JSON has it."""
         return {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.port}
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of the server, beside those of this process."""
+        """Variables that the server gets in addition to those of this process."""
         return {}
 
     @property
     def more_conf(self) -> dict[str, str]:
-        """Settings of this kind of server."""
+        """Additional Spark settings of this kind of server."""
         return {}
 
     def prepare(self) -> None:
         java()
         private_home(self.settings.home)
         self.port = free_port()
-        # The catalog's password is in there: on a command line everybody could read it.
+        # The file contains the catalog's password; everybody could read a command line.
         self._file.unlink(missing_ok=True)
         self._file.touch(0o600)
         self._file.write_text(self._properties(), "utf-8")
@@ -90,10 +91,10 @@ class SparkConnectServer(Service):
     def run(self) -> None:
         pyspark = pyspark_home()
         command = [
-            # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
-            # A folder of settings on the class path would keep the archive of classes from being used.
+            # SPARK_REMOTE would make the process a client of the server. A folder of settings on the class
+            # path would keep the class archive from being used.
             "env", "-u", "SPARK_REMOTE", f"SPARK_CONF_DIR={self.home}/no-conf", f"SPARK_HOME={pyspark}",
-            # Else its Python workers are whatever `python3` is on the PATH.
+            # Otherwise its Python workers run whatever `python3` is on the PATH.
             f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1",
             *(f"{name}={value}" for name, value in self.environment.items()),
             str(pyspark / "bin" / "spark-submit"),
@@ -112,7 +113,8 @@ class SparkConnectServer(Service):
     def _properties(self) -> str:
         options = [SMALL_DATA_JVM, f'"-Dlog4j2.configurationFile={self._logging}"']
         options += class_archive(self.settings)
-        # In hours, the thorough compiler's time comes back: plans are made in half the time.
+        # A server that lives for hours earns the time of the thorough JIT compiler: plans then take half the
+        # time.
         if not self.lasting:
             options.append(FOR_MINUTES_JVM)
         conf = {
@@ -137,8 +139,8 @@ class SparkConnectServer(Service):
 
 
 def pyspark_home() -> Path:
-    """Where Spark is. Raises ServiceError."""
-    # Not imported: that takes a second.
+    """Returns the folder of Spark. Raises ServiceError if pyspark is not installed."""
+    # Not imported, since that takes a second.
     package = find_spec("pyspark")
     if package is None or package.origin is None:
         raise ServiceError("there is no Spark: the package pyspark is missing", "install requirements.txt")

@@ -14,7 +14,7 @@ from sourcelab.tables import DATABASE, Row, Table
 PLACEHOLDER = "__debezium_unavailable_value"
 
 _HEARTBEAT_EVERY = 10
-# How long after the commit the connector sees a change.
+# Milliseconds from the commit until the connector sees a change.
 _LAG_MS = 730
 
 
@@ -30,11 +30,12 @@ def messages(  # noqa: PLR0913 - the settings of the connector, all by name
     from_tx: int = 0,
     to_tx: int | None = None,
 ) -> Iterator[Message]:
-    """The messages of the transactions `[from_tx, to_tx)`.
+    """Yields the messages of the transactions `[from_tx, to_tx)`.
 
-    `schemas` adds the schema block; `snapshot` writes the first transaction as the initial snapshot
-    instead of as inserts. Without `placeholders` a large value that an update did not change is a plain NULL,
-    as connectors before 3.6 write it.
+    - `schemas`: adds the schema block.
+    - `snapshot`: writes the first transaction as the initial snapshot instead of as inserts.
+    - `placeholders`: if False, a large value that an update did not change is a plain NULL, as connectors
+      before 3.6 write it.
     """
     writer = _Writer(log, prefix, schemas, tombstones, PLACEHOLDER if placeholders else None)
     for at, transaction in enumerate(log.transactions[from_tx:to_tx], start=from_tx):
@@ -56,12 +57,13 @@ class _Writer:
         self._schemas = schemas
         self._tombstones = tombstones
         self._topics = {t.full_name: f"{prefix}.{DATABASE}.{t.full_name}" for t in log.tables}
-        # As text, since the same block goes before every message of a table.
+        # Kept as text, since the same block precedes every message of a table.
         self._keys = {t.full_name: _json(key_schema(t, self._topics[t.full_name])) for t in log.tables}
         self._values = {t.full_name: _json(envelope_schema(t, self._topics[t.full_name])) for t in log.tables}
 
     def snapshot(self, transaction: Transaction) -> Iterator[Message]:
-        """The rows table by table, with the markers of the first and the last of each and of all."""
+        """Yields the rows table by table, with markers for the first and last row of each table and of the
+        snapshot."""
         changes = transaction.changes
         for at, change in enumerate(changes):
             begins = at == 0 or changes[at - 1].table != change.table
@@ -72,7 +74,11 @@ class _Writer:
             yield self._message(change.table, "r", None, change.after, source)
 
     def streamed(self, transaction: Transaction, change: Change) -> Iterator[Message]:
-        """A key update is `d`, tombstone, `c`: its halves share both LSNs and differ in the serial number."""
+        """Yields the messages of a change.
+
+        A key update becomes `d`, tombstone and `c`. Its halves share both LSNs and differ in the serial
+        number.
+        """
         table, lsn = change.table, change.change_lsn
         before, after = (row and table.captured(row) for row in (change.before, change.after))
         if change.operation == "update":

@@ -1,7 +1,7 @@
-"""Debezium's types: how a SQL Server column is described in the schema block, and how its value is written.
+"""Debezium's types: how the schema block describes a SQL Server column, and how its values are written.
 
-Temporal types in the mode `adaptive` (the unit follows the column's precision), exact numbers in the mode
-`precise`: base64 of the big-endian two's complement of the digits, the scale in the schema.
+Temporal types use the mode `adaptive`, in which the unit follows the column's precision. Exact numbers use
+the mode `precise`: base64 of the unscaled value's big-endian two's complement, with the scale in the schema.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _Schema = dict[str, Any]
 
 
 def wire_value(column: Column, value: Any) -> Any:
-    """The JSON value of a cell. Text passes, and with it the placeholder for a value not known."""
+    """Returns the JSON value of a cell. Text is returned unchanged, and so is the placeholder for an unknown
+    value."""
     writer = _WRITERS.get(column.base)
     return value if value is None or writer is None else writer(column, value)
 
@@ -137,7 +138,7 @@ def _is_micro(column: Column) -> bool:
 def _decimal(_column: Column, value: Decimal) -> str:
     sign, digits, _ = value.as_tuple()
     units = int("".join(map(str, digits))) * (-1 if sign else 1)
-    # The fewest bytes that leave room for the sign, as Java's BigInteger writes them.
+    # As few bytes as leave room for the sign, as Java's BigInteger does.
     length = (units if units >= 0 else ~units).bit_length() // 8 + 1
     return base64.b64encode(units.to_bytes(length, signed=True)).decode()
 
@@ -161,13 +162,13 @@ def _time(_column: Column, value: str) -> int:
 
 
 def _zoned(_column: Column, value: str) -> str:
-    """As Java prints a time with its offset: no zeros at the end of a fraction, and Z for UTC."""
+    """Formats like Java: without trailing zeros in the fraction, and with Z for UTC."""
     clock = value[:-6].rstrip("0").rstrip(".") if "." in value else value[:-6]
     return clock + ("Z" if value.endswith("+00:00") else value[-6:])
 
 
 def _real(_column: Column, value: float) -> float:
-    """As Java prints it."""
+    """Rounds like Java's float output."""
     return float(real_text(value))
 
 

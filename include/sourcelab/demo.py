@@ -1,4 +1,5 @@
-"""`make demo`: five feeds from real services to published tables, by the real Airflow DAGs, with a report."""
+"""Runs `make demo`: five feeds from real services to published tables, by the real Airflow DAGs, with a
+report."""
 
 from __future__ import annotations
 
@@ -63,12 +64,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) -> bool:
-    """Whether every DAG succeeded, every rule passed and every table is what the log says."""
+    """Returns whether every DAG succeeded, every rule passed and every table equals the log."""
     sources, server, airflow = Sources(home), SharedWorkers(settings, home), AirflowHome(home)
     airflow.forbid_retries()
     services = sources.services if submit else (*sources.services, server)
     progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
-    # The last hour, so that Kafka does not clean the messages away as outdated.
+    # The last hour, so that Kafka does not delete the messages as expired.
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     log = simulate(SEED, TRANSACTIONS, start, shop_values.value)
     with (
@@ -108,8 +109,8 @@ def _load(progress: Progress, sources: Sources, log: Log) -> None:
 
 
 def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], sources: Sources) -> None:
-    """Compare what the feeds have published with the source's tables; the report has the outcome."""
-    # Seconds to import.
+    """Compares the published tables of the feeds with the source's tables; the report shows the outcome."""
+    # Takes seconds to import.
     from changeledger.reports.proof import verify_and_report  # noqa: PLC0415
     from changeledger.spark.session import spark_session  # noqa: PLC0415
 
@@ -124,7 +125,7 @@ def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], so
 
 
 def _run_dags(progress: Progress, runs: Sequence[DagTest]) -> list[DagTest]:
-    """Run the DAGs beside each other; returns those that failed."""
+    """Runs the DAGs in parallel, and returns those that failed."""
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(run)

@@ -1,4 +1,5 @@
-"""Faults of one feed: a log as a capture tool with a fault would write it, and which changes are wrong."""
+"""Plants faults in one feed: the log as a faulty capture tool would write it, and the changes that are
+wrong."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ from sourcelab.values import other_value
 
 
 class Fault(NamedTuple):
-    """`kind`: lost, changed, doubled or swapped. `changes`: those of the true log that it touches.
+    """A planted fault.
 
-    `column`: the one whose value was changed.
+    - `kind`: lost, changed, doubled or swapped.
+    - `changes`: the changes of the true log that it affects.
+    - `column`: the column whose value was changed.
     """
 
     kind: str
@@ -26,18 +29,18 @@ class Fault(NamedTuple):
 
 
 def lose(log: Log, number: int) -> tuple[Log, Fault]:
-    """A transaction that the feed never has."""
+    """Removes a transaction from the feed's log."""
     gone = log.transactions[number]
     left = tuple(t for t in log.transactions if t is not gone)
     return replace(log, transactions=left), Fault("lost", [(gone, c) for c in gone.changes])
 
 
 def change_value(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
-    """Another value in one cell of an after image. The log's next image of the row is right again."""
+    """Changes one cell of an after image. The log's next image of the row is right again."""
     transaction = log.transactions[number]
     change = rng.choice([c for c in transaction.changes if c.after is not None])
     assert change.after is not None, "chosen so"
-    # A large value is not written by every tool.
+    # Not every tool writes large values.
     columns = [c for c in change.table.free_columns if c.base in {"int", "decimal", "date", "bigint"}]
     column = rng.choice(columns)
     wrong = {**change.after, column.name: other_value(rng, column, change.after[column.name])}
@@ -47,17 +50,17 @@ def change_value(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
 
 
 def double(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
-    """A change that is written twice, at two places of its transaction."""
+    """Writes a change twice, at two places of its transaction."""
     transaction = log.transactions[number]
     change = rng.choice([c for c in transaction.changes if c.operation in {"insert", "update"}])
     last = max(c.change_lsn for c in transaction.changes)
-    # Behind the others, in the slots that the log leaves free.
+    # After the others, in a slot that the log leaves free.
     again = replace(change, change_lsn=(int.from_bytes(last) + 1).to_bytes(len(last)))
     return _with(log, number, [*transaction.changes, again]), Fault("doubled", [(transaction, change)])
 
 
 def swap(log: Log, number: int) -> tuple[Log, Fault]:
-    """Two transactions, each with what the other did."""
+    """Swaps the changes of two consecutive transactions."""
     first, other = log.transactions[number : number + 2]
     faulty = _with(_with(log, number, other.changes), number + 1, first.changes)
     return faulty, Fault("swapped", [(t, c) for t in (first, other) for c in t.changes])
@@ -66,14 +69,14 @@ def swap(log: Log, number: int) -> tuple[Log, Fault]:
 def lose_segments(
     messages: Sequence[Message], count: int, rng: Random
 ) -> tuple[list[Message], list[Message]]:
-    """Change event streaming of which one segment of each of so many split events never arrives.
+    """Removes one segment of each of `count` split events of change event streaming.
 
-    Also what is there of these events.
+    Returns the remaining messages, and those of them that belong to the incomplete events.
     """
     of_event: dict[tuple[str, str], list[Message]] = {}
     for message in messages:
         event = json.loads(message.value or b"{}")
-        # Both halves of a key update have one `logicalid`.
+        # Both halves of a key update share one `logicalid`.
         of_event.setdefault((event["logicalid"], event["operation"]), []).append(message)
     torn = rng.sample([its for its in of_event.values() if len(its) > 1], count)
     lost = [rng.choice(its) for its in torn]

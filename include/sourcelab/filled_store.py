@@ -1,4 +1,4 @@
-"""A control store as after weeks of runs, without the runs: for pictures and timings of the pages."""
+"""Fills a control store as if after weeks of runs, for screenshots and timings of the pages."""
 
 from __future__ import annotations
 
@@ -33,22 +33,26 @@ _SOURCES: Final[Mapping[str, dict[str, Any]]] = {
     "sqlserver_cdc": {},
 }
 DAY: Final = 24 * HOUR
-# Spans of a comparison's time.
+# Time spans of a comparison.
 _SPANS: Final = 24
-# From a window's end until its failure, the latest row of it.
+# From a window's end until its failure, its latest row.
 _LONGEST_RUN: Final = HOUR / 9
-# Rows of releases of 100 tables are large.
+# A limit, because the rows of releases with 100 tables are large.
 _INSERTED_AT_ONCE: Final = 1_000
-# Troubles whose last window a run works on.
+# Troubles in which a run works on the last window.
 _RUNNING: Final = frozenset({"running", "reset"})
 
 
 @dataclass(frozen=True)
 class FilledFeed:
-    """A feed and how it stands. `trouble`: `audit`, `failure`, `late`, `stale`, `lacking`, `differ`, `drift`,
-    `tolerated`, `taken back`, `running`, `reset` (a run of it works) or nothing. `compared_days`: so many
-    daily comparisons with the feed `reference`, which has none of its own, and so many daily proofs.
-    `detailed`: so many windows have their reads, stages and verdicts, as `maintain` leaves them."""
+    """A feed and its state.
+
+    - `trouble`: empty, `audit`, `failure`, `late`, `stale`, `lacking`, `differ`, `drift`, `tolerated`, `taken
+      back`, `running`, or `reset` (a run of a reset works).
+    - `compared_days`: the number of daily proofs, and of daily comparisons with the feed `reference`. The
+      reference itself has no comparisons.
+    - `detailed`: the number of windows that have their reads, stages and verdicts, as `maintain` leaves them.
+    """
 
     name: str
     dialect: str = "sqlserver_cdc"
@@ -62,7 +66,7 @@ class FilledFeed:
     compared_days: int = 1
 
     def described(self) -> dict[str, Any]:
-        """As its YAML file has it."""
+        """Returns the feed's YAML file as a dictionary."""
         return {
             "feed": self.name, "dialect": self.dialect, "database": self.database,
             "connection": f"{self.name}_source",
@@ -71,16 +75,16 @@ class FilledFeed:
 
 
 def fill(url: str, folder: Path, feeds: Iterable[FilledFeed], now: datetime | None = None) -> None:
-    """The feeds' files in the folder, and their rows in the control store."""
+    """Writes the feeds' files into the folder and their rows into the control store."""
     folder.mkdir(parents=True, exist_ok=True)
     ControlStore(url)
     engine = create_engine(url)
-    # A run that has just begun would end in the future.
+    # The latest row of a run that has just begun would otherwise be in the future.
     moment = (now or datetime.now(UTC)) - _LONGEST_RUN
     moment = moment.replace(minute=0, second=0, microsecond=0)
     for at, feed in enumerate(feeds):
         (folder / f"{feed.name}.yaml").write_text(yaml.safe_dump(feed.described(), sort_keys=False), "utf-8")
-        # The same pictures every time.
+        # A fixed seed, so that the pictures are the same every time.
         history = _History(feed, moment, random.Random(at))
         rows: dict[type[ControlTable], list[dict[str, Any]]] = {}
         with engine.begin() as connection:
@@ -97,7 +101,7 @@ def fill(url: str, folder: Path, feeds: Iterable[FilledFeed], now: datetime | No
 
 
 class _History:
-    """The rows of one feed."""
+    """Generates the rows of one feed."""
 
     def __init__(self, feed: FilledFeed, now: datetime, chance: random.Random) -> None:
         self._feed, self._chance = feed, chance
@@ -115,7 +119,7 @@ class _History:
         yield from self._results()
 
     def _window(self, window: Window, number: int) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
-        """`number`: 1 for the last one."""
+        """Yields the rows of a window. `number` is 1 for the last window."""
         is_last, is_detailed = number == 1, number <= self._feed.detailed
         trouble = self._feed.trouble if is_last else ""
         begin, self._lsn = self._lsn, self._lsn + self._chance.randrange(10_000, 90_000)
@@ -225,7 +229,7 @@ class _History:
         self._last = tables
 
     def _committed(self, window: Window) -> dict[str, Any]:
-        """Changes that come evenly."""
+        """Returns commit times that are evenly spread over the window."""
         begin, length = window.start.timestamp(), (window.end - window.start).total_seconds()
         times = [int(1e6 * (begin + length * at / POINTS)) for at in range(POINTS)]
         return asdict(Committed(self._chance.randrange(1, 900), times))
@@ -265,7 +269,7 @@ class _History:
                 yield ProofRow, self._proof(table, number)
 
     def _comparison(self, table: str, number: int) -> dict[str, Any]:
-        """Of the day that ended `number - 1` days ago."""
+        """Returns the comparison of the day that ended `number - 1` days ago."""
         feed, end = self._feed, self._now - (number - 1) * DAY
         differs = 3 if feed.trouble == "differ" and number == 1 and table == feed.tables[0] else 0
         equal, expected = self._chance.randrange(50, 5_000), self._chance.randrange(0, 90)

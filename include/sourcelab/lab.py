@@ -1,4 +1,4 @@
-"""What the demo and `make up` share: a folder of their own, the sources, and one log for both."""
+"""What the demo and `make up` share: their own folder, the sources, and one log for all of them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from sourcelab.messages import NotWritten, produce
 from sourcelab.process import Service, ServiceError
 from sourcelab.services import KafkaBroker, Postgres
 
-# Somebody's own Airflow, Spark or lake must not reach into ours.
+# Prefixes of variables by which a user's own Airflow, Spark or lake would affect this one.
 _FOREIGN = ("AIRFLOW", "_AIRFLOW", "CHANGELEDGER_", "SPARK_", "PYSPARK_")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
 class SourceLost(Exception):
-    """A part of the source cannot be written now."""
+    """A part of the source cannot be written at present."""
 
 
 class Progress:
-    """Lines that say what is done, and how long after the start."""
+    """Prints progress, each line with the seconds since the start."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -49,9 +49,9 @@ class Progress:
 
 @contextmanager
 def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
-    """The folder of that name below the project's data, empty, and the settings of a lake in it.
+    """Yields the empty folder of that name below the project's data, and the settings of a lake in it.
 
-    Raises ServiceError when another process is running there.
+    Raises ServiceError if another process is running there.
     """
     home = PROJECT / ".changeledger" / name
     private_home(home.parent)
@@ -64,7 +64,7 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
             ) from None
         shutil.rmtree(home, ignore_errors=True)
         private(home)
-        # All is on this machine, and Airflow's client refuses to work where it lacks a package for the proxy.
+        # Everything is on this machine, and Airflow's client fails if it lacks a package for the proxy.
         for variable in [v for v in os.environ if v.startswith(_FOREIGN) or v.lower() in _PROXIES]:
             del os.environ[variable]
         os.environ["CHANGELEDGER_HOME"] = str(home)
@@ -72,9 +72,9 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
 
 
 def open_lake(remote: str) -> None:
-    """Attach this process to the server and let the lake's catalog make its tables, as at any first use.
+    """Attaches this process to the server, and makes the lake's catalog create its tables.
 
-    Two feeds that used a new catalog first, at the same moment, would both make them.
+    The first use creates them: two feeds that first used a new catalog at the same moment would both do it.
     """
     from changeledger.spark.session import spark_session  # noqa: PLC0415 - takes seconds to import
 
@@ -83,12 +83,12 @@ def open_lake(remote: str) -> None:
 
 
 class Sources:
-    """The systems that write the same log: two kinds of change tables, three kinds of messages."""
+    """The systems that write the same log: two kinds of change tables and three kinds of messages."""
 
     def __init__(self, home: Path) -> None:
         self.kafka = KafkaBroker(PROJECT / ".jars" / "kafka", home)
         self.postgres = Postgres(home)
-        # Transactions that all have, and that each writer has.
+        # The number of transactions that `load` wrote, and the number that each writer has written since.
         self._loaded = 0
         self._written: dict[str, int] = {}
 
@@ -98,7 +98,7 @@ class Sources:
 
     @property
     def connections(self) -> Mapping[str, Mapping[str, Any]]:
-        """By the names that the feeds use."""
+        """The sources' connections, by the names that the feeds use."""
         return {
             "shop_sqlserver": self.postgres.connection,
             "shop_qlik_target": self.postgres.connection,
@@ -106,7 +106,7 @@ class Sources:
         }
 
     def load(self, log: Log, to_tx: int) -> int:
-        """Write all the transactions before `to_tx`; returns the number of messages."""
+        """Writes all transactions before `to_tx`, and returns the number of messages."""
         base_tables.load(self.postgres.url, log, to_tx)
         sqlserver_cdc.load(self.postgres.url, log, to_tx)
         qlik_tables.load(self.postgres.url, log, to_tx)
@@ -114,9 +114,10 @@ class Sources:
         return self._produce(log, 0, to_tx)
 
     def append(self, log: Log, to_tx: int) -> None:
-        """Write the transactions before `to_tx` that are not written yet. Raises SourceLost; call it again.
+        """Writes the transactions before `to_tx` that are not written yet.
 
-        Messages that a lost broker has taken may then be written twice, as a connector does.
+        Raises SourceLost if a part cannot be written; call it again then. Messages that reached a lost broker
+        may be written twice, as a connector does.
         """
         url = self.postgres.url
         writers: dict[str, Callable[[int], object]] = {
@@ -144,5 +145,5 @@ class Sources:
         return produce(self.kafka.bootstrap, messages)
 
 
-# Characters of an event's data in one message: the events of the widest table take several.
+# Characters of `data` in one message: the events of the widest table need several messages.
 SEGMENT = 8_000

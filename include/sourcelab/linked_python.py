@@ -1,4 +1,4 @@
-"""A Python environment whose packages are links to those of this one: there in a second, without network."""
+"""Creates Python environments whose packages are links to those of this one: in a second, without network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 
 def linked_python(folder: Path, names: Iterable[str]) -> Path:
-    """The environment's Python, with these distributions alone. The folder must not exist."""
+    """Creates the environment with only these distributions, and returns its Python. The folder must not
+    exist."""
     version = "python{}.{}".format(*sys.version_info)
     packages = folder / "lib" / version / "site-packages"
     packages.mkdir(parents=True)
@@ -20,7 +21,7 @@ def linked_python(folder: Path, names: Iterable[str]) -> Path:
         for top in parts:
             place = Path(str(package.locate_file(top)))
             if top.endswith(".dist-info"):
-                # By links uv finds no package.
+                # A copy, because uv does not find a linked package.
                 shutil.copytree(place, packages / top)
             elif not (packages / top).exists():
                 (packages / top).symlink_to(place)
@@ -33,7 +34,7 @@ def linked_python(folder: Path, names: Iterable[str]) -> Path:
 
 
 def link_commands(python: Path) -> None:
-    """The commands of this environment, run by that Python; those that are there stay."""
+    """Copies this environment's commands, to be run by that Python. Existing commands stay."""
     ours = f"#!{sys.prefix}/bin/python"
     for script in (Path(sys.prefix) / "bin").iterdir():
         target = python.with_name(script.name)
@@ -42,7 +43,7 @@ def link_commands(python: Path) -> None:
         try:
             first, end, rest = script.read_text("utf-8").partition("\n")
         except UnicodeDecodeError:
-            # A program, which needs no Python.
+            # A binary, which needs no Python.
             continue
         target.write_text((f"#!{python}" if first.startswith(ours) else first) + end + rest, "utf-8")
         target.chmod(0o755)

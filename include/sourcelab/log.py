@@ -16,19 +16,19 @@ Operation = Literal["insert", "update", "delete", "key_update"]
 
 START = datetime(2024, 3, 1, 8, 0, tzinfo=UTC)
 _INITIAL_ROWS = 12
-# How often statements touch a table.
+# How often statements touch each table: weights.
 _LIVELINESS = dict(zip((t.full_name for t in TABLES), (4, 4, 3, 1), strict=True))
 
-# Another value of a column than the one that it has.
+# Makes a value for a column that differs from its present value.
 MakeValue = Callable[[Random, Column, Any], Any]
 
 
 @dataclass(frozen=True)
 class Change:
-    """What one statement did to one row. Rows are whole, and must not be changed.
+    """What one statement did to one row. Rows are complete and must not be changed.
 
-    A key update is one change here; the dialects write it as delete and insert of one position.
-    `serial` counts the changes of the whole log; `changed` is empty except for updates.
+    A key update is one change here; the dialects write it as a delete and an insert at one position. `serial`
+    counts the changes of the whole log. `changed` is empty except for updates and key updates.
     """
 
     table: Table
@@ -42,19 +42,19 @@ class Change:
 
     @property
     def untouched_large(self) -> dict[str, None]:
-        """NULL for each large value that an update left alone."""
+        """A NULL for each large value that an update did not change."""
         columns = self.table.columns if self.operation == "update" else ()
         return {c.name: None for c in columns if c.is_large and c.name not in self.changed}
 
     @property
     def hides_large(self) -> bool:
-        """Do change tables lack those values in the row of the new values, too? By turns: both occur."""
+        """Whether change tables lack those values in the new row, too. This alternates, since both occur."""
         return self.serial % 2 == 1
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """Times are UTC and whole milliseconds; two transactions may share one."""
+    """A transaction. Times are UTC in whole milliseconds; two transactions may share one."""
 
     begin_time: datetime
     commit_time: datetime
@@ -65,10 +65,10 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Interval:
-    """A row of a key during `[valid_from, valid_to)`; `valid_to` None is until now.
+    """A row of a key during `[valid_from, valid_to)`. `valid_to` is None if the row is still valid.
 
-    After a delete comes an interval that is `deleted` and holds the row as it last was. An interval that
-    ended in its own transaction is empty: it begins when it ends.
+    A delete begins an interval that is `deleted` and holds the last state of the row. An interval that ended
+    in its own transaction is empty: it begins when it ends.
     """
 
     key: Key
@@ -81,8 +81,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Log:
-    """The first transaction inserts the rows that were there from the beginning: a dialect may write them
-    as a snapshot."""
+    """The first transaction inserts the initial rows, which a dialect may write as a snapshot."""
 
     tables: tuple[Table, ...]
     transactions: tuple[Transaction, ...]
@@ -91,7 +90,7 @@ class Log:
         return next(t for t in self.tables if t.full_name == name)
 
     def changes(self, table: Table) -> list[Change]:
-        """In commit order."""
+        """Returns the changes of a table in commit order."""
         return [change for _, change in self._by_table[table.full_name]]
 
     def final_rows(self, table: Table) -> dict[Key, Row]:
@@ -104,7 +103,8 @@ class Log:
         return rows
 
     def history(self, table: Table) -> list[Interval]:
-        """In the order of the changes; a key update gives two, the deleted one first."""
+        """Returns the intervals in the order of the changes; a key update gives two, the deleted one
+        first."""
         steps = [
             (table.key_of(row), row, deleted, transaction.commit_time, change)
             for transaction, change in self._by_table[table.full_name]
@@ -127,7 +127,7 @@ class Log:
 
 
 def _outcome(change: Change) -> Iterator[tuple[Row, bool]]:
-    """The rows that a change leaves, each with whether it is gone."""
+    """Yields the rows that a change leaves, each with whether it is deleted."""
     if change.operation in {"delete", "key_update"} and change.before is not None:
         yield change.before, True
     if change.after is not None:
@@ -135,7 +135,7 @@ def _outcome(change: Change) -> Iterator[tuple[Row, bool]]:
 
 
 def simulate(seed: int, transactions: int, start: datetime = START, make: MakeValue = other_value) -> Log:
-    """A log of one transaction with the initial rows and `transactions` more; `make` gives their values."""
+    """Simulates one transaction with the initial rows and `transactions` more; `make` gives their values."""
     simulator = Simulator(seed, start, make)
     simulated = [simulator.transaction(initial=True)]
     simulated.extend(simulator.transaction() for _ in range(transactions))
@@ -143,14 +143,14 @@ def simulate(seed: int, transactions: int, start: datetime = START, make: MakeVa
 
 
 class _Rows:
-    """The rows of one table that are alive, with a choice at random in constant time."""
+    """The live rows of one table, with random choice in constant time."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.rows: dict[Key, Row] = {}
         self._order: list[Key] = []
         self._place: dict[Key, int] = {}
-        # Keys that were deleted and may come again.
+        # Deleted keys, which may be inserted again.
         self.dead: list[Key] = []
 
     def put(self, row: Row) -> None:
@@ -169,7 +169,7 @@ class _Rows:
         self.dead.append(key)
 
     def some(self, rng: Random, count: int) -> list[Row]:
-        """At most `count` different rows."""
+        """Returns at most `count` distinct rows."""
         chosen = {rng.randrange(len(self._order)) for _ in range(count)} if self._order else set()
         return [self.rows[self._order[place]] for place in sorted(chosen)]
 
@@ -178,7 +178,7 @@ class Simulator:
     def __init__(self, seed: int, start: datetime, make: MakeValue = other_value) -> None:
         self._rng, self._make = Random(seed), make
         self._now = start.astimezone(UTC)
-        # Near the ends of its parts, so that they carry over in even a short log.
+        # Near overflow in each part, so that even a short log carries over.
         self._lsn = [0xFE, 0xFF00, 1]
         self._tables = {t.full_name: _Rows(t) for t in TABLES}
         self._identity = 0
@@ -187,7 +187,7 @@ class Simulator:
         self._serial = 0
 
     def transaction(self, initial: bool = False, quiet: Collection[str] = ()) -> Transaction:
-        """The next one; `quiet` names tables that it leaves alone."""
+        """Returns the next transaction. `quiet` names the tables that it must not change."""
         rng = self._rng
         lively = {name: weight for name, weight in _LIVELINESS.items() if name not in quiet}
         self._pause()
@@ -232,14 +232,14 @@ class Simulator:
             self._apply(rows, [(row, self._changed(row, columns) | key)])
 
     def _come_and_go(self, rows: _Rows, _count: int) -> None:
-        """One key inserted, deleted and inserted again, by three statements of one transaction."""
+        """One key is inserted, deleted and inserted again by three statements of one transaction."""
         first = self._new_row(rows)
         self._apply(rows, [(None, first)])
         self._apply(rows, [(first, None)])
         self._apply(rows, [(None, self._changed(first, rows.table.free_columns))])
 
     def _apply(self, rows: _Rows, steps: list[tuple[Row | None, Row | None]]) -> None:
-        """One statement: its rows share a command id, each has a change LSN."""
+        """Applies one statement: its rows share a command id, and each gets its own change LSN."""
         if not steps:
             return
         self._command += 1
@@ -270,7 +270,7 @@ class Simulator:
         return row | key
 
     def _new_key(self, rows: _Rows) -> Key:
-        """A key that is free: now and then one that was deleted before."""
+        """Returns a free key, sometimes one that was deleted before."""
         rng, table = self._rng, rows.table
         while rows.dead and not rng.randrange(4):
             again = rows.dead.pop(rng.randrange(len(rows.dead)))
@@ -279,7 +279,7 @@ class Simulator:
         while True:
             self._identity += 1
             kinds = [c for c in table.columns if c.name in table.key]
-            # Consecutive numbers, above 2^53 where they are wide enough for a double to corrupt them.
+            # Consecutive numbers; a bigint is above 2^53, where a double would corrupt it.
             number = {"int": self._identity, "bigint": 2**53 + self._identity}
             key = tuple(number.get(c.base) or self._make(rng, c, ...) for c in kinds)
             if key not in rows.rows:
@@ -289,7 +289,7 @@ class Simulator:
         self._now += timedelta(milliseconds=self._rng.choice((0, 0, 3, 47, 900, 15_000)))
 
     def _next_lsn(self) -> bytes:
-        """Log file number (4 bytes), block (4) and slot (2), each LSN above the one before."""
+        """Returns the next LSN: log file number (4 bytes), block (4) and slot (2), always increasing."""
         lsn = self._lsn
         lsn[2] += self._rng.randint(1, 40)
         if lsn[2] > 0x120:

@@ -1,4 +1,4 @@
-"""What ended by itself is said and started again, but not for ever."""
+"""Reports programs that ended unexpectedly before they are restarted, but not forever."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sourcelab.process import ServiceError, last_lines
 
-# Ended so many times in so many seconds, it would go on like that.
+# A program that ended this often in this many seconds is not restarted.
 _MOST, _SECONDS = 4, 300.0
 
 
@@ -19,7 +19,7 @@ class Losses:
         self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST))
 
     def note(self, name: str, returncode: int | None, log: Path) -> None:
-        """Raises ServiceError instead of saying it where it has happened too often."""
+        """Reports that a program ended. Raises ServiceError instead if it has ended too often."""
         times, now = self._times[name], time.monotonic()
         times.append(now)
         if len(times) == _MOST and now - times[0] < _SECONDS:

@@ -1,4 +1,4 @@
-"""Kafka messages, and how they are written to a broker."""
+"""Kafka messages, and writing them to a broker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TIMEOUT_SECONDS = 60
 
 
 class NotWritten(Exception):
-    """The broker has not taken all messages."""
+    """The broker did not accept all messages."""
 
 
 class Message(NamedTuple):
-    """One Kafka record; a value of None is a tombstone."""
+    """One Kafka record. A value of None is a tombstone."""
 
     topic: str
     key: bytes
@@ -28,21 +28,22 @@ class Message(NamedTuple):
 
 
 def lsn_text(lsn: bytes) -> str:
-    """`00000027:00000758:0003`: log file, block, slot."""
+    """Formats an LSN as log file, block and slot: `00000027:00000758:0003`."""
     return f"{lsn[:4].hex()}:{lsn[4:8].hex()}:{lsn[8:].hex()}"
 
 
 def milliseconds(instant: datetime) -> int:
-    """From 1970."""
+    """Converts to milliseconds since 1970."""
     return int(instant.timestamp()) * 1000 + instant.microsecond // 1000
 
 
 def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) -> int:
-    """Write the messages, making topics on the way; returns how many there were.
+    """Writes the messages, creates their topics, and returns the number of messages.
 
-    One key stays in one partition, in order, as with Java's default partitioner. Raises NotWritten.
+    The messages of a key stay in one partition, in order, as with Java's default partitioner. Raises
+    NotWritten if the broker does not accept all of them.
     """
-    # A broker that is not there would be complained about in a thousand lines.
+    # librdkafka would log a thousand lines about an unreachable broker.
     client: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _: None}
     admin = AdminClient(client)
     producer = in_order(
@@ -71,16 +72,16 @@ def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) ->
 
 
 def in_order(settings: Mapping[str, Any]) -> Producer:
-    """A producer that has one request to a broker at a time.
+    """Returns a producer that has one request to a broker in flight at a time.
 
-    A broker that has just made a topic may refuse a request for it and take the next one. The records of the
-    first then come later, or are lost though they are acknowledged (KAFKA-15591).
+    A broker that has just created a topic may refuse a request for it and accept the next one. The records of
+    the first then arrive later, or are lost although they are acknowledged (KAFKA-15591).
     """
     return Producer({**settings, "max.in.flight.requests.per.connection": 1})
 
 
 def _send(producer: Producer, record: dict[str, Any], delivered: Callable[..., None]) -> None:
-    """Waits where the producer's queue is full."""
+    """Sends a record; waits while the producer's queue is full."""
     while True:
         try:
             producer.produce(**record, on_delivery=delivered)
@@ -90,7 +91,7 @@ def _send(producer: Producer, record: dict[str, Any], delivered: Callable[..., N
     producer.poll(0)
 
 
-# The log is of the past: by the broker's default retention its messages would be removed at once.
+# The log is of the past: the broker's default retention would delete its messages at once.
 _KEPT = {"retention.ms": "-1"}
 
 

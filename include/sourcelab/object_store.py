@@ -1,4 +1,5 @@
-"""A lake away from this machine's disk: an S3 server and Iceberg's REST catalog, each from jars."""
+"""Puts a lake elsewhere than on this machine's disk: an S3 server and Iceberg's REST catalog, both from
+jars."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from changeledger.spark.session import as_properties
 from sourcelab.process import Keystore, Service, ServiceError, free_port
 from sourcelab.services import java
 
-# Where a demo's lake can be.
+# Where the lake of the demo can be.
 PLACES = ("disk", "s3")
 BUCKET = "lake"
 _REGION = "us-east-1"
@@ -42,15 +43,19 @@ def _require(jars: Path) -> None:
 
 
 class S3Server(Service):
-    """S3Proxy before a folder of its own, with one bucket and one user, whose signature it checks."""
+    """S3Proxy in front of a folder, with one bucket and one user, whose signatures it checks."""
 
     name = "s3"
 
     def __init__(
         self, jars: Path, home: Path, objects: Path | None = None, *, keystore: Keystore | None = None
     ) -> None:
-        """`jars`: the folder of all the project's jars; `objects`: where files are and stay, below `home`
-        and gone at the end without it; `keystore`: what it shows of itself over TLS."""
+        """Prepares a server.
+
+        - `jars`: the folder of all the project's jars.
+        - `objects`: the folder in which files stay. Without it, they are below `home` and removed at the end.
+        - `keystore`: the identity that it presents over TLS.
+        """
         super().__init__(home)
         self.keystore = keystore
         self.jars = jars.absolute() / "s3"
@@ -65,7 +70,7 @@ class S3Server(Service):
 
     @property
     def members(self) -> dict[str, str]:
-        """How it is reached, as pyiceberg's catalogs take it."""
+        """The connection settings, as pyiceberg's catalogs take them."""
         return {
             "s3.endpoint": self.endpoint,
             "s3.region": _REGION,
@@ -105,10 +110,10 @@ class S3Server(Service):
 
 
 class RestCatalog(Service):
-    """Iceberg's REST catalog for a bucket of an S3 server that runs, and one user with a token.
+    """Iceberg's REST catalog for a bucket of a running S3 server, with one user and a token.
 
-    With `oauth2` the user has a secret, for which the server gives the token. With `vending` whoever loads a
-    table gets the store's credentials with it, and needs none of his own.
+    With `oauth2` the user has a secret, for which the server returns the token. With `vending`, whoever loads
+    a table receives the store's credentials with it and needs none of their own.
     """
 
     name = "catalog"
@@ -123,9 +128,10 @@ class RestCatalog(Service):
         oauth2: bool = False,
         many_below: Path | None = None,
     ) -> None:
-        """`jars`: the folder of all the project's jars. Over TLS it shows of itself what the store shows.
+        """`jars`: the folder of all the project's jars. Over TLS it presents the store's identity.
 
-        With `many_below` it serves many catalogs: the one at `<uri>/a~b` is in `a/b/catalog.db` below it.
+        With `many_below` it serves many catalogs: the one at `<uri>/a~b` is in `a/b/catalog.db` below that
+        folder.
         """
         super().__init__(home)
         self.many_below = many_below
@@ -138,7 +144,7 @@ class RestCatalog(Service):
 
     @property
     def settings(self) -> dict[str, str]:
-        """`CHANGELEDGER_CATALOG` of the lake."""
+        """The lake's `CHANGELEDGER_CATALOG`."""
         login = {"credential": f"lake:{self.secret}"} if self.secret else {"token": self.token}
         members = {"type": "rest", "uri": self._address, **login}
         return members | {"warehouse": self._warehouse} | ({} if self.vending else self.store.members)
@@ -195,9 +201,9 @@ class RestCatalog(Service):
 
 @contextmanager
 def placed_lake(place: str, home: Path, settings: Settings, say: Callable[[str], None]) -> Iterator[Settings]:
-    """The settings with the lake at one of `PLACES`; servers end, with all that they store, on exit.
+    """Yields the settings of a lake at one of `PLACES`; this process's environment names it, too.
 
-    This process's environment names the lake, too.
+    The servers end on exit, and all that they store is deleted.
     """
     if place == "disk":
         yield settings

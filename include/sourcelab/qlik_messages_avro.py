@@ -1,7 +1,7 @@
-"""Turns Qlik's JSON messages in its envelope into the same messages in Avro.
+"""Converts Qlik's enveloped JSON messages to the same messages in Avro.
 
-Metadata brings its own schema and that of the data (`dataSchema`); data names it by `messageSchemaId`.
-Exact numbers and dates are Avro's logical types, masks are bytes.
+Metadata carries its own schema and that of the data (`dataSchema`); data refers to it by `messageSchemaId`.
+Exact numbers and dates are Avro's logical types, and masks are bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def messages(plain: Iterable[Message]) -> Iterator[Message]:
-    """`plain` begins with the metadata of each table."""
+    """Converts messages. `plain` begins with the metadata of each table."""
     columns: dict[str, dict[str, Any]] = {}
     for message in plain:
         envelope = json.loads(message.value or b"{}")

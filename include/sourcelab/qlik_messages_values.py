@@ -1,7 +1,7 @@
-"""Qlik Replicate's types: how the metadata describes a SQL Server column, and how its value is written.
+"""Qlik Replicate's types: how the metadata describes a SQL Server column, and how its values are written.
 
-The mappings of the SQL Server source and of the JSON format of the Kafka target: exact numbers are text,
-binary is hex digits, times are ISO text.
+They follow the mappings of the SQL Server source and of the Kafka target's JSON format: exact numbers are
+text, binary is hex digits, times are ISO text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TYPES = {
     "xml": "CLOB",
 }
 _LARGE = {"varchar": "CLOB", "nvarchar": "NCLOB", "varbinary": "BLOB"}
-# Of the types that become text: the longest.
+# The maximum lengths of types that become text.
 _LENGTHS = {"time": 16, "datetimeoffset": 34, "uniqueidentifier": 36}
 
 
@@ -45,7 +45,7 @@ def is_lob(column: Column) -> bool:
 
 
 def table_column(column: Column) -> dict[str, Any]:
-    """The column's entry in `tableColumns`, except its place in the key."""
+    """Returns the column's entry in `tableColumns`, except its place in the key."""
     kind = _type(column)
     precision, scale = column.decimal or (0, 0)
     if kind == "DATETIME":
@@ -58,7 +58,7 @@ def table_column(column: Column) -> dict[str, Any]:
 
 
 def wire_value(column: Column, value: Any) -> Any:
-    """The JSON value of a cell."""
+    """Returns the JSON value of a cell."""
     writer = _WRITERS.get(column.base)
     return value if value is None or writer is None else writer(column, value)
 

@@ -1,7 +1,7 @@
-"""Writes a log as Qlik change tables, `<table>__ct`, in PostgreSQL: the target of the task.
+"""Writes a log as Qlik change tables, `<table>__ct`, in PostgreSQL, the target of the task.
 
-Header columns come first, as many as the task stores. What the page says of them: B and U of an update
-share a change_seq; a DELETE holds its key; a mask counts all columns, the header's too.
+Header columns come first, as many as the task stores. By Qlik's page, B and U of an update share a
+change_seq, a DELETE holds its key, and a mask counts all columns including the header's.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ HEADER = {
 }
 _USUAL = tuple(name for name in HEADER if name != "partition_name")
 _WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "B": "BEFOREIMAGE"}
-# The time in a change_seq runs behind the commit.
+# The time in a change_seq is this much earlier than the commit.
 _BEHIND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a Qlik task's settings say of its change tables."""
+    """The settings of a Qlik task that determine its change tables."""
 
     prefix: str = "header__"
     header: tuple[str, ...] = _USUAL
@@ -54,7 +54,7 @@ _DEFAULT = Task()
 
 
 def load(url: str, log: Log, to_tx: int | None = None, task: Task = _DEFAULT) -> None:
-    """Make the change tables and write the transactions up to `to_tx` (exclusive; all when None)."""
+    """Creates the change tables and writes the transactions before `to_tx` (all if None)."""
     with psycopg.connect(plain_url(url)) as session:
         for schema in sorted({table.schema for table in log.tables}):
             session.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
@@ -67,7 +67,7 @@ def load(url: str, log: Log, to_tx: int | None = None, task: Task = _DEFAULT) ->
 
 
 def append(url: str, log: Log, from_tx: int, to_tx: int, task: Task = _DEFAULT) -> None:
-    """Write the transactions `[from_tx, to_tx)`; a second time, as a task that resumes may, twice."""
+    """Writes the transactions `[from_tx, to_tx)`. A second call writes them twice, as a resumed task may."""
     rows: dict[Table, list[tuple[Any, ...]]] = {table: [] for table in log.tables}
     for transaction in log.transactions[from_tx:to_tx]:
         for table, row in change_rows(transaction, task):
@@ -82,7 +82,7 @@ def change_table(table: Table) -> str:
 
 
 def change_rows(transaction: Transaction, task: Task = _DEFAULT) -> Iterator[tuple[Table, tuple[Any, ...]]]:
-    """The rows of a transaction, in the order of the log; columns as in the table."""
+    """Yields the rows of a transaction in the order of the log, with the table's columns."""
     for change in transaction.changes:
         for letter, row in _images(change):
             header = {
@@ -101,13 +101,13 @@ def change_rows(transaction: Transaction, task: Task = _DEFAULT) -> Iterator[tup
 
 
 def change_seq(transaction: Transaction, change: Change) -> str:
-    """16 digits of time, to hundredths of a second, and the number of the change in 19."""
+    """Returns 16 digits of time, to hundredths of a second, and 19 digits of the change's number."""
     behind = transaction.commit_time - _BEHIND
     return f"{behind:%Y%m%d%H%M%S}{behind.microsecond // 10_000:02}{change.serial:019}"
 
 
 def mask(change: Change, letter: str, header_columns: int) -> int:
-    """The bits of the columns that changed, as a number: the first column after the header has bit
+    """Returns the bits of the changed columns as a number; the first column after the header is bit
     `header_columns`."""
     table = change.table
     named = {"I": table.names, "D": table.key, "U": change.changed, "B": ()}[letter]
@@ -115,7 +115,8 @@ def mask(change: Change, letter: str, header_columns: int) -> int:
 
 
 def _written(bits: int, task: Task) -> str | bytes:
-    """Without the zero bytes at the high end: hex text of one number, or bytes from the lowest on."""
+    """Encodes a mask without zero bytes at the high end: as hex text of one number, or as bytes, the lowest
+    first."""
     width = (bits.bit_length() + 7) // 8
     return bits.to_bytes(width, "little") if task.masks == "binary" else bits.to_bytes(width).hex().upper()
 
@@ -129,7 +130,7 @@ def _images(change: Change) -> Iterator[tuple[str, Row]]:
         assert change.after is not None
         yield "I", change.after
     elif change.after is None:
-        # Whoever deletes by it needs the key, and gets no more.
+        # A delete needs the key, and only the key is written.
         yield "D", dict.fromkeys(change.table.names) | {n: change.before[n] for n in change.table.key}
     else:
         unread = change.untouched_large if change.hides_large else {}

@@ -1,4 +1,4 @@
-"""The demo's report: what became of the records, what was published, and whether it is the truth."""
+"""The demo's report: the disposition of the records, what was published, and whether it equals the log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DISPOSITIONS = (
     change.QUARANTINED,
 )  # fmt: skip
 _OPERATIONS = (change.INSERT, change.UPDATE, change.DELETE, change.SNAPSHOT, change.TRUNCATE)
-# Of `changeledger.stages.verify`, which takes seconds to import.
+# The outcome in `changeledger.stages.verify`, which takes seconds to import.
 PROVEN = "proven"
 # Records that belong to no table, such as heartbeats.
 NO_TABLE = "(no table)"
@@ -53,7 +53,7 @@ class TableReport:
 
 @dataclass
 class FeedReport:
-    """One feed. `records` is what was read; `broken` names the rules that did not hold."""
+    """One feed. `records`: the number of records read. `broken`: the rules that failed."""
 
     feed: str
     records: int
@@ -61,7 +61,7 @@ class FeedReport:
     rules: int
     broken: list[str]
     docs: PagePath
-    # Of each table what came of comparing it with the source.
+    # The outcome of each table's comparison with the source.
     proofs: Mapping[str, str]
 
     @property
@@ -71,7 +71,7 @@ class FeedReport:
 
 @dataclass
 class Report:
-    """`equal` says of each table whether all feeds published the same current rows."""
+    """All feeds. `equal`: for each table, whether all feeds published the same current rows."""
 
     feeds: list[FeedReport]
     missing: list[str]
@@ -89,7 +89,7 @@ class Report:
 
 
 def gather(settings: Settings, feeds: Sequence[Feed], window: Window, log: Log) -> Report:
-    """Read what the window has published. A feed without a release is missing."""
+    """Reads what the window published. A feed without a release is listed as missing."""
     from changeledger.spark.session import spark_session  # noqa: PLC0415 - takes seconds to import
 
     control = ControlStore(settings.control_url)
@@ -118,7 +118,7 @@ class _Reader:
     log: Log
 
     def read(self, settings: Settings) -> tuple[FeedReport, dict[str, dict[Key, Row]]]:
-        """The report, and the current rows by table and key."""
+        """Returns the report, and the current rows by table and key."""
         from changeledger.audit.gate import docs_index  # noqa: PLC0415 - imports Spark
 
         names = self.feed.names
@@ -153,7 +153,7 @@ class _Reader:
             tables[row["t"]].records[change.PAIRED] += row["paired"]
 
     def _count_others(self, tables: dict[str, TableReport]) -> None:
-        """The records that are in no ledger."""
+        """Counts the records that are in no ledger."""
         query = (
             f"SELECT table, disposition, count(*) AS n FROM {self.feed.lake.dispositions} "  # noqa: S608
             f"WHERE window_id = '{self.window.id}' GROUP BY table, disposition"
@@ -257,7 +257,7 @@ def _where_next(console: Console, report: Report, settings: Settings) -> None:
 
 
 def _grid(first: str, *numbers: str) -> Grid:
-    """Narrow, so that all columns fit in a terminal of 80 characters."""
+    """Returns a narrow grid, so that all columns fit in a terminal of 80 characters."""
     grid = Grid(
         caption_justify="left",
         box=SIMPLE_HEAD,

@@ -1,6 +1,6 @@
-"""A schema registry for tests and the demo: the REST interface of Confluent's, as far as its clients need it.
+"""A schema registry for tests and the demo: as much of Confluent's REST interface as its clients need.
 
-None starts from published jars alone, so this is a small server of our own, in memory.
+No registry can be started from published jars alone, so this is our own small server, in memory.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _FORMAT = "application/vnd.schemaregistry.v1+json"
 
 
 class SchemaRegistry:
-    """Serves on a free port of the loopback address, from enter to exit; with a login where one is given."""
+    """Serves on a free port of the loopback address from enter to exit, with a login if one is given."""
 
     def __init__(self, login: str | None = None) -> None:
         self.schemas: dict[str, str] = {}
-        # Of schemas that are not Avro's: `schemaType`, by id.
+        # `schemaType` by id, of schemas that are not Avro.
         self.types: dict[str, str] = {}
-        # The ids that were asked for, one by one.
+        # All ids that clients asked for, in order.
         self.asked: list[str] = []
         self._login = login
         self._server: ThreadingHTTPServer | None = None
@@ -32,7 +32,7 @@ class SchemaRegistry:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def register(self, _subject: str, schema: str, kind: str = "AVRO") -> int:
-        """The id of a schema; the same one for the same text. `kind`: AVRO, JSON or PROTOBUF."""
+        """Returns the id of a schema; the same text gets the same id. `kind`: AVRO, JSON or PROTOBUF."""
         for number, known in self.schemas.items():
             if known == schema:
                 return int(number)

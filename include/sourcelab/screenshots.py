@@ -1,4 +1,5 @@
-"""`python -m sourcelab.screenshots`: pictures of the pages in Airflow for README and docs, by Chromium."""
+"""Takes screenshots of the pages in Airflow for README and docs, with Chromium: `python -m
+sourcelab.screenshots`."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def main() -> int:
 
 
 def _keep_offending_rows(settings: Settings) -> None:
-    """Of the audit that has failed, as it leaves them beside its page."""
+    """Stores the offending rows of the failed audit, as the audit leaves them beside its page."""
     feed = next(feed.name for feed in _FEEDS if feed.trouble == "audit")
     window = ControlStore(settings.control_url).windows.last(feed)
     assert window is not None, "filled above"

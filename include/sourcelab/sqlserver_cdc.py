@@ -1,6 +1,6 @@
-"""Writes a log as SQL Server's change tables, `cdc.<capture_instance>_CT` and what describes them.
+"""Writes a log as SQL Server's change tables, `cdc.<capture_instance>_CT`, and their metadata.
 
-They are made in PostgreSQL under SQL Server's own names. Binary LSNs keep their order as `bytea`.
+They are created in PostgreSQL under SQL Server's names. Binary LSNs keep their order as `bytea`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DELETE, INSERT, UPDATE_BEFORE, UPDATE_AFTER = 1, 2, 3, 4
 _HEAD = ("__$start_lsn", "__$end_lsn", "__$seqval", "__$operation", "__$update_mask")
 _COMMAND = "__$command_id"
 _SCHEMA_IDS = {"dbo": 1, "sales": 5}
-# Every so many transactions the capture job writes a mark without a transaction.
+# The capture job writes a mark without a transaction after every this many transactions.
 _DUMMY_EVERY = 5
 
 _METADATA = """
@@ -42,7 +42,7 @@ CREATE TABLE cdc.ddl_history (source_object_id int, object_id int, required_colu
     ddl_command text, ddl_lsn bytea, ddl_time timestamp);
 """
 
-# max_length (bytes), precision and scale of the types without arguments, as sys.columns has them.
+# max_length (bytes), precision and scale of the types without arguments, as in sys.columns.
 _SIZES = {
     "bit": (1, 1, 0),
     "tinyint": (1, 3, 0),
@@ -57,14 +57,14 @@ _SIZES = {
     "uniqueidentifier": (16, 0, 0),
     "xml": (-1, 0, 0),
 }
-# Digits, and bytes that hold so many.
+# The largest precision, and the bytes that store it.
 _DECIMAL_SIZES = ((9, 5), (19, 9), (28, 13), (38, 17))
-# Of the types with fraction digits: bytes at full precision, and characters before the point.
+# For types with fraction digits: bytes at full precision, and characters before the decimal point.
 _CLOCKS = {"time": (5, 8), "datetime2": (8, 19), "datetimeoffset": (10, 26)}
 
 
 def load(url: str, log: Log, to_tx: int | None = None, zone: str = "UTC") -> None:
-    """Make the change tables and write the transactions up to `to_tx` (exclusive; all when None)."""
+    """Creates the change tables and writes the transactions before `to_tx` (all if None)."""
     with psycopg.connect(plain_url(url)) as session:
         session.execute(_METADATA)
         for at, table in enumerate(log.tables):
@@ -74,14 +74,14 @@ def load(url: str, log: Log, to_tx: int | None = None, zone: str = "UTC") -> Non
 
 
 def append(url: str, log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> None:
-    """Write the transactions `[from_tx, to_tx)`; `zone` is what the server's clock shows."""
+    """Writes the transactions `[from_tx, to_tx)`. `zone`: the time zone of the server's clock."""
     with psycopg.connect(plain_url(url)) as session:
         _copy_changes(session, log, from_tx, to_tx)
         copy_rows(session, "cdc", "lsn_time_mapping", list(time_rows(log, from_tx, to_tx, zone)))
 
 
 def append_rows(url: str, log: Log, from_tx: int, to_tx: int) -> None:
-    """The rows of their changes alone: a second time, they stand there twice."""
+    """Writes only the change rows of the transactions; a second call duplicates them."""
     with psycopg.connect(plain_url(url)) as session:
         _copy_changes(session, log, from_tx, to_tx)
 
@@ -96,12 +96,12 @@ def _copy_changes(session: psycopg.Connection, log: Log, from_tx: int, to_tx: in
 
 
 def columns(table: Table) -> tuple[str, ...]:
-    """Of the change table, in the order of `change_rows`."""
+    """Returns the columns of the change table, in the order of `change_rows`."""
     return (*_HEAD, *table.names, _COMMAND)
 
 
 def change_rows(transaction: Transaction) -> Iterator[tuple[Table, tuple[Any, ...]]]:
-    """The `_CT` rows of a transaction, in the order of the log."""
+    """Yields the `_CT` rows of a transaction, in the order of the log."""
     for change in transaction.changes:
         for operation, image in _images(change):
             row = change.table.captured(image)
@@ -120,7 +120,7 @@ def change_rows(transaction: Transaction) -> Iterator[tuple[Table, tuple[Any, ..
 
 
 def time_rows(log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> Iterator[tuple[Any, ...]]:
-    """The rows of `cdc.lsn_time_mapping`: one per transaction, and dummies between some of them."""
+    """Yields the rows of `cdc.lsn_time_mapping`: one per transaction, and dummies between some of them."""
     local = ZoneInfo(zone)
     for at, transaction in enumerate(log.transactions[from_tx:to_tx], start=from_tx):
         begin = transaction.begin_time.astimezone(local).replace(tzinfo=None)
@@ -132,9 +132,9 @@ def time_rows(log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> Iterator
 
 
 def mask(change: Change) -> bytes:
-    """`__$update_mask`: a column's bit is its ordinal - 1, counted from the end of the LAST byte.
+    """Returns `__$update_mask`: a column's bit is its ordinal - 1, counted from the end of the LAST byte.
 
-    Inserts and deletes, so also the halves of a key update, set the bits of all captured columns.
+    Inserts and deletes, and so both halves of a key update, set the bits of all captured columns.
     """
     named = change.changed if change.operation == "update" else change.table.names
     bits = sum(1 << (c.ordinal - 1) for c in change.table.columns if c.name in named)
@@ -156,7 +156,8 @@ def _images(change: Change) -> Iterator[tuple[int, Row]]:
 
 
 def _describe(session: psycopg.Connection, table: Table, at: int, log: Log, zone: str) -> None:
-    """Make the change table of the table in place `at`, and its metadata; the capture began with the log."""
+    """Creates the change table of the table at index `at`, and its metadata. Its capture began with the
+    log."""
     source, change_table = 1000 + at, 2000 + at
     first = log.transactions[0]
     since = first.begin_time.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
@@ -173,7 +174,7 @@ def _describe(session: psycopg.Connection, table: Table, at: int, log: Log, zone
     copy_rows(session, "sys", "tables", [(source, table.name, _SCHEMA_IDS[table.schema])])
     captured = [(change_table, c.name, c.ordinal, c.base, c.ordinal, c.computed) for c in table.columns]
     copy_rows(session, "cdc", "captured_columns", captured)
-    # Captured columns accept NULL in a change table, whatever they do in the source.
+    # Captured columns accept NULL in a change table, even if the source column does not.
     sizes = [(change_table, c.name, c.ordinal, *_size(c), True) for c in table.columns]
     copy_rows(session, "sys", "columns", sizes)
     ordinals = {c.name: c.ordinal for c in table.columns}
@@ -182,7 +183,7 @@ def _describe(session: psycopg.Connection, table: Table, at: int, log: Log, zone
 
 
 def _size(column: Column) -> tuple[int, int, int]:
-    """max_length, precision and scale, as sys.columns has them."""
+    """Returns max_length, precision and scale, as in sys.columns."""
     if column.base in _CLOCKS:
         (digits,) = column.arguments
         full, width = _CLOCKS[column.base]

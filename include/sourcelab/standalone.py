@@ -1,4 +1,4 @@
-"""A standalone Spark cluster: a master and workers as processes of their own, without the project."""
+"""A standalone Spark cluster: a master and workers in their own processes, without the project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from sourcelab.connect import pyspark_home
 from sourcelab.linked_python import linked_python
 from sourcelab.process import Service, free_ports
 
-# What the workers' Python must have (docs/connections.md, "Connections"), with what these need.
+# The packages that the workers' Python must have (docs/connections.md, "Connections"), and their
+# dependencies.
 PACKAGES = (
     "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core",
     "pydantic-settings", "PyYAML", "annotated-types", "typing-extensions", "typing-inspection",
@@ -27,13 +28,15 @@ PACKAGES = (
 
 
 def python_of_workers(folder: Path) -> Path:
-    """A Python environment with the packages alone: no other package, and not the project."""
+    """Creates a Python environment with only these packages, without the project."""
     return linked_python(folder, PACKAGES)
 
 
 def _daemons_jvm() -> dict[str, str]:
-    """It does little itself. The archive of classes belongs to the class path of local Sparks, which has no
-    folder."""
+    """Returns the JVM variables of the daemons, which do little work themselves.
+
+    The class archive belongs to the class path of local Sparks, which contains no folder.
+    """
     settings = Settings()
     options = [FOR_MINUTES_JVM, "-XX:+UseSerialGC", *class_archive(settings)]
     return {
@@ -43,15 +46,16 @@ def _daemons_jvm() -> dict[str, str]:
 
 
 def authenticated(secret: str) -> str:
-    """The properties that a driver has, too."""
+    """Returns the properties of authentication, which a driver needs, too."""
     return f"spark.authenticate true\nspark.authenticate.secret {secret}\n" if secret else ""
 
 
 class _Part(Service):
-    """A Spark daemon with the workers' Python, and nothing of this process that finds the project."""
+    """A Spark daemon with the workers' Python, and no variable of this process by which it could find the
+    project."""
 
     def __init__(self, home: Path, name: str, python: Path, secret: str = "") -> None:
-        """`secret`: by which Spark's programs know each other; empty: they do not ask."""
+        """`secret`: authenticates Spark's programs to each other; if empty, they do not authenticate."""
         self.name = name
         super().__init__(home)
         self.python, self.secret = python, secret
@@ -81,7 +85,7 @@ class _Part(Service):
         self.launch_until(ready, command)
 
     def clean(self) -> None:
-        """Its folder goes with the test's."""
+        """Removes nothing: the folder is removed with the test's."""
 
 
 class Master(_Part):
@@ -91,12 +95,12 @@ class Master(_Part):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What who submits needs beside."""
+        """Additional variables for a process that submits."""
         return {}
 
     @property
     def defaults(self) -> str:
-        """Lines of spark-defaults.conf where programs are submitted."""
+        """Lines of spark-defaults.conf for submitting programs."""
         return authenticated(self.secret)
 
     def run(self) -> None:
@@ -104,7 +108,7 @@ class Master(_Part):
         self.begin("master.Master", *at, ready="New state: ALIVE")
 
     def workers(self) -> list[str]:
-        """How each stands that has ever come."""
+        """Returns the state of every worker that has ever registered."""
         return [worker["state"] for worker in asked(f"http://127.0.0.1:{self.web}/json/")["workers"]]
 
 
@@ -119,13 +123,14 @@ class Worker(_Part):
         self.begin("worker.Worker", *at, *size, self.master.url, ready="Successfully registered")
 
     def executors(self) -> dict[tuple[str, str], psutil.Process]:
-        """Its executors that run, by the ids of their application and of their own."""
+        """Returns its running executors, by application id and executor id."""
         running: dict[tuple[str, str], psutil.Process] = {}
         for process in self._tree():
             options = _command(process)
             if "--executor-id" in options:
                 app, own = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
-                # What it starts, such as `chmod`, has its command line for a moment, and comes later here.
+                # A child process such as `chmod` briefly has the executor's command line, but comes later in
+                # this list.
                 running.setdefault((app, own), process)
         return running
 

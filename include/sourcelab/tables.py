@@ -1,4 +1,4 @@
-"""The tables of the simulated database `shop`: among them most column types and most traps."""
+"""The tables of the simulated database `shop`, with most column types and most traps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """One captured column; `type` as SQL Server writes it, `ordinal` 1-based in the capture instance."""
+    """One captured column. `type` is in SQL Server's notation; `ordinal` is 1-based in the capture
+    instance."""
 
     name: str
     type: str
@@ -29,7 +30,7 @@ class Column:
 
     @cached_property
     def arguments(self) -> tuple[int, ...]:
-        """`decimal(18,4)` has (18, 4), `nvarchar(max)` has (-1,), `int` has none."""
+        """The numbers of the type: (18, 4) for `decimal(18,4)`, (-1,) for `nvarchar(max)`, () for `int`."""
         return tuple(
             -1 if a == "max" else int(a) for a in re.findall(r"max|\d+", self.type.partition("(")[2])
         )
@@ -40,12 +41,13 @@ class Column:
 
     @cached_property
     def is_large(self) -> bool:
-        """Is a value kept as a large object, so that an update which leaves it alone need not log it?"""
+        """Whether values are stored as large objects, so that an update that leaves one unchanged need not
+        log it."""
         return self.is_max or self.base == "xml"
 
     @cached_property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of an exact number with a scale."""
+        """Precision and scale of an exact number, or None for other types."""
         if self.base == "money":
             return (19, 4)
         if self.base == "decimal":
@@ -56,7 +58,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A captured table. An identity key is never updated: SQL Server forbids it."""
+    """A captured table. An identity key is never updated, which SQL Server forbids."""
 
     schema: str
     name: str
@@ -82,7 +84,7 @@ class Table:
         return tuple(c for c in self.columns if c.name not in self.key)
 
     def captured(self, row: Row) -> Row:
-        """The row as SQL Server's capture has it: computed columns are NULL."""
+        """Returns the row as SQL Server's capture has it: computed columns are NULL."""
         return row | {c.name: None for c in self.columns if c.computed}
 
     def key_of(self, row: Row) -> Key:
@@ -90,7 +92,7 @@ class Table:
 
 
 def _table(name: str, key: str, columns: str, identity: bool = False) -> Table:
-    """Columns as in CREATE TABLE, one a line: `name type [NULL]`."""
+    """Defines a table. Columns are written as in CREATE TABLE, one per line: `name type [NULL]`."""
     schema, _, short = name.partition(".")
     lines = [line.split() for line in columns.strip().splitlines()]
     table_columns = tuple(

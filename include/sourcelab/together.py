@@ -1,4 +1,4 @@
-"""Several services at once, each entered in a thread of its own, and started again when it ends by itself."""
+"""Runs several services at once, each in its own thread, and restarts one that ends unexpectedly."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOOK_SECONDS = 0.5
 
 
 class Together:
-    """Starts all on enter without waiting, and ends all on exit. What they come to is said by `say`.
+    """Starts all services on enter without waiting, and ends all on exit. `say` reports their state.
 
-    The kernel ends a service with the thread that started it, so its thread stays as long as it.
+    The kernel ends a service with the thread that started it, so that thread lives as long as the service.
     """
 
     def __init__(self, *services: Service, say: Callable[[str], None]) -> None:
@@ -43,12 +43,12 @@ class Together:
             thread.join()
 
     def wait_for(self, *services: Service) -> None:
-        """Until they are ready. Raises what a service raised while it started."""
+        """Waits until the services are ready. Raises what a service raised while it started."""
         for service in services or self._services:
             self._started[service].result()
 
     def require_running(self) -> None:
-        """Raises ServiceError for a service that could not be started again."""
+        """Raises the error of a service that could not be restarted."""
         if self._given_up is not None:
             raise self._given_up
 
@@ -72,7 +72,7 @@ class Together:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind the `with` blocks, as Ctrl-C does."""
+    """Makes SIGTERM unwind the `with` blocks, as Ctrl-C does."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

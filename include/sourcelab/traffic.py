@@ -1,5 +1,4 @@
-"""The log of a source that people look at for hours: not all its tables change all the time, and some hours
-nothing does."""
+"""The log of a source that people watch for hours: some tables, and in some hours all, do not change."""
 
 from __future__ import annotations
 
@@ -13,15 +12,15 @@ from sourcelab.tables import TABLES
 _HOUR = timedelta(hours=1)
 _ALL = frozenset(table.full_name for table in TABLES)
 _OFTEN = frozenset({"dbo.customers", "sales.orders"})
-# The tables that are left alone, in an hour and in those that follow it; then again.
+# The tables that do not change in each of four consecutive hours; then the cycle repeats.
 _QUIET = (frozenset[str](), _ALL - _OFTEN, _ALL, _OFTEN)
-# This many hours of the past.
+# The number of past hours in the log.
 PAST_HOURS = len(_QUIET)
 _IN_AN_HOUR = 66
 
 
 class Traffic:
-    """`now` is when it is begun: in its hour all tables change."""
+    """The traffic of a source. `now` is when it starts; all tables change in that hour."""
 
     def __init__(self, seed: int, now: datetime) -> None:
         self.begin = now.replace(minute=0, second=0, microsecond=0) - PAST_HOURS * _HOUR
@@ -33,11 +32,11 @@ class Traffic:
                 self.add(self.begin + hour * _HOUR + at * _HOUR / (_IN_AN_HOUR + 1))
 
     def quiet(self, moment: datetime) -> frozenset[str]:
-        """The tables that do not change in its hour."""
+        """Returns the tables that do not change in the hour of `moment`."""
         return _QUIET[(moment - self.begin) // _HOUR % len(_QUIET)]
 
     def add(self, moment: datetime) -> bool:
-        """Add a transaction of that moment to the log, unless its hour is quiet."""
+        """Adds a transaction at `moment` to the log, unless its hour is quiet. Returns whether it did."""
         quiet = self.quiet(moment)
         if quiet == _ALL:
             return False

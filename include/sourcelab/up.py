@@ -1,4 +1,4 @@
-"""`make up`: Airflow with its UI on the loopback address, beside two sources whose log goes on."""
+"""Runs `make up`: Airflow with its UI on the loopback address, beside two sources whose log continues."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from sourcelab.traffic import PAST_HOURS, Traffic
 _PORT = 8080
 _SEED = 7
 _EVERY_SECONDS = 5.0
-# So many attempts in a row to write a transaction, of a minute each at most.
+# Consecutive failed attempts to write a transaction, of at most a minute each, before giving up.
 _MOST_LOST = 20
-# What of an environment is for the commands of this lake and this Airflow.
+# Prefixes of the variables that a shell needs for this lake and this Airflow.
 _OURS = ("AIRFLOW", "CHANGELEDGER_", "SPARK_REMOTE")
 
 
@@ -59,14 +59,14 @@ def main() -> int:
 
 
 class Running:
-    """What `make up` has started. What ends by itself is said and started again."""
+    """What `make up` has started. A part that ends unexpectedly is reported and restarted."""
 
     def __init__(self, services: Together, parts: Sequence[Child], say: Callable[[str], None]) -> None:
         self._services, self.parts = services, parts
         self.say, self._losses = say, Losses(say)
 
     def keep(self) -> None:
-        """Raises ServiceError for what ends again and again."""
+        """Restarts parts that have ended. Raises ServiceError for one that ends again and again."""
         self._services.require_running()
         for part in self.parts:
             if not part.running:
@@ -78,7 +78,7 @@ class Running:
 def started(
     progress: Progress, home: Path, settings: Settings, traffic: Traffic
 ) -> Iterator[tuple[Sources, AirflowHome, Running]]:
-    """Sources with the traffic's past, and Airflow working on them; all is ended on exit."""
+    """Yields sources with the traffic's past, and Airflow working on them. Everything ends on exit."""
     sources, airflow = Sources(home), AirflowHome(home)
     server = SharedWorkers(settings, home, lasting=True)
     services = (*sources.services, server)
@@ -95,7 +95,7 @@ def started(
         count = len(traffic.log.transactions)
         progress.say(f"{count} transactions of the last {PAST_HOURS} hours are there, in five dialects")
         together.wait_for()
-        # In a process of its own, which leaves its session behind: this one needs none.
+        # In another process, with which its Spark session ends: this process needs none.
         with ProcessPoolExecutor(1, get_context("spawn")) as beside:
             beside.submit(open_lake, server.remote).result()
         migration.wait()
@@ -105,7 +105,7 @@ def started(
         stack.callback(keep_environment(home, airflow, sources, server).unlink, missing_ok=True)
         server_first, *others = (*airflow.components(), airflow.triggerer())
         parts = [stack.enter_context(server_first)]
-        # A task that the scheduler starts before it answers is lost, and tried again minutes later.
+        # A task that the scheduler starts before the API server answers is lost, and retried minutes later.
         airflow.await_ui(parts)
         parts += [stack.enter_context(part) for part in others]
         stack.callback(end_together, parts)
@@ -126,10 +126,11 @@ def _ui_port(progress: Progress) -> int:
 
 
 def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server: SharedWorkers) -> Path:
-    """A file for a shell that is to use this lake and this Airflow; its passwords are for nobody else."""
+    """Writes a file of variables for a shell that uses this lake and this Airflow. Only its owner can read
+    it."""
     shell = AirflowHome(home)
     shell.environment = {**airflow.environment, "SPARK_REMOTE": server.remote}
-    # Outside Airflow a command finds a connection in its environment alone.
+    # Outside Airflow, a command finds a connection only in its environment.
     shell.connect(sources.connections)
     file = home / "env"
     shell.environment[FILE] = str(file)
@@ -147,7 +148,7 @@ def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server:
 def welcome(
     home: Path, settings: Settings, sources: Sources, airflow: AirflowHome, traffic: Traffic
 ) -> list[str]:
-    """Where everything is, and what to try first."""
+    """Returns lines that say where everything is, and what to try first."""
     ((user, password), *_) = airflow.passwords().items()
     file = shlex.quote(os.path.relpath(home / "env"))
     since, until = (f"{traffic.begin + timedelta(hours=at):%Y-%m-%dT%H:%M}" for at in (0, PAST_HOURS - 1))
@@ -168,7 +169,7 @@ def welcome(
         "     [bold]changeledger status[/]",
         f'     [bold]changeledger query "{query}"[/]',
         "  3. Do hours of the past again, the last one first:",
-        # Without markup: a backslash before a bracket would be part of it.
+        # Without markup, in which a backslash would escape a bracket.
         f"     airflow backfill create --dag-id shop_cdc --from-date {since} --to-date {until} \\",
         "         --run-backwards --reprocess-behavior completed --max-active-runs 1",
         "",
@@ -177,7 +178,7 @@ def welcome(
 
 
 def _go_on(sources: Sources, traffic: Traffic, running: Running) -> None:
-    """Write one more transaction at a time, as committed now; while a part of the source is lost, none."""
+    """Writes one transaction at a time, as committed now. Writes none while a part of the source is lost."""
     lost = 0
     while True:
         time.sleep(_EVERY_SECONDS)

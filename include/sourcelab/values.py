@@ -1,7 +1,7 @@
-"""Random values of SQL Server's types, the awkward ones among them, as Python values.
+"""Random values of SQL Server's types, including awkward ones, as Python values.
 
-`time` and `datetimeoffset` are text, as is `uniqueidentifier` (upper case); `datetime` and `datetime2`
-are naive datetimes; `char` is padded to its width.
+`time`, `datetimeoffset` and `uniqueidentifier` (upper case) are text. `datetime` and `datetime2` are naive
+datetimes. `char` is padded to its width.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _ASCII = (
 _UNICODE = (*_ASCII, "Grüße", "日本語テキスト", "😀🚀", "İstanbul", "e\u0301", "שלום", "\r\n")
 _OFFSETS = ("+00:00", "+11:00", "-08:00", "+05:30", "-00:30")
 _FIRST, _LAST = date(1600, 1, 1), date(9999, 12, 31)
-# One value in so many is an extreme of its type.
+# One value in this many is an extreme of its type.
 _RARE = 25
 
 
 def value(rng: Random, column: Column) -> Any:
-    """A value that is not NULL."""
+    """Returns a value that is not NULL."""
     return _MAKERS[column.base](rng, column)
 
 
 def other_value(rng: Random, column: Column, old: Any) -> Any:
-    """Another value than `old`: NULL now and then, where the column allows it."""
+    """Returns a value other than `old`, sometimes NULL if the column allows it."""
     if column.nullable and old is not None and not rng.randrange(5):
         return None
     while (new := value(rng, column)) == old:
@@ -56,7 +56,7 @@ def other_value(rng: Random, column: Column, old: Any) -> Any:
 
 
 def real_text(value: float) -> str:
-    """The shortest text that is the same in single precision."""
+    """Returns the shortest text that is the same number in single precision."""
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
         if struct.unpack("f", struct.pack("f", float(text)))[0] == value:
@@ -87,7 +87,7 @@ def _decimal(rng: Random, column: Column) -> Decimal:
         units = rng.choice((largest, -largest, 0, 1, -1))
     else:
         units = rng.randint(-largest, largest) // 10 ** rng.randrange(precision)
-    # From text: arithmetic would round to the context's 28 digits.
+    # From text, because arithmetic would round to the context's 28 digits.
     return Decimal(f"{units}E-{scale}")
 
 
@@ -145,7 +145,7 @@ def _clock(rng: Random) -> str:
 
 def _offset(rng: Random, column: Column) -> str:
     day, clock = _date(rng, column), _clock(rng)
-    # Seven digits, of which the last one is left out where zeros are.
+    # Seven fraction digits, the last of which is 0.
     return f"{day}T{clock}{clock[-3:]}0{rng.choice(_OFFSETS)}"
 
 

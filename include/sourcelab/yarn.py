@@ -14,7 +14,7 @@ _JVM = ("-Xmx256m", *_QUICK, "--add-opens=java.base/java.lang=ALL-UNNAMED")
 
 
 class Yarn(Service):
-    """Who submits to the master `yarn` finds it by `HADOOP_CONF_DIR`."""
+    """A YARN cluster. Programs submitted to the master `yarn` find it by `HADOOP_CONF_DIR`."""
 
     name = "yarn"
     url = "yarn"
@@ -31,7 +31,7 @@ class Yarn(Service):
 
     @property
     def defaults(self) -> str:
-        """Lines of spark-defaults.conf where programs are submitted.
+        """Lines of spark-defaults.conf for submitting programs.
 
         Without them Spark copies all its jars at each start, and an application gets two executors.
         """
@@ -53,6 +53,6 @@ class Yarn(Service):
         self.launch_until("YARN started", [java(), *_JVM, "-cp", classes, str(source), str(self.conf)])
 
     def clean(self) -> None:
-        """`target` is where it keeps the files of its applications."""
+        """Removes the cluster's files. `target` is where it keeps the files of its applications."""
         for folder in ("conf", "data", "target"):
             shutil.rmtree(self.home / folder, ignore_errors=True)

@@ -1,8 +1,9 @@
 """A Spark Connect server whose Python workers serve the jobs of all sessions.
 
-Spark's own server keeps the files of each session apart, and for that starts Python workers for each, whose
-imports take longer than a small job. This one is an application of PySpark, which does not: its workers have
-the package as this process has it. It says so (`changeledger.spark.workers`), so jobs send none.
+Spark's own server keeps the files of each session apart, and therefore starts Python workers for each
+session, whose imports take longer than a small job. This server is an application of PySpark, which does not:
+its workers use the package as this process has it. It announces that (`changeledger.spark.workers`), so jobs
+do not send the package.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from sourcelab.connect import SparkConnectServer
 
 
 class SharedWorkers(SparkConnectServer):
-    """It serves jobs of the same version of the package alone."""
+    """Serves only jobs of the same version of the package."""
 
     application = (
         "--conf",
         "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin",
-        # Python finds what is beside it first: nothing is.
+        # Python searches the script's folder first, and nothing else is in it.
         str(Path(__file__).with_name("application.py")),
     )
 

@@ -8,6 +8,6 @@ from pyspark.sql import SparkSession
 
 if __name__ == "__main__":
     SparkSession.builder.getOrCreate()
-    # As Spark's own server says it.
+    # The words of Spark's own server.
     print("Spark Connect server started at the port of its settings", flush=True)
     sys.stdin.read()
