@@ -1,5 +1,4 @@
-"""Runs each subject of the benchmarks in its own process, which begins cold, measures it, and judges its
-rows."""
+"""Runs each subject of the benchmarks in its own cold process, measures it, and judges its rows."""
 
 from __future__ import annotations
 

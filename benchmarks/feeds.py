@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def feed_of(bootstrap: str, topics: Sequence[str], shape: Shape = PLAIN) -> Feed:
-    """Returns the feed of these topics (`<server>.dbo.<table>`), and sets its connection in the
-    environment."""
+    """Returns the feed of these topics (`<server>.dbo.<table>`), and sets its connection variable."""
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
     os.environ["AIRFLOW_CONN_BENCH_KAFKA"] = json.dumps(connection)
     from changeledger.config.feed import Feed  # noqa: PLC0415 - it reads the settings

@@ -1,5 +1,4 @@
-"""Extends two days of hourly windows and releases to a year: SQLite copies the rows, none passes through
-Python."""
+"""Extends two days of hourly windows and releases to a year, by statements of SQLite."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ class Wrong(NamedTuple):
 
 
 def judged(published: Path, truth: Stream) -> Wrong:
-    """Compares. `published`: a folder with the Parquet files `rows` and, if the subject has it,
-    `versions`."""
+    """Compares. `published`: a folder with the Parquet file `rows` and, if the subject has it, `versions`."""
     row, versions = truth.shape.row, published / "versions.parquet"
     return Wrong(
         _different(_read(published / "rows.parquet", row), _read(truth.rows, row)),

@@ -1,5 +1,5 @@
-"""The input of windows on a published table of many rows: 10,000 updates each, spread over it or of its last
-rows."""
+"""The input of windows on a published table of many rows: 10,000 updates each, of all its rows or the
+last."""
 
 from __future__ import annotations
 
@@ -68,8 +68,7 @@ def _row(key: int, name: str | None = None) -> dict[str, Any]:
 
 
 def _messages(rows: int) -> Iterator[bytes]:
-    """Yields as many inserts as a window has updates, then three windows of updates, each of different
-    keys."""
+    """Yields as many inserts as a window has updates, then three windows of updates of different keys."""
     for at in range(1, CHANGES + 1):
         yield event("t", at, "c", (None, _row(rows + at)))
     spread = Random(1).sample(range(rows - CHANGES), 2 * CHANGES)

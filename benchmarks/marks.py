@@ -1,5 +1,4 @@
-"""Marks that a measured process gives to the process that measures it (`meter`). Needs only the standard
-library."""
+"""Marks that a measured process sends to its meter (`meter`). Needs only the standard library."""
 
 from __future__ import annotations
 

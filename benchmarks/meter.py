@@ -90,8 +90,8 @@ def measured(
         over.set()
         sampling.join()
         if whole is not None:
-            # The processes have ended, and the CPU seconds of ended descendants are not read: only the wall
-            # clock counts.
+            # The processes have ended, so their CPU seconds can no longer be read: only the wall clock
+            # counts.
             measurement.spans.append(Span(whole, time.monotonic() - began, {}))
     if process.returncode:
         raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}: see {log}")
@@ -139,8 +139,7 @@ def _processes() -> Iterator[tuple[int, tuple[int, str, float]]]:
             continue
         name, _, fields = text.partition("(")[2].rpartition(")")
         parts = fields.split()
-        # Fields after the name: state, parent, ...; then user and system time, own and of the children waited
-        # for.
+        # After the name: state, parent, ...; then user and system time, own and of children waited for.
         yield int(entry), (int(parts[1]), name, sum(map(int, parts[11:15])) / _TICKS)
 
 

@@ -103,8 +103,7 @@ def _of_both(name: str, ran: Callable[..., Result], messages: int) -> dict[str, 
 def measure(
     of: Mapping[str, Callable[[], Result]], tries: int, only: Sequence[str]
 ) -> Iterator[dict[str, Figures]]:
-    """Yields the figures after each round. Subjects take turns, so that other load on the machine affects all
-    alike."""
+    """Yields the figures after each round. Subjects take turns, so that other load affects all alike."""
     results: dict[str, list[Result]] = {name: [] for name in of if not only or name in only}
     for number in range(tries):
         for name, subject_results in results.items():

@@ -1,5 +1,4 @@
-"""The tables of the benchmarks: each column's type in SQL Server, its published type, and Debezium's
-cells."""
+"""The tables of the benchmarks: each column's type in SQL Server, published type, and cells of Debezium."""
 
 from __future__ import annotations
 
@@ -18,8 +17,10 @@ Cells = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """A column. `wire`: Spark's type of its cells in messages; `cell` draws one
-    (`decimal.handling.mode=string`)."""
+    """A column. `wire`: Spark's type of its cells in messages; `cell` draws one.
+
+    Decimals are written as with `decimal.handling.mode=string`.
+    """
 
     sql: str
     arrow: pa.DataType

@@ -79,16 +79,14 @@ def run_logged(name: str, command: list[str], hint: str) -> None:
 
 
 def wanted_stamp() -> dict[str, str]:
-    """Returns what the environment depends on, including the folder: scripts in `.venv/bin` hold absolute
-    paths."""
+    """Returns what the environment depends on. The folder counts: `.venv/bin` has absolute paths."""
     files = [PROJECT / "requirements.txt", PROJECT / "pyproject.toml"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     return {"project": str(PROJECT), "lock": digest, "uv": UV}
 
 
 def stamped() -> dict[str, str]:
-    """Returns the stamp of the last successful set-up, or an empty one if there is none or its Python is
-    gone."""
+    """Returns the stamp of the last successful set-up, empty if there is none or its Python is gone."""
     if not (VENV / "bin" / "python").exists() or not STAMP.exists():
         return {}
     stamp: dict[str, str] = json.loads(STAMP.read_text())

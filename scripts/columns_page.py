@@ -1,5 +1,4 @@
-"""Writes docs/columns.md, the meaning of the tables' own columns: `.venv/bin/python
-scripts/columns_page.py`."""
+"""Writes docs/columns.md, the tables' own columns: `.venv/bin/python scripts/columns_page.py`."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ def _section(
 
 
 def _type(kind: str) -> str:
-    """Returns the type as shown. Keys and images are structs of the table's columns, whose names are
-    quoted."""
+    """Returns the type to show. Keys and images are structs of the table's columns, with quoted names."""
     if kind == "<key>" or kind.startswith("struct<`"):
         return "struct of the key's columns"
     return "struct of the table's columns" if kind == "<image>" else f"`{kind}`"

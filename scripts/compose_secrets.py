@@ -15,8 +15,7 @@ FOLDER = Path(__file__).resolve().parent.parent / ".secrets"
 
 
 def password() -> str:
-    """Returns upper case, lower case and digits, as SQL Server requires, and nothing that URLs or SQL would
-    escape."""
+    """Returns letters of both cases and digits, as SQL Server requires; URLs and SQL escape none of them."""
     return f"Aa1{secrets.token_hex(20)}"
 
 

@@ -1,5 +1,4 @@
-"""Lists the project's components: the locked Python packages, its own jars, and the jars that pyspark
-ships."""
+"""Lists the project's components: locked Python packages, its own jars, and the jars in pyspark."""
 
 from __future__ import annotations
 

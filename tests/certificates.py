@@ -1,4 +1,4 @@
-"""A private authority and its certificates, made for a test: files in PEM."""
+"""A private certificate authority and its certificates, created for a test as files in PEM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Certificate:
 
 
 class Authority:
-    """Signs certificates; `path` is its own."""
+    """Signs certificates. `path` is its own certificate."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ class Authority:
         self.path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, host: str = "localhost") -> Tls:
-        """The identity of a service on 127.0.0.1, which is also reached as `host`."""
+        """Returns the identity of a service on 127.0.0.1, which is also reached as `host`."""
         issued = self.issue("server", host)
         identity = self._folder / "identity.pem"
         identity.touch(0o600)
@@ -50,7 +50,7 @@ class Authority:
         return Tls(identity, self.path, host)
 
     def keystore(self) -> Keystore:
-        """The identity of a Java service on 127.0.0.1."""
+        """Returns the identity of a Java service on 127.0.0.1."""
         issued = self.issue("java")
         key = serialization.load_pem_private_key(issued.key.read_bytes(), None)
         certificate = x509.load_pem_x509_certificate(issued.certificate.read_bytes())
@@ -66,7 +66,7 @@ class Authority:
         return Keystore(identity, trusted, "changeit")
 
     def issue(self, name: str, *hosts: str, password: str = "") -> Certificate:
-        """A certificate for the subject `CN=<name>`, its key in a file that `password` may lock."""
+        """Issues a certificate for the subject `CN=<name>`. `password` encrypts the file of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(host) for host in hosts]
         address = x509.IPAddress(ip_address("127.0.0.1"))

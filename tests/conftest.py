@@ -1,4 +1,4 @@
-"""One Spark session for every test, with a lake in a folder that goes away."""
+"""One Spark session for all tests, with a lake in a temporary folder."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from sourcelab.standalone import python_of_workers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The functions under test answer in milliseconds, but on a machine that is full.
+# The functions under test answer in milliseconds, but not on a busy machine.
 of_hypothesis.register_profile("patient", deadline=None)
 of_hypothesis.load_profile("patient")
 
-# A raw message, as the discovery of a dialect wants it.
+# The columns of a raw message that a dialect's discovery reads.
 MESSAGE = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
 TESTS = Path(__file__).resolve().parent
 JARS = TESTS.parent / ".jars" / "spark"
-# The files that take longest, the longest first: one that began last would run alone in the end.
+# The files that take longest, the longest first: one that began last would run alone at the end.
 LONGEST = (
     "integration/test_up.py",
     "integration/test_cluster.py",
@@ -60,8 +60,11 @@ LONGEST = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """All modules are imported here, and stay: to look for garbage among them took a third of the time, and
-    half a second at each later look."""
+    """Freezes the modules that collection imports.
+
+    They all stay loaded: searching them for garbage took a third of the time of collection, and half a second
+    at each later search.
+    """
     gc.disable()
     try:
         return (yield)
@@ -78,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The installation of the tests: nothing is written into the project's own."""
+    """Sets the tests' own installation, so that nothing is written into the project's."""
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CHANGELEDGER_HOME", str(folder))
@@ -90,29 +93,29 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[None]:
-    """A command that a test calls in this process switches logs off."""
+    """Enables logs again, which a command called in this process disables."""
     yield
     logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
 def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The product's own session (ANSI, UTC, the catalog `lake`), on two cores, and for small data.
+    """The product's own session (ANSI, UTC, the catalog `lake`), on two cores and tuned for small data.
 
-    Its workers have the packages that those of a cluster have, and no others.
+    Its workers have the same packages as a cluster's workers, and no others.
     """
-    # Seconds to import: not for the tests that need no Spark.
+    # Takes seconds to import, so tests without Spark do not.
     from pyspark import cloudpickle  # noqa: PLC0415
 
     from changeledger.spark import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
-        # Room from the beginning: a heap that grows is looked through for garbage a dozen times more.
+        # A heap of full size from the start: a growing heap is collected a dozen times more.
         room = "-Xms1200m"
         options = [session.SMALL_DATA_JVM, session.FOR_MINUTES_JVM, room, *session.class_archive(settings)]
         return {
             **usual(settings),
-            # Else preparing queries would take most of the tests' time.
+            # Otherwise preparing queries would take most of the tests' time.
             **session.SMALL_DATA,
             "spark.driver.extraJavaOptions": " ".join(options),
             "spark.master": "local[2]",
@@ -121,7 +124,7 @@ def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
         }
 
     usual = session.local_conf
-    # Kernels of the tests' own modules travel themselves: workers cannot import what those modules do.
+    # Kernels of the tests' own modules are pickled by value: workers cannot import what those modules import.
     cloudpickle.register_pickle_by_value(tests)  # type: ignore[no-untyped-call]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "local_conf", small)
@@ -134,14 +137,14 @@ def spark(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker for all tests of this process: each has topics of its own."""
+    """A broker for all tests of this process. Each test uses its own topics."""
     with KafkaBroker(JARS.with_name("kafka"), tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def new_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Postgres]]:
-    """Makes empty databases on a server for all tests of this process."""
+    """Creates empty databases on one server for all tests of this process."""
     numbers = count(1)
     with Postgres(tmp_path_factory.mktemp("postgres")) as server:
 

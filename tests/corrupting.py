@@ -1,4 +1,4 @@
-"""Messages that chance has corrupted, in the ways that readers stumble over."""
+"""Corrupts messages at random, in the ways that readers stumble over."""
 
 from __future__ import annotations
 

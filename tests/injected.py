@@ -1,4 +1,4 @@
-"""Faults put into a log, and what a comparison with the true log must find of them."""
+"""Injects faults into a log, and says how a comparison with the true log must report them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sourcelab.faults import Fault
 from sourcelab.log import Change, Log, Transaction
 from sourcelab.tables import Table
 
-# The verdict that a comparison gives each fault.
+# The verdict of a comparison on each fault.
 VERDICT = {"lost": "missing", "changed": "differs", "doubled": "extra", "swapped": "order"}
 
 
 def effects(changes_of: Iterable[tuple[Transaction, Change]], table: Table) -> list[tuple[bytes, int]]:
-    """Place and change of each effect: one for each key, except for a delete that an insert follows."""
+    """Returns place and change of each effect. An insert of a key after its delete counts as one update."""
     reported: dict[tuple[bytes, Any], list[tuple[str, int]]] = {}
     for transaction, change in changes_of:
         if change.table is not table:
@@ -40,13 +40,14 @@ def effects(changes_of: Iterable[tuple[Transaction, Change]], table: Table) -> l
 def with_faults(
     log: Log, kinds: Sequence[str], rng: Random, last: int | None = None
 ) -> tuple[Log, list[Fault]]:
-    """The log with a fault of each kind, no two of which touch the same key or the same transactions.
+    """Returns the log with a fault of each kind, and the faults.
 
-    None is in the first transaction, nor in those from number `last` on.
+    No two faults touch the same key or transaction. None is in the first transaction, nor in those from
+    number `last` on.
     """
     free = {n: faults.keys_of(t) for n, t in enumerate(log.transactions[:last]) if n}
     injected = []
-    # A transaction that is lost moves the numbers of those after it.
+    # A lost transaction changes the numbers of those after it, so it comes last.
     for kind in sorted(kinds, key=["changed", "doubled", "swapped", "lost"].index):
         numbers = [n for n in free if _fits(log, n, kind) and (kind != "swapped" or n + 1 in free)]
         number = rng.choice(numbers)
@@ -66,10 +67,10 @@ _INJECT: dict[str, Callable[[Log, int, Random], tuple[Log, Fault]]] = {
 
 
 def _fits(log: Log, number: int, kind: str) -> bool:
-    """Whether the transaction can have such a fault, and what must be found is certain."""
+    """Returns whether the transaction can have such a fault, and the expected finding is certain."""
     reported = log.transactions[number].changes
     if kind == "changed":
-        # Every row that it leaves has a column whose value every tool writes.
+        # Every row that it leaves needs a column whose value every tool writes.
         kept = [c.table.free_columns for c in reported if c.after is not None]
         valued = {"int", "decimal", "date", "bigint"}
         return bool(kept) and all(any(c.base in valued for c in columns) for columns in kept)

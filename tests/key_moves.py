@@ -1,7 +1,7 @@
-"""A table with SQL's semantics, and the ledger of a tool that writes one change for each row of a statement.
+"""A table with SQL's semantics, and the ledger of a tool that writes one change per row of a statement.
 
-A statement is atomic: all old keys leave, then all new keys arrive, and no two rows have one key. The tool
-writes its rows in an order of its own: an update that moves a row has the old key beside it, as Qlik's have.
+A statement is atomic: all old keys leave, then all new keys arrive, and no two rows have the same key. The
+tool writes a statement's rows in its own order. An update that moves a row carries the old key, as Qlik's do.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CONTRACT = Contract(
 CELLS = ("a", "b")
 AT = datetime(2026, 8, 7, 16)
 
-# Of one row: its key before (None: it is inserted) and after (None: it is deleted). Both the same: it stays.
+# A row's key before (None: inserted) and after (None: deleted). If both are equal, the row keeps its key.
 Move = tuple[int | None, int | None]
 Statement = Sequence[Move]
 Transaction = Sequence[Statement]
-# Key, a, b, from, to: a row that was alive.
+# Key, a, b, from, to: a live version of a row.
 Life = tuple[int, Any, Any, datetime, datetime | None]
 
-# In the order in which the tool writes the rows. Rows 1 to 4 are there from the beginning.
+# Rows are in the order in which the tool writes them. Rows 1 to 4 exist from the beginning.
 SCENARIOS: dict[str, Sequence[Transaction]] = {
     "swap": [[[(1, 2), (2, 1)]]],
     "swap and back in one transaction": [[[(1, 2), (2, 1)], [(2, 1), (1, 2)]]],
@@ -64,11 +64,11 @@ SCENARIOS: dict[str, Sequence[Transaction]] = {
 
 
 class Manner(NamedTuple):
-    # What is not known of before images.
+    # The unknown columns of before images.
     unsent: frozenset[str] = frozenset()
-    # Rows do not differ but in their keys.
+    # Rows differ only in their keys.
     equal: bool = False
-    # The rows that were there from the beginning are not written.
+    # The rows that existed from the beginning are not written.
     in_mid_stream: bool = False
     knows_transaction: bool = True
 
@@ -78,7 +78,7 @@ SILENT = Manner(unsent=frozenset(CELLS))
 
 
 class Reported(NamedTuple):
-    """A ledger's rows in order, and what is true: the lives of rows, and those alive in the end."""
+    """A ledger's rows in order, and the truth: the lives of rows, and the rows alive at the end."""
 
     rows: list[dict[str, Any]]
     lives: Counter[Life]
@@ -86,7 +86,7 @@ class Reported(NamedTuple):
 
 
 def reported(scenario: Sequence[Transaction], number: int, manner: Manner = PLAIN) -> Reported:
-    """The scenario with keys, ids and positions of its own."""
+    """Returns the scenario with its own keys, ids and positions."""
     return _Table(number, manner).reported([[[(None, 1), (None, 2), (None, 3), (None, 4)]], *scenario])
 
 
@@ -125,7 +125,7 @@ class _Table:
             self._write(old, new, before, after, transaction)
 
     def _cells(self, before: tuple[Any, Any] | None) -> tuple[Any, Any]:
-        """An update changes b; a is the row's own."""
+        """Returns a row's cells after a change: an update changes b, and a stays."""
         if self.manner.equal:
             return (1, "same")
         return (next(self.values) if before is None else before[0], f"b{next(self.values)}")
@@ -134,7 +134,7 @@ class _Table:
         at = len(self.ledger)
         position = self.number.to_bytes(4) + transaction.to_bytes(2) + at.to_bytes(4)
         operation = change.INSERT if old is None else change.DELETE if new is None else change.UPDATE
-        # A delete shows its key alone, as Qlik's do.
+        # A delete carries only its key, as Qlik's do.
         unsent = frozenset(CELLS) if operation == change.DELETE else self.manner.unsent
         key = new if new is not None else old
         assert key is not None
@@ -160,7 +160,7 @@ class _Table:
 
 
 def invented(rng: Random) -> list[Transaction]:
-    """Some transactions of some statements; the rows of a statement in an order that a tool may choose."""
+    """Returns random transactions; the rows of a statement are in an order that a tool may choose."""
     alive, transactions = {1, 2, 3, 4}, []
     for _ in range(rng.randint(1, 3)):
         statements = []

@@ -1,6 +1,6 @@
-"""States of a lake that are built once and copied for each test that goes on from them.
+"""States of a lake that are built once, and copied for each test that continues from them.
 
-The lake's files are never changed once written, so a copy is one of two small databases (`State`).
+The lake's files never change once written, so a copy only needs two small databases (`State`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.faults.matrix.lab import State
 
 
 def session_of(spark: SparkSession, settings: Settings) -> SparkSession:
-    """A session whose lake is that of the settings: each session has catalogs of its own."""
+    """Returns a session on the lake of the settings: each session has its own catalogs."""
     session = spark.newSession()
     for key, value in spark_conf(settings).items():
         if key.startswith("spark.sql.catalog.lake."):
@@ -26,7 +26,7 @@ def session_of(spark: SparkSession, settings: Settings) -> SparkSession:
 
 
 def lake_of(spark: SparkSession, state: State, files: Path, patch: pytest.MonkeyPatch) -> SparkSession:
-    """The state is the installation while `patch` lasts; `files`: of the tables of all its copies."""
+    """Makes the state the installation while `patch` lasts. `files`: the table files of all its copies."""
     patch.setenv("CHANGELEDGER_HOME", str(state.folder))
     patch.setenv("CHANGELEDGER_CATALOG", json.dumps({"warehouse": str(files)}))
     return session_of(spark, Settings())

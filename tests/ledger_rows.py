@@ -1,4 +1,4 @@
-"""A log's changes as rows of the ledger, as a feed would have them: for tests of what stands after it."""
+"""A log's changes as ledger rows of a feed, for tests of the stages after the ledger."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ class Manner(NamedTuple):
 
     # An update of a key is a delete and an insert.
     parts_key_updates: bool = False
-    # The image of a delete holds its key alone.
+    # The image of a delete holds only its key.
     key_only_deletes: bool = False
-    # Columns that are never written, and those that before images lack.
+    # Columns that are never written, and columns that before images lack.
     unsent: frozenset[str] = frozenset()
     unsent_before: frozenset[str] = frozenset()
-    # Without them an update has no before image, and a delete its key alone.
+    # If False, an update has no before image, and a delete only its key.
     before_images: bool = True
     knows_lsn: bool = True
-    # What its positions are: commit LSNs, with change LSNs beside them; change LSNs alone; or LSNs of another
-    # server.
+    # Its positions: commit LSNs with change LSNs beside them, only change LSNs, or another server's LSNs.
     position: Literal["commit", "change", "other"] = "commit"
 
 
@@ -50,7 +49,7 @@ def contract_of(table: Table) -> Contract:
 
 
 def rows(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -> list[dict[str, Any]]:
-    """Ledger rows, with some of the columns in `change.ledger_columns` of the table's contract."""
+    """Returns ledger rows, with some of the columns in `change.ledger_columns` of the table's contract."""
     return [
         _row(table, transaction, source_change, operation, serial, part, manner, feed)
         for serial, (transaction, source_change) in enumerate(changes(log, table))
@@ -115,7 +114,7 @@ def _row(
 
 
 def unknown_before(table: Table, operation: str, manner: Manner) -> frozenset[str]:
-    """The columns that the before image of such a change does not write."""
+    """Returns the columns that the before image of such a change lacks."""
     key_only = manner.key_only_deletes or not manner.before_images
     if operation == "delete" and key_only:
         return frozenset(table.names) - set(table.key)
@@ -131,14 +130,14 @@ def _gaps(row: Row | None, unknown: frozenset[str]) -> dict[str, str] | None:
 
 
 def apart(log: Log, number: int) -> Log:
-    """The log with its own LSNs, keys and serials, so that several logs can be joined."""
+    """Returns the log with its own LSNs, keys and serials, so that several logs can be joined."""
     shift = number * 10**6
 
     def lsn(reported: bytes) -> bytes:
         return bytes([number]) + reported[1:]
 
     def row(table: Table, reported: Row | None) -> Row | None:
-        # GUIDs differ between logs anyway.
+        # Only numeric keys are shifted: GUIDs differ between logs anyway.
         moved = [c.name for c in table.columns if c.name in table.key and c.base in {"int", "bigint"}]
         return None if reported is None else {**reported, **{name: reported[name] + shift for name in moved}}
 
@@ -164,5 +163,5 @@ def apart(log: Log, number: int) -> Log:
 
 
 def joined(logs: Sequence[Log]) -> Log:
-    """Logs that are `apart`, one after the other."""
+    """Joins logs that are `apart`, one after the other."""
     return replace(logs[0], transactions=tuple(t for log in logs for t in log.transactions))

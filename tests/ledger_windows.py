@@ -1,5 +1,5 @@
-"""Windows of ledger rows through the real reconcile stage, published: what stands before it, and the audit
-after it, are left out."""
+"""Carries windows of ledger rows through the real reconcile stage and publishes them, without the stages
+before it and without the audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from changeledger.stages.normalization.reading import Input
 from tests.reconcile.tables import ledger
 from tests.stored_rows import stored_rows
 
-# What says in which run a row was written, and by which of several deliveries.
+# Columns that say which run wrote a row, and from which of several deliveries.
 OF_THE_RUN = ("_window_id", "window_id", "source_position", "paired_source_position")
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -43,8 +43,10 @@ def feed_of(name: str, contract: Contract) -> Feed:
 def carry(
     spark: SparkSession, feed: Feed, contract: Contract, rows: Sequence[LedgerRow], number: int
 ) -> StageContext:
-    """Publishes one window with these rows, at source positions that no earlier window has. Returns the run
-    as its audit would have seen it."""
+    """Publishes one window with these rows, at source positions that no earlier window has.
+
+    Returns the run as its audit would have seen it.
+    """
     start, end = (BEGIN + timedelta(hours=number + more) for more in (0, 1))
     over = Window(start=start, end=end)
     lease = take_lease(feed, over)
@@ -76,7 +78,7 @@ def carry(
 
 
 def _decoded(changes: pa.Table, contract: Contract) -> pa.Table:
-    """Ledger rows as a dialect's kernel gives them."""
+    """Returns ledger rows as a dialect's kernel does."""
     size, schema = len(changes), decoded_schema(contract)
     beside = {name: pa.nulls(size, kind) for name, kind in OUTCOME}
     beside["disposition"] = pa.repeat(pa.scalar(change.CHANGE), size)

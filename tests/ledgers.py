@@ -1,4 +1,4 @@
-"""The rows of `tests.ledger_rows` as DataFrames, and the tables that stand on a ledger."""
+"""The rows of `tests.ledger_rows` as DataFrames, and the tables that reconcile builds from a ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 def ledger(
     spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed"
 ) -> DataFrame:
-    """The ledger, with the columns of `change.ledger_columns` of the table's contract."""
+    """Returns the ledger, with the columns of `change.ledger_columns` of the table's contract."""
     kinds = change.ledger_columns(contract_of(table))
     schema = ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds)
     cells = [tuple(row.get(name) for name, _ in kinds) for row in rows(log, table, manner, feed)]
@@ -42,7 +42,7 @@ class Published(NamedTuple):
 def published(
     spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed"
 ) -> Published:
-    """Current rows and history that stand on the ledger, as reconcile builds them."""
+    """Returns the current rows and history that reconcile builds from the ledger."""
     return published_of(spark, rows(log, table, manner, feed), contract_of(table))
 
 

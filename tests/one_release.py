@@ -1,4 +1,4 @@
-"""A lake with one release, which is copied for each test that goes on from it."""
+"""A lake with one release, which is copied for each test that continues from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.lake_states import lake_of
 
 
 class OneRelease(NamedTuple):
-    """`files`: the warehouse of all copies; `over`: the window that is released."""
+    """A published release. `files`: the warehouse of all copies; `over`: the released window."""
 
     state: State
     files: Path
@@ -33,5 +33,5 @@ class OneRelease(NamedTuple):
         return cls(state, folder / "files", over)
 
     def copy(self, spark: SparkSession, folder: Path, patch: pytest.MonkeyPatch) -> SparkSession:
-        """A session on a lake of its own, while `patch` lasts."""
+        """Returns a session on its own copy of the lake, which is the installation while `patch` lasts."""
         return lake_of(spark, self.state.copy(folder), self.files, patch)

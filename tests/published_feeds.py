@@ -1,4 +1,4 @@
-"""Feeds of one database with published ledgers, without the stages that would lead to them."""
+"""Feeds of one database with published ledgers, without running the stages."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def publish(feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
 
 
 def move_main(feed: Feed, log: Log, table: Table) -> None:
-    """As a release does that has not moved the other tables yet."""
+    """Moves main of one table, like a release that has not moved the other tables yet."""
     name = TableNames.of(feed.namespace, table.full_name).changes
     _replace(name, ledger(rows(log, table, PLAIN, feed.feed), contract_of(table)))
 
 
 def release_mains(feed: Feed) -> None:
-    """A release of the ledgers as main has them."""
+    """Releases the ledgers as main has them."""
     control = ControlStore(Settings().control_url)
     days = timedelta(days=len(control.releases.of_feed(feed.feed)))
     window = Window(start=DAY.start + days, end=DAY.end + days)
@@ -57,7 +57,7 @@ def _ledgers(feed: Feed) -> list[str]:
 
 
 def _replace(table: str, rows: pa.Table) -> None:
-    """Without Spark: its writes would take most of a test's time."""
+    """Replaces a table's rows without Spark, whose writes would take most of a test's time."""
     if not catalog.exists(table):
         catalog._catalog().create_table(tuple(table.split(".")[1:]), rows.schema)
     catalog.load(table).overwrite(rows)

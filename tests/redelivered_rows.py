@@ -18,7 +18,7 @@ CONTRACT = Contract(
 )
 AT = datetime(2026, 8, 7, 16, tzinfo=UTC)
 
-# (key, operation, a, b); a b of `?` is not known.
+# (key, operation, a, b). A b of `?` is unknown.
 TABLE_QUERY: tuple[tuple[int, str, int | None, str | None], ...] = (
     (1, "insert", 1, "x"),
     (2, "insert", 1, "x"),
@@ -38,7 +38,7 @@ TABLE_QUERY: tuple[tuple[int, str, int | None, str | None], ...] = (
 
 
 def rows(run: str = "run") -> list[dict[str, Any]]:
-    """The ledger's rows."""
+    """Returns the ledger's rows."""
     ledger = []
     for at, (key, operation, a, b) in enumerate(TABLE_QUERY):
         side = "before" if operation == "delete" else "after"

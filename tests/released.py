@@ -1,4 +1,4 @@
-"""A release in the control store, without the stages that would lead to it."""
+"""A release in the control store, without running the stages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def release(
     counts: dict[str, Any] | None = None,
     position: Any = None,
 ) -> int:
-    """The release's id: its window was normalized by these contracts, and its audit has passed."""
+    """Commits a release and returns its id: these contracts normalized its window, and its audit passed."""
     built, position = BuiltSnapshots("branch", dict(snapshots or {})), position or {}
     control.windows.open(feed, window, control.windows.position(feed), position)
     control.windows.begin_stage(feed, window, "normalize")

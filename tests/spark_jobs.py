@@ -1,4 +1,4 @@
-"""How many jobs Spark has begun."""
+"""Counts the jobs that Spark begins."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pyspark.sql import SparkSession
 
 
 class Counter:
-    """The jobs that a session has begun since it was last asked."""
+    """The jobs that a session has begun since the last call."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._tracker = spark.sparkContext.statusTracker()
         self._known = set(self._tracker.getJobIdsForGroup())
 
     def new(self) -> int:
-        # Spark notes them in a thread of its own.
+        # Spark records jobs in another thread.
         time.sleep(0.3)
         known, self._known = self._known, set(self._tracker.getJobIdsForGroup())
         return len(self._known - known)

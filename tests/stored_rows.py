@@ -1,4 +1,4 @@
-"""The rows of the lake's tables, read without Spark, one of whose queries takes a third of a second."""
+"""Reads the lake's tables without Spark, which takes a third of a second for each query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.reconcile import tables
 
 
 def stored_rows(name: str, ref: str = refs.MAIN) -> list[dict[str, Any]]:
-    """As a branch or tag has them; times without their zone (UTC), maps as dicts."""
+    """Returns a branch's or tag's rows: times without their zone (UTC), maps as dicts."""
     table = catalog.load(name)
     # A new table has no main.
     snapshot = None if ref == refs.MAIN else table.metadata.refs[ref].snapshot_id

@@ -94,8 +94,7 @@ def _marked(name: str) -> Iterator[None]:
 
 
 def _hour(feed: str, begin: datetime, end: datetime) -> None:
-    """Runs the five jobs as Airflow's operator does: extract and publish first ask whether they need
-    Spark."""
+    """Runs the five jobs as Airflow's operator does: extract and publish first check if they need Spark."""
     from changeledger.config.settings import Settings  # noqa: PLC0415 - it reads the settings
     from changeledger.spark.session import local_conf  # noqa: PLC0415
 

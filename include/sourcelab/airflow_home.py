@@ -89,8 +89,7 @@ class DagTest(Child):
 
 
 class AirflowHome:
-    """Airflow's folder below `home`, for the project's DAGs. Tasks inherit this process's CHANGELEDGER_*
-    variables."""
+    """Airflow's folder below `home`, for the project's DAGs. Tasks inherit CHANGELEDGER_* variables."""
 
     def __init__(self, home: Path) -> None:
         self.home = home / "airflow"
@@ -115,8 +114,10 @@ class AirflowHome:
         self.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = postgres.replace("://", "+psycopg2://")
 
     def store(self, connections: Mapping[str, Mapping[str, Any]]) -> Child:
-        """Imports connections into the metadata, so that Admin > Connections shows them (it does not show
-        those of `connect`)."""
+        """Imports connections into the metadata, so that Admin > Connections shows them.
+
+        It does not show those of `connect`.
+        """
         file = self.home / "connections.json"
         file.touch(0o600)
         file.write_text(json.dumps(connections), "utf-8")

@@ -10,8 +10,7 @@ from sourcelab.values import real_text
 
 
 def wire_text(column: Column, value: Any) -> str | None:  # noqa: PLR0911 - one return a type
-    """Returns SQL Server's text of a value. Its format for bit, float and binary is not published for this
-    feature."""
+    """Returns SQL Server's text of a value. The format of bit, float and binary is not documented."""
     if value is None:
         return None
     if column.base == "bit":

@@ -1,5 +1,4 @@
-"""A log with a computed column: a snapshot shows its values, but SQL Server's capture stores NULL for
-them."""
+"""A log with a computed column: a snapshot shows its values, but SQL Server's capture stores NULLs."""
 
 from __future__ import annotations
 

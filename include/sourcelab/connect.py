@@ -113,8 +113,7 @@ class SparkConnectServer(Service):
     def _properties(self) -> str:
         options = [SMALL_DATA_JVM, f'"-Dlog4j2.configurationFile={self._logging}"']
         options += class_archive(self.settings)
-        # A server that lives for hours earns the time of the thorough JIT compiler: plans then take half the
-        # time.
+        # Over hours the thorough JIT compiler pays off: plans take half the time.
         if not self.lasting:
             options.append(FOR_MINUTES_JVM)
         conf = {

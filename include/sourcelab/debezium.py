@@ -62,8 +62,7 @@ class _Writer:
         self._values = {t.full_name: _json(envelope_schema(t, self._topics[t.full_name])) for t in log.tables}
 
     def snapshot(self, transaction: Transaction) -> Iterator[Message]:
-        """Yields the rows table by table, with markers for the first and last row of each table and of the
-        snapshot."""
+        """Yields the rows by table, marking the first and last row of each table and of the snapshot."""
         changes = transaction.changes
         for at, change in enumerate(changes):
             begins = at == 0 or changes[at - 1].table != change.table

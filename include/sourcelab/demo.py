@@ -1,4 +1,4 @@
-"""Runs `make demo`: five feeds from real services to published tables, by the real Airflow DAGs, with a
+"""Runs `make demo`: five feeds from real services to published tables, by real Airflow DAGs, with a
 report."""
 
 from __future__ import annotations

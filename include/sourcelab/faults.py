@@ -1,5 +1,4 @@
-"""Plants faults in one feed: the log as a faulty capture tool would write it, and the changes that are
-wrong."""
+"""Plants faults in one feed: the log as a faulty capture tool writes it, and the changes that are wrong."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def linked_python(folder: Path, names: Iterable[str]) -> Path:
-    """Creates the environment with only these distributions, and returns its Python. The folder must not
+    """Creates the environment with only these distributions; returns its Python. The folder must not
     exist."""
     version = "python{}.{}".format(*sys.version_info)
     packages = folder / "lib" / version / "site-packages"

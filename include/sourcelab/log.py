@@ -103,8 +103,7 @@ class Log:
         return rows
 
     def history(self, table: Table) -> list[Interval]:
-        """Returns the intervals in the order of the changes; a key update gives two, the deleted one
-        first."""
+        """Returns the intervals in change order; a key update gives two, the deleted one first."""
         steps = [
             (table.key_of(row), row, deleted, transaction.commit_time, change)
             for transaction, change in self._by_table[table.full_name]

@@ -1,5 +1,4 @@
-"""Puts a lake elsewhere than on this machine's disk: an S3 server and Iceberg's REST catalog, both from
-jars."""
+"""A lake that is not on this machine's disk: an S3 server and Iceberg's REST catalog, both from jars."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The pages of `changeledger.airflow_ui` without an Airflow: everything is allowed, nothing can be
-triggered."""
+"""The pages of `changeledger.airflow_ui` without Airflow: all is allowed, nothing can be triggered."""
 
 from __future__ import annotations
 

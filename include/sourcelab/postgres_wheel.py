@@ -63,8 +63,7 @@ def without_root(package: str) -> tuple[Owner, Path]:
 
 
 def _copy(installed: Path, folder: Path) -> Path:
-    """Copies the programs and the libraries that the wheel keeps beside its package, each to its relative
-    place."""
+    """Copies the programs and the libraries beside the wheel's package, each to its relative place."""
     package = installed.parents[1]
     server = folder / package.name / installed.parent.name
     shutil.copytree(installed.parent, server, symlinks=True)
@@ -75,8 +74,7 @@ def _copy(installed: Path, folder: Path) -> Path:
 
 
 def _given(folder: Path) -> Owner:
-    """Gives the folder and its contents to `nobody`: with umask 077, installed files are readable only for
-    their owner."""
+    """Gives the folder to `nobody`: files installed with umask 077 are readable only for their owner."""
     nobody = pwd.getpwnam(_USER)
     for path in (folder, *folder.rglob("*")):
         os.chown(path, nobody.pw_uid, nobody.pw_gid, follow_symlinks=False)

@@ -215,8 +215,7 @@ class Service(ABC):
         )
 
     def launch_until(self, says: str, command: list[str], owner: Owner | None = None) -> None:
-        """Runs `command` until its log contains the text. Without `owner`, it runs as the current user in the
-        home."""
+        """Starts `command`, and waits until its log has the text. `owner`: the current user by default."""
         with self.log.open("ab") as log:
             log_from = log.tell()
             self.launch(command, log, owner or Owner(self.home))

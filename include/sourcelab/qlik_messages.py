@@ -55,8 +55,7 @@ def schema_id(table: Table) -> str:
 
 
 def mask(table: Table, columns: Iterable[str]) -> str:
-    """Returns hex digits of one number in whole bytes: ordinal n is bit n - 1, and the last digit is the
-    lowest."""
+    """Returns hex digits of one number in whole bytes: ordinal n is bit n - 1; the last digit is lowest."""
     wanted = set(columns)
     number = sum(1 << (c.ordinal - 1) for c in table.columns if c.name in wanted)
     digits = f"{number:X}"
@@ -110,8 +109,7 @@ class _Writer:
             yield self._data(change.table, headers, change.after, None, transaction)
 
     def changes(self, transaction: Transaction) -> Iterator[Message]:
-        """Yields the changes of a transaction. A key update is one UPDATE whose `beforeData` has the old
-        key."""
+        """Yields a transaction's changes. A key update is one UPDATE whose `beforeData` has the old key."""
         for counter, change in enumerate(transaction.changes, start=1):
             headers = {
                 "operation": _OPERATIONS[change.operation],

@@ -107,16 +107,14 @@ def change_seq(transaction: Transaction, change: Change) -> str:
 
 
 def mask(change: Change, letter: str, header_columns: int) -> int:
-    """Returns the bits of the changed columns as a number; the first column after the header is bit
-    `header_columns`."""
+    """Returns the bits of the changed columns as a number; those of the header come first."""
     table = change.table
     named = {"I": table.names, "D": table.key, "U": change.changed, "B": ()}[letter]
     return sum(1 << (header_columns + at) for at, name in enumerate(table.names) if name in named)
 
 
 def _written(bits: int, task: Task) -> str | bytes:
-    """Encodes a mask without zero bytes at the high end: as hex text of one number, or as bytes, the lowest
-    first."""
+    """Encodes a mask without high zero bytes: as hex text of one number, or as bytes, lowest first."""
     width = (bits.bit_length() + 7) // 8
     return bits.to_bytes(width, "little") if task.masks == "binary" else bits.to_bytes(width).hex().upper()
 

@@ -1,5 +1,7 @@
-"""Takes screenshots of the pages in Airflow for README and docs, with Chromium: `python -m
-sourcelab.screenshots`."""
+"""Takes screenshots of the pages in Airflow for README and docs, with Chromium.
+
+Run it with `python -m sourcelab.screenshots`.
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import Self
 
 
 class SmtpServer:
-    """Serves a free port of this machine without login or TLS (RFC 5321, only the commands that a client
-    needs)."""
+    """Serves a free port of this machine, without login or TLS (the commands of RFC 5321 that clients
+    need)."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []

@@ -156,8 +156,7 @@ def _images(change: Change) -> Iterator[tuple[int, Row]]:
 
 
 def _describe(session: psycopg.Connection, table: Table, at: int, log: Log, zone: str) -> None:
-    """Creates the change table of the table at index `at`, and its metadata. Its capture began with the
-    log."""
+    """Creates the change table of the table at index `at`, and metadata. Its capture began with the log."""
     source, change_table = 1000 + at, 2000 + at
     first = log.transactions[0]
     since = first.begin_time.astimezone(ZoneInfo(zone)).replace(tzinfo=None)

@@ -17,8 +17,7 @@ from sourcelab.connect import pyspark_home
 from sourcelab.linked_python import linked_python
 from sourcelab.process import Service, free_ports
 
-# The packages that the workers' Python must have (docs/connections.md, "Connections"), and their
-# dependencies.
+# Packages that the workers' Python needs (docs/connections.md, "Connections"), with dependencies.
 PACKAGES = (
     "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core",
     "pydantic-settings", "PyYAML", "annotated-types", "typing-extensions", "typing-inspection",
@@ -51,8 +50,7 @@ def authenticated(secret: str) -> str:
 
 
 class _Part(Service):
-    """A Spark daemon with the workers' Python, and no variable of this process by which it could find the
-    project."""
+    """A Spark daemon with the workers' Python. No variable of this process leads it to the project."""
 
     def __init__(self, home: Path, name: str, python: Path, secret: str = "") -> None:
         """`secret`: authenticates Spark's programs to each other; if empty, they do not authenticate."""
@@ -129,8 +127,8 @@ class Worker(_Part):
             options = _command(process)
             if "--executor-id" in options:
                 app, own = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
-                # A child process such as `chmod` briefly has the executor's command line, but comes later in
-                # this list.
+                # A child such as `chmod` briefly has the executor's command line, but comes later in the
+                # list.
                 running.setdefault((app, own), process)
         return running
 

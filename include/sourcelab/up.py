@@ -126,8 +126,7 @@ def _ui_port(progress: Progress) -> int:
 
 
 def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server: SharedWorkers) -> Path:
-    """Writes a file of variables for a shell that uses this lake and this Airflow. Only its owner can read
-    it."""
+    """Writes a file of variables for a shell on this lake and this Airflow. Only its owner can read it."""
     shell = AirflowHome(home)
     shell.environment = {**airflow.environment, "SPARK_REMOTE": server.remote}
     # Outside Airflow, a command finds a connection only in its environment.

@@ -1,7 +1,7 @@
-"""However a feed's changes are cut into windows, in whatever order, as often as one likes: the same tables.
+"""The tables are the same however a feed's changes are cut into windows, ordered and repeated.
 
-On real tables, through the real stage; what stands before it, and the audit after it, are left out. Several
-logs are written as one, each cut in its own way: a run of the stage costs the same for all of them.
+The tests use real tables and the real reconcile stage, without the stages before it and without the audit.
+Several logs are written as one, each cut in its own way, because a run costs the same for all of them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tests.ledgers import Manner, apart, contract_of, joined, ledger
 
 CONTRACT = contract_of(ORDERS)
 MANNER = Manner(parts_key_updates=True, unsent_before=frozenset({"ratio"}))
-# The first ones have faults, the others are right: a truncate ends what came before it, whosever it is.
+# The first logs are faulty, the others correct: a truncate ends rows of all earlier logs.
 FAULTY = 4
-# Where a part comes after what follows it, a break that was there till then is corrected.
+# If a part comes after the one that follows it, a break that existed until then is resolved.
 ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any") * 2
 WINDOWS = 4
 NUMBERS = count()
 
-# From where to where, of all rows in the source's order.
+# Begin and end of a part, as shares of all rows in the source's order.
 Part = tuple[float, float]
 
 
@@ -45,7 +45,7 @@ class Reported(NamedTuple):
 
 
 def sent_in_parts(rng: Random, how: str) -> Reported:
-    """Together the parts are all of it; some overlap, and one comes twice."""
+    """The parts together make up the whole log. Some overlap, and one comes twice."""
     ends = sorted(rng.uniform(0.2, 0.9) for _ in range(WINDOWS - 2))
     begins = [max(0.0, end - rng.choice((0.0, 0.0, 0.2))) for end in (0.0, *ends)]
     parts = list(zip(begins, [*ends, 1.0], strict=True))
@@ -59,10 +59,10 @@ def sent_in_parts(rng: Random, how: str) -> Reported:
 
 
 def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
-    """Another seed at each run, which a failure shows.
+    """Each run draws another seed, which a failure shows.
 
-    One is all that there is time for, and hypothesis would begin with the simplest: all logs the same, cut at
-    the same place.
+    There is time for only one, and hypothesis would begin with the simplest: all logs equal, cut at the same
+    place.
     """
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
@@ -91,7 +91,7 @@ def _cut(rows: list[LedgerRow], part: Part) -> list[LedgerRow]:
 
 
 def ledger_rows(spark: SparkSession, log: Log, number: int) -> list[LedgerRow]:
-    """In order; an update does not always write a cell that it left as it was."""
+    """Returns rows in order. Some updates do not write a cell that they left unchanged."""
     rows = [row.asDict() for row in ledger(spark, log, ORDERS, MANNER, feed=f"{number}").collect()]
     for at, row in enumerate(rows):
         if row["operation"] == "update" and "stock" not in row["changed"] and at % 2:
@@ -101,7 +101,7 @@ def ledger_rows(spark: SparkSession, log: Log, number: int) -> list[LedgerRow]:
 
 
 def spoil(by_log: Sequence[list[LedgerRow]], rng: Random) -> None:
-    """Wrong values in after images, a change that is not written, and in one log a truncate."""
+    """Adds wrong values in after images, a missing change, and in one log a truncate."""
     for rows in by_log:
         for row in rng.sample([row for row in rows if row["after"] is not None], len(rows) // 2):
             row["after"] = Row(**{**row["after"].asDict(), "total": None})
@@ -109,24 +109,24 @@ def spoil(by_log: Sequence[list[LedgerRow]], rng: Random) -> None:
     rows = by_log[1]
     at = rng.randrange(len(rows))
     kept = {name: rows[at][name] for name in ("commit_lsn", "committed_at", "feed")}
-    # Behind what stands there.
+    # After the change at that position.
     place = {"sort_key": rows[at]["sort_key"] + b"\xff", "change_id": "truncate"}
     rows.insert(at + 1, {**dict.fromkeys(rows[at]), **kept, **place, "operation": change.TRUNCATE})
 
 
 def log_of(row: Mapping[str, Any]) -> int:
-    """The number of the log that a row, or a key, is of (`ledgers.apart`)."""
+    """Returns the number of the log that a row or key belongs to (`ledgers.apart`)."""
     return (int(row["order_no"]) - 2**53) // 10**6
 
 
 def current(feed: Feed) -> dict[Any, Any]:
-    """The rows of the logs that are written right."""
+    """Returns the rows of the correct logs."""
     rows = (row for row in rows_of(feed, "sales_orders") if log_of(row) >= FAULTY)
     return {ORDERS.key_of(row): {name: row[name] for name in ORDERS.names} for row in rows}
 
 
 def history(spark: SparkSession, feed: Feed) -> Counter[Any]:
-    """The same: how often each interval is there; cells, from, to, and whether the row is gone."""
+    """Counts the intervals of the correct logs: cells, from, to, and whether the row is deleted."""
     times = [F.unix_millis(name).alias(name) for name in ("_valid_from", "_valid_to")]
     rows = spark.table(f"lake.{feed.feed}.sales_orders_history").select(*ORDERS.names, *times, "_is_deleted")
     return Counter(tuple(row) for row in rows.collect() if log_of(row.asDict()) >= FAULTY)

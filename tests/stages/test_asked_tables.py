@@ -1,4 +1,4 @@
-"""What users' expectations are asked of: the tables of a run's branch, and the rows that it has written."""
+"""Which rows users' expectations check: the tables of a run's branch, or the rows that the run wrote."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUANTILES = {
 
 
 def asked_of(spark: SparkSession, ids: dict[int, str], *expectations: dict[str, Any]) -> list[Any]:
-    """`ids`: the table's rows, and the run that wrote each. The run is `now`."""
+    """Returns what is checked. `ids`: the table's rows, and the run that wrote each. The run is `now`."""
     catalog.create_namespace("asked")
     names = TableNames.of("asked", CONTRACT.table)
     runs = list(ids.values())
@@ -63,7 +63,7 @@ def asked_of(spark: SparkSession, ids: dict[int, str], *expectations: dict[str, 
 
 
 def test_where_a_run_has_only_deleted_nothing_is_asked_of_touched_rows(spark: SparkSession) -> None:
-    """The largest id of no rows is none: no window of deletes alone may stop for that."""
+    """No rows have no largest id, which must not stop a window of only deletes."""
     of_touched = [{name: arguments} for name, arguments in ROWS.items()]
     of_all = [{**expectation, "scope": "all"} for expectation in of_touched]
     assert asked_of(spark, {1: "earlier", 2: "earlier"}, *of_touched) == []
@@ -74,7 +74,8 @@ def test_where_a_run_has_only_deleted_nothing_is_asked_of_touched_rows(spark: Sp
 
 
 def test_quantiles_are_stored_with_the_others(spark: SparkSession, tmp_path: Path) -> None:
-    """Great Expectations 1 has numpy's bool for their verdict: nothing of their suite could be checked."""
+    """Great Expectations 1 returns numpy's bool for quantiles, by which a whole suite could not be
+    checked."""
     suites.load()
     (asked,) = asked_of(
         spark,
@@ -113,7 +114,7 @@ def test_sql_that_cannot_be_computed_is_run_once(
 
 
 def test_tables_of_which_no_record_has_come_are_named() -> None:
-    """They have no ledger, so nothing can be asked of them, whatever the scope."""
+    """They have no ledger, so nothing can be checked, whatever the scope."""
     wanted = {"expect_table_row_count_to_be_between": {"min_value": 1000}, "scope": "all"}
     tables = [
         {"table": "dbo.misspelt", "expectations": [wanted]},

@@ -65,7 +65,7 @@ def feed(limit: float = 1.0) -> Feed:
 
 
 def of_feed(limit: float = 1.0) -> list[Rule]:
-    """Of 100 records one is lost, 29 are quarantined, one of them for its missing pair."""
+    """Of 100 records one is lost and 29 are quarantined, one of these because its pair is missing."""
     balances = [Balance("shop.orders", 100, {"change": 70, "quarantined": 29}, lost=1)]
     lost = {"shop.orders": Faulty(1, 0, ("shop.orders[0] 99 (read 1, accounted for 0: nothing)",))}
     return feed_rules(feed(limit), balances, lost, {"bad_json": 28, "before_without_after": 1})
@@ -135,7 +135,7 @@ def test_raw_is_what_the_source_had() -> None:
 
 
 def test_what_the_window_has_and_nobody_asked_for_is_missing() -> None:
-    """A window that asked for nothing, but has records, is not an empty window."""
+    """A window that asked for nothing but has records is not an empty window."""
     assert incomplete({}, [], {}) == []
     (partition,) = incomplete({"t[0]": 6}, [], {})
     assert partition == ("t[0]", "asked for 6, received 0: the window has 6 offsets of it, and asked for 0")
@@ -173,7 +173,7 @@ def subjects() -> list[Subject]:
 
 
 def narrow_rows() -> list[dict[str, str]]:
-    """Seven changes, one of which breaks a rule, and more."""
+    """Returns seven changes, one of which breaks a rule, and further rows."""
     changes = [{"kind": CHANGE, "table": TABLE, "change_id": f"id{n}"} for n in range(7)]
     key = {"key": '{"order":9,"rows":1}', "position": "shop.orders[0] 9"}
     changes[0] |= {**key, "lsn_width": "it is not 10 bytes wide"}
@@ -198,7 +198,7 @@ def judged(
 def test_the_gate_names_rules_rows_docs_and_branch(spark: SparkSession, tmp_path: Path) -> None:
     of, docs = subjects(), tmp_path
     judged(spark, [], of, docs)
-    # Again, as a retry does.
+    # Once more, like a retry.
     verdicts = judged(spark, narrow_rows(), of, docs)
 
     by_rule = {v.rule: v for v in verdicts if v.table == TABLE}
@@ -232,7 +232,7 @@ def check_pages(folder: Path, verdicts: list[RuleResult]) -> None:
     assert "rules stop the run: nothing is published" in page
     assert "position=shop.orders[0] 9, change_id=id0" in page
     assert "could not be checked: &lt;b&gt;" in page
-    # What failed, of all tables, and only that, stands before what can be folded out.
+    # Failed rules of all tables, and only these, precede what can be unfolded.
     failed, held = page.split("<h2>What passed</h2>", 1)
     of_rules = re.compile(r"<td>([a-z_]+)</td><td>[A-Z]")
     assert set(of_rules.findall(failed)) == {v.rule for v in verdicts if not v.success}
@@ -264,7 +264,7 @@ def test_the_gate_lets_a_clean_run_pass(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_rows_that_break_rules_are_asked_for_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Four rules are broken, of two subjects."""
+    """Four rules of two subjects are broken."""
     of, counter = subjects(), Counter(spark)
     judged(spark, narrow_rows()[1:7], of, tmp_path)
     clean = counter.new()

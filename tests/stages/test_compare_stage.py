@@ -1,4 +1,4 @@
-"""Comparing published ledgers: what is kept in the lake and the control store, and what people see."""
+"""Comparing published ledgers: what is stored in the lake and the control store, and what people see."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     assert {row.table for row in rows} == {"dbo.customers", "sales.orders"}
     touched = {c.table.full_name for _, c in lost.changes} & {row.table for row in rows}
     assert {row.table for row in rows if row.outcome == "differ"} == touched != set()
-    # The last transaction may be there in part: it is the fence.
+    # The last transaction may be incomplete: it is the fence.
     assert {row.to_lsn for row in rows} == {log.transactions[-1].commit_lsn.hex().upper()}
     assert all(sum(agreeing for agreeing, _ in row.spans) == row.counts["equal"] for row in rows)
     findings = spark.table(FINDINGS).where("database = 'billing'").collect()
@@ -84,7 +84,7 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     assert cell["after"] != cell["after_other"]
     begun = {row.from_lsn for row in ControlStore(Settings().control_url).comparisons.of_database("stock")}
     assert first.transactions[-1].commit_lsn.hex().upper() in begun
-    # Corrected, and all of it compared again: what was found is gone.
+    # After the correction, comparing everything again removes the findings.
     publish(feeds["two"], log)
     assert {row.outcome for row in compare.run(spark, database, feeds, full=True)} == {"agree"}
     assert spark.table(FINDINGS).where("database = 'stock'").isEmpty()
@@ -102,7 +102,7 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
     publish(feeds["one"], first)
     publish(feeds["two"], reported)
     control = ControlStore(Settings().control_url)
-    # Nothing new, and a log that has gone on: it is red in each run, and found once.
+    # With nothing new, and with a log that has grown: each run fails, and the break is stored once.
     for to in (first, first, log):
         publish(feeds["one"], to)
         wrong = replace(log, transactions=[*reported.transactions, *to.transactions[35:]])
@@ -124,7 +124,7 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
     report = (Settings().data_docs / "compare_stays" / "comparison.md").read_text("utf-8")
     assert "Accepted by me" in report
     assert "because: known" in report
-    # All of it again, which finds it again; and without an option when the feed is right.
+    # A full comparison reports it again. Once the feed is right, no option is needed.
     with pytest.raises(FeedsDisagree, match="1 differs"):
         compare.run(spark, database, feeds, full=True)
     publish(feeds["two"], log)
@@ -134,8 +134,11 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
 
 
 def test_a_release_that_moves_its_tables_is_not_half_compared(spark: SparkSession) -> None:
-    """The feed's customers are moved, its orders are not yet: what these lack is no difference. By hand: what
-    both have released ends with the transactions of the first release, the last of which is the fence."""
+    """One table of the feed is moved, the other not yet: the rows that the latter lacks are no difference.
+
+    Derived by hand: what both feeds have released ends with the transactions of the first release, the last
+    of which is the fence.
+    """
     log = simulate(19, 40)
     first = replace(log, transactions=log.transactions[:20])
     feeds = {name: feed_of(name, "moving") for name in ("moved", "moves")}
@@ -150,7 +153,7 @@ def test_a_release_that_moves_its_tables_is_not_half_compared(spark: SparkSessio
 
 
 def test_one_comparison_at_a_time(spark: SparkSession) -> None:
-    """Two would write over each other's results; and what an erasure erases is not read meanwhile."""
+    """Two comparisons would overwrite each other's results, and an erasure must not run during one."""
     log = simulate(12, 10)
     feeds = {name: feed_of(name, "alone") for name in ("first", "second")}
     for feed in feeds.values():
@@ -165,7 +168,7 @@ def test_one_comparison_at_a_time(spark: SparkSession) -> None:
 
 
 def test_repairs_are_not_compared(spark: SparkSession) -> None:
-    """They are of no tool's telling; and that they have no LSN does not leave the others without one."""
+    """No tool reports repairs. Repairs without an LSN must not make the other changes lose theirs."""
     log = simulate(13, 30)
     feeds = {name: feed_of(name, "corrected") for name in ("right", "repaired")}
     for feed in feeds.values():
@@ -198,7 +201,7 @@ def test_one_feed_alone_has_nothing_to_be_compared_with() -> None:
 
 
 def published_pair(database: str, logs: dict[str, Log], manners: dict[str, Manner]) -> dict[str, Feed]:
-    """Two feeds; the first is the reference."""
+    """Publishes two feeds; the first is the reference."""
     feeds = {f"{database}_{name}": feed_of(f"{database}_{name}", database) for name in logs}
     for name, log in logs.items():
         publish(feeds[f"{database}_{name}"], log, manners.get(name, PLAIN))
@@ -206,7 +209,7 @@ def published_pair(database: str, logs: dict[str, Log], manners: dict[str, Manne
 
 
 def compared(spark: SparkSession, database: str, feeds: dict[str, Feed]) -> dict[str, list[ComparisonRow]]:
-    """All comparisons so far, by table; a failure is what the rows say."""
+    """Returns all comparisons so far, by table. A failure shows only in their rows."""
     with suppress(FeedsDisagree):
         compare.run(spark, Database(database=database, reference=next(iter(feeds))), feeds)
     rows: dict[str, list[ComparisonRow]] = {}
@@ -216,7 +219,7 @@ def compared(spark: SparkSession, database: str, feeds: dict[str, Feed]) -> dict
 
 
 def faulty(rows: dict[str, list[ComparisonRow]]) -> dict[str, dict[str, int]]:
-    """The counts of faults that are not zero, by table."""
+    """Returns the nonzero counts of faults, by table."""
     counts = {table: {v: sum(row.counts[v] for row in of) for v in FAULTS} for table, of in rows.items()}
     return {t: nonzero for t, of in counts.items() if (nonzero := {v: n for v, n in of.items() if n})}
 
@@ -226,7 +229,7 @@ def touches(transaction: Transaction) -> bool:
 
 
 def plain(log: Log, number: int) -> int:
-    """The first transaction from `number` on that touches the tables, and no key of them twice."""
+    """Returns the first transaction from `number` on that touches the tables, but no key of them twice."""
     for at, transaction in enumerate(log.transactions[number:], start=number):
         keys = [
             (c.table.name, c.table.key_of(row))
@@ -251,7 +254,7 @@ def plain(log: Log, number: int) -> int:
 def test_positions_that_are_change_lsns_are_found_out(
     spark: SparkSession, database: str, unclear: str, lost_by: str, verdict: str
 ) -> None:
-    """By hand: a lost transaction is missing, or extra, with each of its effects, and nothing else is."""
+    """Derived by hand: each effect of the lost transaction is missing, or extra, and nothing else is."""
     log = simulate(15, 40)
     without, lost = faults.lose(log, plain(log, 20))
     logs = {"reference": log, "other": log, lost_by: without}
@@ -294,7 +297,7 @@ def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSessi
     rows = compared(spark, "opened", feeds)
     assert faulty(rows) == {}
     assert {row.to_lsn for (row,) in rows.values()} == {fence.commit_lsn.hex().upper()}
-    # Once the reference reaches it, it is compared, and all that follows.
+    # Once the reference reaches it, it is compared, and so is all that follows.
     publish(feeds["opened_one"], later)
     rows = compared(spark, "opened", feeds)
     assert faulty(rows) == {}
@@ -320,7 +323,7 @@ def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -
 
 
 def test_of_a_feed_without_lsns_the_time_that_both_have_is_compared(spark: SparkSession) -> None:
-    """The feed is behind, and has its last transaction in part."""
+    """The feed is behind, and has its last transaction only in part."""
     log = simulate(17, 40)
     without, lost = faults.lose(log, plain(log, 20))
     last = next(at for at in range(30, 38) if len(without.transactions[at].changes) > 1)
@@ -349,7 +352,7 @@ def test_in_any_buckets_the_same_is_found(
     for at, size in enumerate((tasks.BUCKET, 100)):
         monkeypatch.setattr(dealing, "BUCKET", size)
         database = f"buckets_{position}_{at}"
-        # The same ledgers, which nobody has compared yet.
+        # The same ledgers, in a database that was never compared.
         of_database = {name: feed.model_copy(update={"database": database}) for name, feed in feeds.items()}
         rows = compared(spark, database, of_database)
         findings = spark.table(FINDINGS).where(F.col("database") == database)

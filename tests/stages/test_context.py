@@ -1,4 +1,4 @@
-"""What every stage of a run works with."""
+"""The context that every stage of a run works with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.ledger_windows import BEGIN, feed_of
 
 
 def test_a_branch_that_somebody_has_dropped_is_not_left_out(spark: SparkSession) -> None:
-    """A release without one of its tables would be no whole one; also where Python leaves out asserts."""
+    """A release without one of its tables would be incomplete. It is refused even if Python skips asserts."""
     feed, over = feed_of("finished", CONTRACT), Window(start=BEGIN, end=BEGIN + timedelta(hours=1))
     lease = take_lease(feed, over)
     assert lease is not None

@@ -1,4 +1,4 @@
-"""A feed of change tables keeps the settings by which it has read what is published."""
+"""A feed of change tables keeps the settings with which it read what is published."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def test_another_setting_than_that_of_what_is_released(
     [
         ("sqlserver_cdc", "UTC", UTC, {TABLE: "0A"}),
         ("qlik_tables", "false", TEXT, {TABLE: "0A"}),
-        # Nothing is released, or it is loaded again; or nothing of this table.
+        # Nothing is released, or the feed is being loaded again; or nothing of this table is released.
         ("sqlserver_cdc", "UTC", BERLIN, {}),
         ("sqlserver_cdc", "UTC", BERLIN, {"dbo.other": "0A"}),
-        # A mark of an earlier version does not say it.
+        # A mark of an earlier version does not contain the setting.
         ("sqlserver_cdc", None, BERLIN, {TABLE: "0A"}),
         ("qlik_tables", None, NULLS, {TABLE: "0A"}),
     ],

@@ -1,4 +1,4 @@
-"""When is a second delivery another change? Only where no source writes a position."""
+"""A second delivery is another change only if the source writes no position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that reads again what was read before a key was erased says so."""
+"""A run that reads records again from before a key was erased says so."""
 
 from __future__ import annotations
 

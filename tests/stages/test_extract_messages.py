@@ -1,4 +1,4 @@
-"""Messages into raw: the same rows whoever carries them, in place of what was there, and without Spark."""
+"""Messages into raw: the rows do not depend on who carries them, replace earlier ones, and need no Spark."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def raw(feed: Feed, over: Window) -> Rows:
 
 
 def test_again(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
-    """Each time the same rows, once."""
+    """Extracting a window twice gives the same rows, once."""
     send(kafka, feed, range(60))
     over = window()
     extracted(spark, feed, over)
@@ -73,7 +73,7 @@ def test_again(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
 
 
 def test_files_are_of_one_window_and_topic(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
-    """So one window goes without a trace in another."""
+    """So a window can be removed without touching another one."""
     send(kafka, feed, range(20))
     first, second = window(), window()
     extracted(spark, feed, first)
@@ -106,7 +106,7 @@ def _numbers(rows: Rows) -> list[tuple[int, int]]:
 def test_a_loss_that_a_worker_finds(
     spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has its kind and its remedy, and raw is as it was."""
+    """The error has its own kind and remedy, and raw is unchanged."""
     produce(kafka.bootstrap, [Message(f"{feed.feed}.0", b"k", b"v", (), 10**12)] * 9, partitions=1)
     over = window()
     extracted(spark, feed, over)

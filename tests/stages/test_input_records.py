@@ -1,4 +1,4 @@
-"""What a run reads beside its window's records."""
+"""What a run reads besides its window's records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.stored_rows import stored_rows
 
 
 def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkSession) -> None:
-    """It stays when the last message has left it; each query of it costs a window as much as a stage."""
+    """The table stays after its last message has left it, and each query of it costs as much as a stage."""
     ctx = _begun(spark, "waits", Request())
     assert input_records.waiting(ctx) is None
     new_tables.create(ctx.lake.pending, table_schema(change.PENDING_COLUMNS))
@@ -45,7 +45,7 @@ def test_a_run_of_chosen_tables_leaves_what_waits(spark: SparkSession) -> None:
 
 
 def test_a_message_waits_from_the_end_of_the_window_that_read_it(spark: SparkSession) -> None:
-    """Of a long one, as after an outage, the start may be longer ago than messages may wait."""
+    """The start of a long window, as after an outage, may be longer ago than messages may wait."""
     ctx = _begun(spark, "begins", Request())
     said = {"topic": "'t'", "partition": "0", "offset": "7", "window_id": f"'{ctx.id}'"}
     iceberg.append(_row(spark, change.RAW_MESSAGE_COLUMNS, said), ctx.lake.raw)
@@ -60,7 +60,7 @@ def test_a_message_waits_from_the_end_of_the_window_that_read_it(spark: SparkSes
 
 
 def test_a_run_of_chosen_tables_leaves_what_is_asked_for_again(spark: SparkSession) -> None:
-    """It does not read it, so that its release must not take it off the list."""
+    """The run does not read the requested records, so its release must not take them off the list."""
     of_chosen = Request(mode="window", tables=(CONTRACT.table,), run="manual__1")
     for name, request in (("asks", Request()), ("asks_not", of_chosen)):
         ctx = _begun(spark, name, request)
@@ -72,7 +72,7 @@ def test_a_run_of_chosen_tables_leaves_what_is_asked_for_again(spark: SparkSessi
 
 
 def test_of_a_topic_that_was_made_again_the_record_in_quarantine_is_read(spark: SparkSession) -> None:
-    """Another window has read another one at that offset. What was replayed in vain is of no such window."""
+    """Another window read another record at that offset. Records replayed in vain have no such window."""
     ctx = _begun(spark, "made_again", Request())
     for run, offset in (("a", 5), ("b", 5), ("a", 6), ("b", 7)):
         said = {"topic": "'t'", "partition": "0", "offset": f"{offset}", "window_id": f"'{run}'"}
@@ -89,7 +89,7 @@ def test_of_a_topic_that_was_made_again_the_record_in_quarantine_is_read(spark: 
 
 
 def _begun(spark: SparkSession, name: str, request: Request) -> StageContext:
-    """A run of a feed that has a table of raw messages."""
+    """Begins a run of a feed that has a table of raw messages."""
     feed = feed_of(name, CONTRACT)
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=1), request=request)
     lease = take_lease(feed, over)
@@ -102,11 +102,11 @@ def _begun(spark: SparkSession, name: str, request: Request) -> StageContext:
 
 
 def _pending(spark: SparkSession) -> DataFrame:
-    """One message."""
+    """Returns one pending message."""
     return _row(spark, change.PENDING_COLUMNS, {"topic": "'t'", "partition": "0", "offset": "7"})
 
 
 def _row(spark: SparkSession, columns: Sequence[tuple[str, str]], known: Mapping[str, str]) -> DataFrame:
-    """`known`: SQL of what is not NULL."""
+    """Returns one row. `known`: SQL of the columns that are not NULL."""
     cells = ((known.get(name, "NULL"), kind, name) for name, kind in columns)
     return spark.sql("SELECT " + ", ".join(f"CAST({text} AS {kind}) `{name}`" for text, kind, name in cells))

@@ -1,4 +1,4 @@
-"""What a table lacks that the feed lists again: records that runs have passed over meanwhile."""
+"""Which records a table lacks that the feed lists again: those that runs have passed over meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def control(tmp_path: Path) -> ControlStore:
 
 
 class Joining:
-    """A feed's runs, as far as they say which tables they list."""
+    """A feed's runs, reduced to which tables they list."""
 
     def __init__(self, name: str, control: ControlStore) -> None:
         self.name, self.control = name, control
@@ -60,14 +60,14 @@ class Joining:
         joined.note(ctx)
 
     def publishes(self, number: int, *tables: str, to: int) -> None:
-        """A release of the window of that hour, which has these tables."""
+        """Publishes a release of the window of that hour, with these tables."""
         snapshots = {self.feed(PARTS).names[table].changes: number for table in tables}
         contracts = [CONTRACT] if tables else []
         position = {"t": {"0": to}}
         release(self.control, self.name, contracts, hour(number), snapshots, position=position)
 
     def passes_over(self, number: int, offsets: Sequence[int], sent_at: datetime | None = None) -> None:
-        """The window of that hour has read these messages of the table, and the feed did not list it."""
+        """Lets the window of that hour read these messages of the table, which the feed does not list."""
         of, lake = hour(number), self.feed().lake
         places = [{"source": "t", "partition": 0, "offset": offset} for offset in offsets]
         said = {"window_id": of.id, "disposition": change.CONTROL}
@@ -90,7 +90,7 @@ def replace(table: str, columns: Sequence[tuple[str, str]], rows: list[dict[str,
 
 
 def test_a_table_that_was_left_out_before_it_had_a_record(control: ControlStore) -> None:
-    """No release has it, neither those from before it was left out nor those since."""
+    """No release has the table, neither those before it was left out nor those since."""
     feed = Joining("joined_quiet", control)
     feed.extracts(PARTS)
     feed.publishes(0, to=1)
@@ -105,7 +105,7 @@ def test_a_table_that_was_left_out_before_it_had_a_record(control: ControlStore)
 
 
 def test_after_a_rollback_it_lacks_what_was_passed_over_before_that_release(control: ControlStore) -> None:
-    """The dispositions are those of that release, and the next run reads what follows it."""
+    """The dispositions are those of the restored release, and the next run reads what follows it."""
     feed = Joining("joined_rollback", control)
     feed.extracts(PARTS)
     feed.publishes(0, PARTS, to=1)
@@ -132,7 +132,7 @@ def test_after_a_rollback_it_lacks_what_was_passed_over_before_that_release(cont
 
 
 def test_its_time_begins_with_the_earliest_message(control: ControlStore) -> None:
-    """One that has come late has a time that an earlier window had read."""
+    """A message that arrived late has a time that an earlier window had already read."""
     feed, early = Joining("joined_late", control), hour(0).start + timedelta(minutes=1)
     feed.publishes(0, to=1)
     feed.publishes(1, to=2)
@@ -144,7 +144,7 @@ def test_its_time_begins_with_the_earliest_message(control: ControlStore) -> Non
 
 
 def test_what_was_quarantined_is_there_or_was_passed_over_since(control: ControlStore) -> None:
-    """A run without the table has taken the first record out of quarantine; the second one is there still."""
+    """A run without the table took the first record out of quarantine; the second is still in quarantine."""
     feed = Joining("joined_quarantined", control)
     feed.publishes(0, to=2)
     feed.publishes(1, to=2)

@@ -1,6 +1,6 @@
 """Late snapshot rows, key updates and truncates through the real reconcile stage, on real tables.
 
-`tests/reconcile` has the same rules for the kernels alone, in many more sequences.
+`tests/reconcile` covers the same rules for the kernels alone, in many more sequences.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.stored_rows import stored_rows
 
 
 def published(feed: Feed) -> list[list[dict[str, Any]]]:
-    """Current and history, with the runs that wrote their rows."""
+    """Returns current rows and history, with the runs that wrote their rows."""
     names = (f"lake.{feed.feed}.{name}" for name in ("dbo_t", "dbo_t_history"))
     return [sorted(stored_rows(name), key=repr) for name in names]
 
 
 def test_a_repeated_row_touches_nothing(spark: SparkSession) -> None:
-    """In a later window: the ledger has it, history and current are as they were."""
+    """In a later window, the ledger gains the row, and history and current rows stay as they were."""
     feed = feed_of("repeated_rows", CONTRACT)
     rows = [row for key in range(3) for row in rows_for(key, [("snapshot", key, "x")] * 2)]
     carry(spark, feed, CONTRACT, rows[::2], 0)
@@ -43,8 +43,11 @@ def test_a_repeated_row_touches_nothing(spark: SparkSession) -> None:
 
 
 def test_whatever_comes_late(spark: SparkSession) -> None:
-    """In any windows the tables are those of all at once: a change that comes after a row that showed what
-    was known then makes it news, and one that showed something else may become none."""
+    """In any windows, the tables equal those of all changes at once.
+
+    A late change before a row that showed the known state makes that row news, and one that showed another
+    state may become no news.
+    """
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     rng = Random(seed)
@@ -64,8 +67,7 @@ def test_whatever_comes_late(spark: SparkSession) -> None:
 
 
 def test_breaks_of_the_image_chain(spark: SparkSession) -> None:
-    """The late update mends the break behind it. Others, before it and behind it, keep the run that has first
-    found them."""
+    """The late update resolves the break after it. Other breaks keep the run that first found them."""
     updates = [Step(1, "update", at, "x", frozenset(), at) for at in range(2, 6)]
     rows = test_history.rows_for([Step(1, "insert", 1, "x", frozenset(), 1), *updates])
     for row, a in zip(rows[1:], (9, 2, 3, 8), strict=True):
@@ -79,7 +81,7 @@ def test_breaks_of_the_image_chain(spark: SparkSession) -> None:
 
 
 def test_history_is_built_again_from_the_midst_of_a_swap(spark: SparkSession) -> None:
-    """From the late change on, where no interval of the key can be continued: then all of it."""
+    """From the late change on, no interval of the key can be continued, so its whole history is rebuilt."""
     rows = reported([SWAP, [[(3, 3)]], CHANGE, MOVE], 0).rows
     between = {**rows[6], "change_id": "late", "sort_key": rows[4]["sort_key"] + b"\x01"}
     at_once, in_parts = feed_of("swap_at_once", CONTRACT), feed_of("swap_in_parts", CONTRACT)
@@ -91,8 +93,10 @@ def test_history_is_built_again_from_the_midst_of_a_swap(spark: SparkSession) ->
 
 
 def test_images_of_changes_that_break_a_rule(spark: SparkSession) -> None:
-    """The run's own, and one of an earlier run that breaks a chain since this run. The ledger's other files
-    are not read: it has those of years."""
+    """Images are shown of the run's own change, and of an earlier change whose chain it breaks.
+
+    The ledger's other files are not read, since a real ledger has those of years.
+    """
     operations = enumerate(("insert", "update", "update", "insert", "insert"), 1)
     steps = [Step(1 + at // 4, operation, at, "x", frozenset(), at) for at, operation in operations]
     rows = test_history.rows_for(steps)
@@ -116,14 +120,17 @@ def test_images_of_changes_that_break_a_rule(spark: SparkSession) -> None:
 
 
 def breaks_of(feed: Feed) -> dict[str, str]:
-    """Changes, and the runs that have found them."""
+    """Returns changes, each with the run that found it to be a break."""
     return {row["change_id"]: row["window_id"] for row in stored_rows(feed.lake.image_chain_breaks)}
 
 
 def test_what_a_truncate_ends(spark: SparkSession) -> None:
-    """Of five keys: gone before, alive, come back, first seen after the truncate, which comes late, and alive
-    with a snapshot behind it. That one had shown what was known, so history has no trace of it: the key is
-    built again."""
+    """A late truncate ends what was alive before it.
+
+    The five keys are: deleted before it, alive, inserted again, first seen after it, and alive with a
+    snapshot row after it. That snapshot row showed the known state, so history has no trace of it and the key
+    is rebuilt.
+    """
     sequence = [
         Step(1, "insert", 1, "x", frozenset(), 1), Step(1, "delete", 1, "x", frozenset(), 2),
         Step(2, "insert", 2, "y", frozenset(), 3), Step(3, "insert", 3, "z", frozenset(), 4),
@@ -167,7 +174,7 @@ def invented_step(rng: Random) -> Step:
 
 
 def test_scenarios_in_any_windows(spark: SparkSession) -> None:
-    """Each scenario cut at each place, its parts in order and the other way round, and all once more."""
+    """Each scenario is cut at each place, its parts in both orders, and then everything comes once more."""
     windows: list[list[LedgerRow]] = [[], [], []]
     parts: list[Reported] = []
     for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):

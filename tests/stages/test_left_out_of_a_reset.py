@@ -1,4 +1,4 @@
-"""A change table that a reset was run without: what follows its published changes may be gone."""
+"""A reset that ran without a change table: what follows the table's published changes may be gone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEED = Feed.model_validate(
 
 
 def test_a_table_without_a_position(tmp_path: Path) -> None:
-    """A rollback takes its rows away; of a table that was only loaded there never is a position."""
+    """A rollback removes the table's rows; a table that was only loaded never has a position."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     ctx: Any = SimpleNamespace(feed=FEED, names=FEED.names, control=control, starts_over=False)
     catalog.create_namespace(FEED.feed)

@@ -1,4 +1,4 @@
-"""What a run finds out of masks is kept for its table, whatever writer schemas its records have."""
+"""What a run learns about masks is stored for its table, across the writer schemas of its records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def records(evidence: Evidence) -> Any:
 
 
 def test_writer_schemas_of_one_run_add_up(tmp_path: Path) -> None:
-    """Two versions of a table, or two capture instances; a second try counts none of them twice."""
+    """Two versions of a table, or two capture instances, add up; a second try counts neither twice."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     evidence = Evidence(either=3), Evidence(either=2, untested=1)
     ctx: Any = SimpleNamespace(feed=FEED, window=hour(0), control=control)
@@ -36,7 +36,7 @@ def test_writer_schemas_of_one_run_add_up(tmp_path: Path) -> None:
         for part in evidence:
             assert orders.resolved(records(part), WIDE).writer_schema.mask_order == "big"
         assert control.contracts.mask_evidence("masked")[TABLE].total == Evidence(either=5, untested=1)
-    # What the first one proves, the second one is read by.
+    # The second writer schema is read by what the first one proves.
     ctx.window = hour(1)
     orders = MaskOrders(ctx)
     assert orders.resolved(records(Evidence(little=3)), WIDE).writer_schema.mask_order == "little"

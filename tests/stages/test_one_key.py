@@ -1,4 +1,4 @@
-"""The conditions that find one key's rows, asked of Spark in `tests/integration/test_erase.py`."""
+"""The conditions that find one key's rows. `tests/integration/test_erase.py` runs them in Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a feed knows of its tables by the files of other feeds, while one of these cannot be read."""
+"""What a feed learns about its tables from the files of other feeds, while one of these cannot be read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPUTED = Contract(
 
 
 def computed(folder: Path, control: ControlStore, other: str) -> frozenset[str]:
-    """By what the other feed's file says now."""
+    """Returns the computed columns, with this text in the other feed's file."""
     (folder / "other.yaml").write_text(other)
     source = {"source": {"topics": ["t"]}, "tables": [{"table": TABLE}]}
     feed = Feed.model_validate(
@@ -48,7 +48,7 @@ def computed(folder: Path, control: ControlStore, other: str) -> frozenset[str]:
 def test_a_broken_file_makes_no_column_one_of_values(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """docs/types.md: a computed column is `not_captured`, even where a snapshot has its value (ADR 0017)."""
+    """docs/types.md: a computed column is `not_captured`, even if a snapshot has its value (ADR 0017)."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     folder = tmp_path / "feeds"
     folder.mkdir()
@@ -56,5 +56,5 @@ def test_a_broken_file_makes_no_column_one_of_values(
     release(control, "own", [COMPUTED])
     assert computed(folder, control, OTHER + "colour: red\n") == {"total"}
     assert "other.yaml is not valid" in caplog.text
-    # Nor does it stay one for good.
+    # It can become an ordinary column again.
     assert computed(folder, control, OTHER.replace("computed: true", "type: int")) == frozenset()

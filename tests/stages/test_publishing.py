@@ -1,4 +1,4 @@
-"""What a feed's YAML says of publishing, beside what is published: it is refused to mix the two."""
+"""A feed's publish rules compared with what is published: mixing two rules is refused."""
 
 from __future__ import annotations
 

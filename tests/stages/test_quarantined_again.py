@@ -1,4 +1,4 @@
-"""What a run reads again is in quarantine once: by the run that has looked at it last, or no longer."""
+"""A record that is read again is in quarantine once, by the run that read it last, or no longer."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ CHOSEN = Request(mode="window", tables=(CONTRACT.table,), run="manual__1")
 def test_read_again(
     spark: SparkSession, name: str, request_: Request, begin: int, left: set[tuple[str, int]]
 ) -> None:
-    """A window of the past reads 7 and 8 of the records that an earlier run has quarantined; 8 is bad still.
+    """An earlier run quarantined 7, 8 and 9. A window of the past reads 7 and 8 again, and 8 is still bad.
 
-    Of chosen tables 7 is not. A window of new records has none of them: nothing is looked for.
+    A run of chosen tables does not judge 7. A window of new records reads none of them, so nothing is
+    searched.
     """
     ctx = begun(spark, feed_of(name, CONTRACT), request_, begin)
     quarantine, dispositions = ctx.lake.quarantine, ctx.lake.dispositions
@@ -63,8 +64,10 @@ def test_read_again(
 
 @pytest.mark.parametrize(("dialect", "left"), [("qlik_tables", set()), ("sqlserver_cdc", {EARLIER})])
 def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left: set[str]) -> None:
-    """A full load has no `change_seq`: every window reads its rows. SQL Server's have an LSN, and come once:
-    nothing is looked for."""
+    """A full load has no `change_seq`, so every window reads its rows again.
+
+    SQL Server's rows have an LSN and come once, so nothing is searched.
+    """
     tables = [{"table": CONTRACT.table, "key": ["order"]}]
     of = {"feed": f"again_{dialect}", "dialect": dialect, "database": "shop", "connection": "none"}
     ctx = begun(spark, Feed.model_validate({**of, "source": {}, "tables": tables}), AGAIN, 10)
@@ -79,7 +82,7 @@ def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left
 
 
 def begun(spark: SparkSession, feed: Feed, request: Request, begin: int) -> StageContext:
-    """A run of a feed that is released up to the offset 10, and that reads from the offset `begin` on."""
+    """Begins a run of a feed that is released up to offset 10; the run reads from offset `begin` on."""
     name = feed.feed
     release(ControlStore(Settings().control_url), name, [], position={"t": {"0": 10}})
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=1), request=request)
@@ -104,7 +107,7 @@ def add(
     of_raw: bool = False,
     **said: str,
 ) -> None:
-    """One row for each run and offset."""
+    """Adds one row for each run and offset."""
 
     def row(run: str, offset: int) -> str:
         place = f"named_struct('source', 't', 'partition', 0, 'offset', {offset}L, 'row', NULL)"

@@ -1,4 +1,4 @@
-"""Records that repeat published changes: the ledger is read where these stand, not all of it."""
+"""Records that repeat published changes: only their positions in the ledger are read, not all of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = TableNames.of("repeated_records", CONTRACT.table)
 
 @pytest.fixture(scope="module")
 def feed(spark: SparkSession) -> Feed:
-    """A window has key 0, the next one key 1, and the last one both of them again."""
+    """The first window has key 0, the second key 1, and the last both of them again."""
     feed = feed_of("repeated_records", CONTRACT)
     rows = [rows_for(key, [("insert", key, "x")])[0] | {"commit_lsn": bytes([key] * 10)} for key in range(2)]
     for number, part in enumerate(([rows[0]], [rows[1]], rows)):
@@ -42,7 +42,7 @@ def ledger_rows() -> list[dict[str, Any]]:
 
 
 def judged(spark: SparkSession, feed: Feed, run: str) -> JudgedRows:
-    """What the audit of that run reads of the tables as they are now."""
+    """Returns what the audit of that run reads from the tables as they are now."""
     tables = (NAMES.changes, feed.lake.dispositions)
     ctx = SimpleNamespace(
         workers=Workers(lambda: spark),
@@ -56,7 +56,7 @@ def judged(spark: SparkSession, feed: Feed, run: str) -> JudgedRows:
 
 
 def stayed(spark: SparkSession, feed: Feed, named: dict[str, Any]) -> list[str]:
-    """The ledger ids that the audit of another run finds for one such duplicate."""
+    """Returns the ledger ids that the audit of another run finds for one such duplicate."""
     duplicate = {"table": CONTRACT.table, "reason": change.DELIVERED_AGAIN, **named}
     rows = Workers(lambda: spark).given(pa.Table.from_pylist([duplicate], ROWS))
     ids = judged(spark, feed, "another").stayed(CONTRACT, rows).collected()

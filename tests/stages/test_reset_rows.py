@@ -1,4 +1,4 @@
-"""Which published rows a reset would leave with less than is known of them."""
+"""Which published rows would be less known after a reset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from changeledger.stages.auditing.resetting import keys_less_known
 
 
 def test_a_row_that_came_again_is_another_one(spark: SparkSession) -> None:
-    """Its column was dropped; of the last one a change in between is lost."""
+    """The column of the rows that came again was dropped; for the last one, a change in between is lost."""
     key = "key struct<id: int>"
     published = [((1,), [], b"\x01"), ((2,), ["a"], b"\x02"), ((3,), [], b"\x85"), ((4,), [], b"\x04")]
     rows = [((1,), []), ((2,), ["a"]), ((3,), ["a"]), ((4,), ["a"])]

@@ -1,4 +1,4 @@
-"""Rows that a topic writes again: each must be what its key was just before."""
+"""Rows that a topic sends again: each must equal what its key was just before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
 
 
 def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
-    """A release as the five stages would leave it."""
+    """Publishes a release like the five stages."""
     control, names = ControlStore(Settings().control_url), TableNames.of(feed.namespace, CONTRACT.table)
     catalog.create_namespace(feed.namespace)
     published = published_of(spark, rows(window.id), CONTRACT, window.id)
@@ -73,7 +73,7 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
         '{"id":2}': ("differs", "insert", 1),
         '{"id":3}': ("missing", "delete", 3),
     }
-    # The rows are published: nothing is left to correct, or to look at.
+    # The rows are published: nothing is left to correct or to check.
     assert spark.table(table_names.REPAIRS).where("feed = 'stream'").isEmpty()
     assert verify.run(spark, database, feeds) == []
     assert not verify.waits(database, feeds, AUTO)

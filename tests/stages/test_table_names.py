@@ -34,9 +34,9 @@ def feed(*tables: str) -> Feed:
 @pytest.mark.parametrize(
     ("table", "place"),
     [
-        # Another case: its contract, rules of `publish:` and position are looked up by the other name.
+        # Other case: contract, `publish:` rules and position would be looked up by the other name.
         ("dbo.order lines", "dbo_order_lines"),
-        # Another table, whose name in the lake is the same.
+        # Another table with the same name in the lake.
         ("dbo.Order_Lines", "dbo_order_lines"),
         ("dbo.order_lines_history", "dbo_order_lines_history"),
     ],
@@ -57,7 +57,7 @@ def test_names_of_their_own(control: ControlStore, tables: tuple[str, ...]) -> N
 
 
 def test_a_table_that_was_published_by_both_names_goes_on(control: ControlStore) -> None:
-    """An earlier version has not refused it."""
+    """An earlier version did not refuse it."""
     columns = (Column(name="id", type="int", ordinal=1, key_position=1),)
     release(control, "other", [Contract(table=name, columns=columns) for name in ("dbo.A", "dbo.a")])
     require_names(control, Feed.model_validate({**feed("dbo.a").model_dump(), "feed": "other"}))

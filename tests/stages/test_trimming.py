@@ -1,4 +1,4 @@
-"""Maintenance removes what newer comparisons and proofs have taken the place of, and nothing else."""
+"""Maintenance removes what newer comparisons and proofs replaced, and nothing else."""
 
 from __future__ import annotations
 
@@ -77,10 +77,13 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
-    """Of 5 the one of the run that has it in quarantine: its topic was made again. 6 was replayed in vain.
+    """Raw rows of records that are or may come back in quarantine stay.
 
-    8 was replayed after a release: a rollback puts it into quarantine again. 9 was, and nobody can go back.
-    10 waits, for longer than raw records are kept: it comes into quarantine once it has waited too long.
+    - 5: only the row of the run that has it in quarantine is needed, since its topic was created again.
+    - 6: was replayed in vain.
+    - 8: was replayed after a release; a rollback puts it into quarantine again.
+    - 9: was replayed, and no rollback can go back before that.
+    - 10: has waited longer than raw records are kept; it is quarantined once it has waited too long.
     """
     feed = feed_of("trimmed_raw", contract_of(ORDERS))
     catalog.create_namespace(feed.feed)

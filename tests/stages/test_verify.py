@@ -33,7 +33,7 @@ def test_a_database_without_feeds(only: str) -> None:
 
 
 def test_one_table_is_read_once_however_feeds_write_its_name() -> None:
-    """Two readings at once would be of one table in the lake, each in the columns of its feed."""
+    """Two concurrent readings would write one table in the lake, each in the columns of its feed."""
 
     def of_feed(name: str, table: str, columns: str) -> Any:
         feed = Feed.model_validate(
