@@ -1,5 +1,4 @@
-"""The input of windows on a published table of many rows: 10,000 updates each, of all its rows or the
-last."""
+"""Windows on a published table of many rows: 10,000 updates each, of all its rows or the last."""
 
 from __future__ import annotations
 

@@ -90,8 +90,7 @@ def measured(
         over.set()
         sampling.join()
         if whole is not None:
-            # The processes have ended, so their CPU seconds can no longer be read: only the wall clock
-            # counts.
+            # The processes have ended, and their CPU seconds with them: only the wall clock counts.
             measurement.spans.append(Span(whole, time.monotonic() - began, {}))
     if process.returncode:
         raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}: see {log}")

@@ -25,7 +25,7 @@ _KAFKA = "https://kafka.apache.org/documentation/"
 
 
 class Entry(NamedTuple):
-    """A rule's reason and remedy. `source`: an outside source; empty for rules about this program's own
+    """A rule's reason and remedy. `source`: an outside source; empty if it is about the program's own
     tables."""
 
     why: str

@@ -32,8 +32,7 @@ _Schema = dict[str, Any]
 
 
 def wire_value(column: Column, value: Any) -> Any:
-    """Returns the JSON value of a cell. Text stays unchanged, as does the placeholder for an unknown
-    value."""
+    """Returns a cell's JSON value. Text stays unchanged, and so does the placeholder for an unknown value."""
     writer = _WRITERS.get(column.base)
     return value if value is None or writer is None else writer(column, value)
 

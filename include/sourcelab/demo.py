@@ -1,5 +1,4 @@
-"""Runs `make demo`: five feeds from real services to published tables, by real Airflow DAGs, with a
-report."""
+"""Runs `make demo`: five feeds from real services to published tables, by real Airflow DAGs, and a report."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 
 def linked_python(folder: Path, names: Iterable[str]) -> Path:
-    """Creates the environment with only these distributions; returns its Python. The folder must not
-    exist."""
+    """Creates an environment of only these distributions; returns its Python. The folder must not exist."""
     version = "python{}.{}".format(*sys.version_info)
     packages = folder / "lib" / version / "site-packages"
     packages.mkdir(parents=True)

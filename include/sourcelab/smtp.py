@@ -9,8 +9,7 @@ from typing import Self
 
 
 class SmtpServer:
-    """Serves a free port of this machine, without login or TLS (the commands of RFC 5321 that clients
-    need)."""
+    """Serves a free port of this machine, without login or TLS (as much of RFC 5321 as clients need)."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []

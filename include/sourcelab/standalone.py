@@ -127,8 +127,7 @@ class Worker(_Part):
             options = _command(process)
             if "--executor-id" in options:
                 app, own = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
-                # A child such as `chmod` briefly has the executor's command line, but comes later in the
-                # list.
+                # A child such as `chmod` briefly has the executor's command line, but comes later.
                 running.setdefault((app, own), process)
         return running
 

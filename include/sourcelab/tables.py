@@ -15,7 +15,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """One captured column. `type` is in SQL Server's notation; `ordinal` counts from 1 in the capture
+    """One captured column. `type` is SQL Server's notation; `ordinal` counts from 1 in the capture
     instance."""
 
     name: str
@@ -41,8 +41,7 @@ class Column:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether values are stored as large objects, which an update that leaves them unchanged need not
-        log."""
+        """Whether values are stored as large objects, which an update need not log if they are unchanged."""
         return self.is_max or self.base == "xml"
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A person in front of Airflow's pages."""
+"""A person who uses Airflow's pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pages:
         until(lambda: all(text in shown() for text in texts), PATIENCE, lambda: f"{texts}: {shown()[:3000]}")
 
     def trigger(self, dag: str) -> str:
-        """By the form, as it opens; returns the run."""
+        """Triggers a run with the form as it opens, and returns the run."""
         self.open_form(dag)
         return self.submit(dag)
 
@@ -48,23 +48,24 @@ class Pages:
         return str(self.shell.asked(_MANUAL, dag)[-1][0])
 
     def choose(self, name: str, answer: str) -> None:
-        """In a select of the form."""
+        """Chooses an answer in a select of the form."""
         self.browser.click(f"{_field(name)}//input[@role='combobox']")
         self.browser.click(f"//*[@role='option'][contains(., '{answer}')]")
 
     def pick(self, name: str, moment: datetime) -> None:
-        """With the form's date-time picker."""
+        """Picks a time with the form's date-time picker."""
         page = self.browser
         page.click(f"{_field(name)}//*[@data-testid='datetime-input']")
         page.type(f"{_POPOVER}//input[@placeholder='YYYY/MM/DD']", f"{moment:%Y/%m/%d}")
         time = f"{_POPOVER}//input[@placeholder='HH:mm']"
         page.type(time, f"{moment:%H:%M}", enter=True)
         assert page.value(time) == f"{moment:%H:%M}"
-        # Elsewhere, which closes the picker.
+        # Clicks elsewhere, which closes the picker.
         page.click(f"{_field(name)}//label")
 
     def await_end(self, dag: str, run: str, state: str = "success") -> None:
-        """Without a page: one that shows a run draws itself all the time, which takes half a processor."""
+        """Waits without a page until the run has ended: a page that shows a run redraws all the time, which
+        takes half a processor."""
         self.browser.go("about:blank")
         ended = "SELECT 1 FROM dag_run WHERE dag_id = %s AND run_id = %s AND state IN ('success', 'failed')"
         self.shell.await_rows(ended, dag, run)
@@ -76,7 +77,7 @@ class Pages:
         return str(self.shell.asked(query, dag, run)[0][0])
 
     def follow(self, dag: str, run: str, task: str, name: str) -> str:
-        """The link of a task; returns where it leads."""
+        """Follows a task's link, and returns its address."""
         self.go(f"dags/{dag}/runs/{run}/tasks/{task}/details")
         link = self.browser.attribute(f"//a[contains(., '{name}')]", "href")
         assert link is not None

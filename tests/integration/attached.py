@@ -1,6 +1,6 @@
 """A process whose jobs attach to a Spark Connect server, one after the other.
 
-A job's start takes longer than its work in a test.
+In a test, a job's start takes longer than its work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from changeledger.model.window import Window
 from tests.integration.line import BEGIN
 
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
-# Runs each line, a JSON list, as `python LIST`; prints its exit code after its output.
+# Runs each line, a JSON list, like `python LIST`, and prints its exit code after its output.
 _RUNNER = """
 import gc, json, logging, runpy, sys, traceback
 import changeledger.cli.main, changeledger.job
@@ -62,7 +62,7 @@ class Attached:
         connection: dict[str, Any],
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`variables`: of the process' environment."""
+        """`variables`: additional variables of the process's environment."""
         environment = {
             **os.environ,
             **(variables or {}),
@@ -102,7 +102,7 @@ class Attached:
         return self.run(str(PROJECT / "jobs" / f"{name}.py"), *arguments)
 
     def stages(self, feed: str, over: Window | None = None, **request: str) -> None:
-        """One run of the feed; without a window over all that the source has."""
+        """Runs the feed's stages once; without a window, over all that the source has."""
         over = over or Window(start=BEGIN, end=datetime.now(UTC))
         window = ["--start", over.start.isoformat(), "--end", over.end.isoformat()]
         for stage in STAGES:

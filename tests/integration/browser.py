@@ -16,33 +16,33 @@ from sourcelab.process import free_port
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 _ENTER = "\ue007"
-# Control and a: what is there already is typed over.
+# Ctrl-A, so that typing replaces what is in the input.
 _ALL = "\ue009a\ue000"
 _ARGUMENTS = [
     "--headless=new",
     "--window-size=1600,1400",
-    # In containers: tests may run as root, and /dev/shm may be small.
+    # For containers: tests may run as root, and /dev/shm may be small.
     "--no-sandbox",
     "--disable-dev-shm-usage",
     "--disable-gpu",
-    # There is one page: pages before it are not kept alive, nor drawn in a process of their own.
+    # There is only one page: earlier pages are not kept alive, nor drawn in their own process.
     "--in-process-gpu",
     "--disable-features=BackForwardCache",
     "--renderer-process-limit=1",
-    # Drawn by the processor, each frame costs.
+    # Each frame costs CPU, since there is no GPU.
     "--force-prefers-reduced-motion",
     "--lang=en-US",
 ]
 
 
 def missing() -> str | None:
-    """What to install where there is no browser; None if there is one."""
+    """Returns what to install if there is no browser, or None if there is one."""
     lacking = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"no {', no '.join(lacking)}: apt-get install chromium chromium-driver" if lacking else None
 
 
 class Browser:
-    """One browser with one page."""
+    """A browser with one page."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -104,12 +104,12 @@ class Browser:
         return [element[_ELEMENT] for element in elements]
 
     def find(self, xpath: str, seconds: float = 30) -> str:
-        """The first element that is there; waits for it."""
+        """Waits for a matching element, and returns the first."""
         until(lambda: self.all(xpath), seconds, lambda: f"{xpath} is not on {self.url}:\n{self.text[:3000]}")
         return self.all(xpath)[0]
 
     def click(self, xpath: str, seconds: float = 30) -> None:
-        """Once it can be clicked: what lies over it may be fading out."""
+        """Clicks an element once it can be clicked: what covers it may be fading out."""
 
         def clicked() -> bool:
             element = self.find(xpath, seconds)
@@ -119,12 +119,12 @@ class Browser:
         until(clicked, seconds, lambda: f"{xpath} cannot be clicked on {self.url}")
 
     def type(self, xpath: str, text: str, *, enter: bool = False) -> None:
-        """In place of what is there."""
+        """Types a text in place of the present one."""
         element = self.find(xpath)
         self._call("POST", f"/element/{element}/value", {"text": _ALL + text + (_ENTER if enter else "")})
 
     def value(self, xpath: str) -> str:
-        """What an input holds."""
+        """Returns the value of an input."""
         return str(self._call("GET", f"/element/{self.find(xpath)}/property/value"))
 
     def attribute(self, xpath: str, name: str) -> str | None:
@@ -132,7 +132,7 @@ class Browser:
         return reported
 
     def enter_frame(self) -> None:
-        """What follows is about the page in the frame, until `leave_frame`."""
+        """Directs what follows to the page in the frame, until `leave_frame`."""
         element = self.find("//iframe")
         self._call("POST", "/frame", {"id": {_ELEMENT: element}})
 

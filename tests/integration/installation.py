@@ -1,4 +1,4 @@
-"""`make up` with one feed of one table. What it calls is called here, with folders of the test's own."""
+"""`make up` with one feed of one table. The same functions are called, on the test's own folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEED, TABLE = "shop_cdc", CUSTOMERS.full_name
 HOUR = timedelta(hours=1)
 _KINDS: tuple[Kind, ...] = ("current", "history", "changes")
 _OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
-# Killed tasks are tried again at once, for somebody waits. What would run beside what is looked at is paused.
+# Killed tasks are retried at once, because somebody waits. DAGs that would interfere are paused.
 _POLICY = """
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ def task_policy(task):
 def dag_policy(dag):
     dag.is_paused_upon_creation = dag.dag_id in ("maintain", "compare_shop")
 """
-# A lost scheduler is missed soon.
+# A lost scheduler is noticed soon.
 _MISSED = {
     "SCHEDULER_HEARTBEAT_SEC": "2",
     "SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
@@ -55,24 +55,24 @@ class Up(NamedTuple):
     shell: Shell
     running: up.Running
     log: Log
-    # Of the past; the schedule runs the last one.
+    # Hours of the past; the schedule runs the last one.
     hours: tuple[datetime, ...]
     welcome: str
     stack: ExitStack
 
     def dates(self, first: datetime, last: datetime) -> str:
-        """The README's names of hours of the past, whatever hour it is meanwhile."""
+        """Returns a shell line with the README's names for hours of the past, independent of the clock."""
         return f"since={first:%Y-%m-%dT%H:00} until={last:%Y-%m-%dT%H:00}"
 
     def lose(self, name: str) -> None:
-        """A part dies with all that it has started, and is started again as `make up` does it."""
+        """Kills a part with all its descendants, and restarts it as `make up` does."""
         (part,) = (part for part in self.running.parts if part.name == name)
         part.kill()
         self.running.keep()
 
 
 def published(feed: str) -> dict[str, list[str]]:
-    """The rows of each table, without what says in which run, and by which feed, they were written."""
+    """Returns the rows of each table, without the columns that say which run and feed wrote them."""
     return {
         kind: sorted(
             repr({name: cell for name, cell in row.items() if name not in _OF_THE_RUN})
@@ -94,7 +94,7 @@ def installed_in(folder: Path) -> Iterator[Up]:
 
 
 def _configured(folder: Path, patch: pytest.MonkeyPatch) -> Path:
-    """The project's own files, with one table; returns the folder of feeds."""
+    """Sets up the project's own files with only one table, and returns the folder of feeds."""
     feeds, policy = folder / "feeds", folder / "airflow" / "config" / "airflow_local_settings.py"
     feeds.mkdir()
     feed = yaml.safe_load((PROJECT / "include" / "feeds" / f"{FEED}.yaml").read_text("utf-8"))
@@ -105,7 +105,7 @@ def _configured(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     patch.setenv("CHANGELEDGER_HOME", str(folder))
     for name in ("feeds", "databases"):
         patch.setenv(f"CHANGELEDGER_{name.upper()}", str(folder / name))
-    # Of Spark's server: it ends before a thorough compiler pays.
+    # For Spark's server, which ends before a thorough JIT compiler pays off.
     patch.setenv("JDK_JAVA_OPTIONS", FOR_MINUTES_JVM, prepend=" ")
     for name, value in _MISSED.items():
         patch.setenv(f"AIRFLOW__SCHEDULER__{name}", value)

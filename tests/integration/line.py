@@ -1,4 +1,4 @@
-"""The whole line on real services, in one process: what the tests of whole runs share."""
+"""All stages on real services, in one process, for the tests of whole runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 TABLES = ("dbo.customers", "sales.orders", "dbo.parts", "dbo.wide")
 
 
-# The tables of Qlik's change tables do not have their key.
+# Qlik's change tables do not contain the tables' keys.
 KEYS = {
     "dbo.customers": ["id"],
     "sales.orders": ["region", "order_no"],
@@ -63,7 +63,7 @@ def _feed(
     settings: Mapping[str, Any],
 ) -> Feed:
     patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
-    # Windows of a few records, most of them spoilt on purpose.
+    # Windows have few records, most of them spoilt on purpose.
     reported = {"tables": [{"table": table} for table in TABLES], "quarantine_limit": 1, **settings}
     return Feed.model_validate(
         {
@@ -89,7 +89,7 @@ def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType,
 def carry(
     spark: SparkSession, kafka: KafkaBroker, feed: Feed, part: list[Message], begin: datetime = BEGIN
 ) -> datetime:
-    """Sends the messages and publishes a window with them, from `begin`; returns its end."""
+    """Sends the messages and publishes a window with them, from `begin`. Returns the window's end."""
     produce(kafka.bootstrap, part, partitions=1)
     over = window(start=begin)
     run(spark, feed, over)
@@ -97,7 +97,7 @@ def carry(
 
 
 def without_spark() -> SparkSession:
-    """The session for a stage that must not start Spark."""
+    """The session of a stage that must not start Spark."""
     raise AssertionError("Spark was started")
 
 

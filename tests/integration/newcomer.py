@@ -1,4 +1,4 @@
-"""A newcomer at a shell, who follows the README; and what Airflow's database says meanwhile."""
+"""A newcomer at a shell who follows the README, and the state in Airflow's database meanwhile."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sourcelab.airflow_home import AirflowHome
 from tests.integration.browser import until
 
 README = (PROJECT / "README.md").read_text("utf-8")
-# Of a machine that is four times slower than usual.
+# Enough for a machine that is four times slower than usual.
 PATIENCE = 900.0
-# Windows of an hour, in the order in which they were read last.
+# Extracted windows of an hour, in the order in which they were last read.
 _EXTRACTED = """
     SELECT r.logical_date, t.start_date
     FROM dag_run r JOIN task_instance t USING (dag_id, run_id)
@@ -30,25 +30,25 @@ _EXTRACTED = """
 
 
 def blocks(heading: str, language: str = "sh") -> list[str]:
-    """The code below a heading of the README."""
+    """Returns the code blocks below a heading of the README."""
     section = README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
 
 def backfills() -> list[str]:
-    """The README's commands: forwards and backwards."""
+    """Returns the README's backfill commands: forwards and backwards."""
     (block,) = blocks("Three ways to run it")
     return [" ".join(line.split()) for line in block.replace("\\\n", "").splitlines()[1:]]
 
 
 def hours_of_backfills() -> str:
-    """What goes before them: the line that gives `$since` and `$until`."""
+    """Returns the line before those commands, which sets `$since` and `$until`."""
     (block,) = blocks("Three ways to run it")
     return block.splitlines()[0]
 
 
 def documented_backfills() -> list[str]:
-    """The commands of docs/running.md, with the README's names for the dates."""
+    """Returns the commands of docs/running.md, with the README's names for the dates."""
     section = (PROJECT / "docs" / "running.md").read_text("utf-8").partition("## Backfill")[2]
     for date, name in (("2026-01-01T00:00", "$since"), ("2026-01-01T05:00", "$until")):
         section = section.replace(date, name)
@@ -62,13 +62,13 @@ class Extracted(NamedTuple):
 
 
 class Shell:
-    """Of somebody who has followed the quick start. Airflow's metadata database says how things stand."""
+    """The shell of a person who has followed the quick start. Airflow's metadata database shows the state."""
 
     def __init__(self, airflow: AirflowHome, home: Path, feeds: Path) -> None:
         self.airflow, self.home, self.feeds = airflow, home, feeds
         self.environment = (home / "env").read_text("utf-8")
         url = airflow.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].replace("+psycopg2", "")
-        # One for all questions: PostgreSQL starts a process for each.
+        # One connection for all queries: PostgreSQL starts a process for each.
         self._metadata = psycopg.connect(url, autocommit=True)
 
     def asked(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -81,7 +81,7 @@ class Shell:
         self._await(lambda: self.asked(query, *values) == [], query)
 
     def await_runs(self, dag: str) -> None:
-        """Until the DAG's runs have ended, all of them well."""
+        """Waits until all runs of the DAG have ended, and asserts that all succeeded."""
         self.await_none("SELECT 1 FROM dag_run WHERE dag_id = %s AND state IN ('queued', 'running')", dag)
         failed = "SELECT run_id FROM dag_run WHERE dag_id = %s AND state <> 'success'"
         assert self.asked(failed, dag) == []
@@ -91,7 +91,7 @@ class Shell:
         until(holds, PATIENCE, lambda: f"{query}: {self.asked(tasks)}")
 
     def run(self, commands: str, code: int = 0) -> str:
-        """What they print. `code`: how they end."""
+        """Runs commands, and returns what they print. `code`: the expected exit code."""
         for documented, folder in (
             (".changeledger/up/env", self.home / "env"),
             ("include/feeds", self.feeds),
@@ -107,7 +107,7 @@ class Shell:
         return ended.stdout + (ended.stderr if code else "")
 
     def api(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
-        """Airflow's own; a command of Airflow takes seconds to start."""
+        """Calls Airflow's own API: a command of Airflow takes seconds to start."""
         ((user, password),) = self.airflow.passwords().items()
         with httpx.Client(base_url=self.airflow.url, timeout=PATIENCE) as client:
             token = client.post("/auth/token", json={"username": user, "password": password}).json()
@@ -116,7 +116,7 @@ class Shell:
         assert answer.is_success, answer.text
 
     def up(self, commands: str, code: int = 0) -> str:
-        """The same in a shell that has read the file of `make up`."""
+        """Runs commands in a shell that has read the file of `make up`."""
         return self.run(f". .changeledger/up/env\n{commands}", code)
 
     def extracted(self, dag: str, hours: Sequence[datetime]) -> list[Extracted]:

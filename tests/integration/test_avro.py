@@ -1,4 +1,4 @@
-"""Messages in Avro, and messages whose windows cut an event: each table as from one window of JSON."""
+"""Messages in Avro, and windows that cut an event: each table equals that of one window of JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLES = ("sales.orders", "dbo.parts")
 LOGIN = "reader:s3cret"
-# What says in which run a row was written.
+# Columns that say which run wrote a row.
 OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
@@ -38,7 +38,7 @@ def reported(log: Log, prefix: str) -> list[Message]:
 
 
 def seam(messages: list[Message]) -> int:
-    """Behind a delete and its tombstone, before the insert that is the other half of its key update."""
+    """Returns the place after a delete and its tombstone, before the insert of the same key update."""
     payloads = [{} if m.value is None else json.loads(m.value)["payload"] for m in messages]
     for at in range(2, len(messages)):
         operations = [payload.get("op") for payload in payloads[at - 2 : at + 1]]
@@ -86,7 +86,7 @@ def test_debezium_whatever_befalls_the_registry(
 
     registry = SchemaRegistry(LOGIN)
     converter = AvroConverter(registry.register)
-    # The halves of a key's update come in two windows.
+    # The halves of a key update come in two windows.
     messages = reported(log, "sent_in_avro")
     cut = seam(messages)
     first, last = messages[:cut], messages[cut:]
@@ -95,7 +95,7 @@ def test_debezium_whatever_befalls_the_registry(
         connect(monkeypatch, in_avro, kafka, registry.url)
         early = window()
         run(spark, in_avro, early, (extract, normalize))
-    # The registry is gone: what it answered is kept.
+    # The registry is gone, but its answers are stored.
     run(spark, in_avro, early)
 
     held: list[str] = []
@@ -140,7 +140,7 @@ def in_two_windows(
     *,
     from_the_same_time: bool = False,
 ) -> Counter[str]:
-    """Publishes both and finds them equal; returns why messages waited between the windows of `parts`."""
+    """Publishes both and asserts equality. Returns why messages waited between the windows of `parts`."""
 
     def feed_of(form: str) -> Feed:
         name, listed = f"{dialect}_{form}", [{"table": table} for table in tables]
@@ -162,7 +162,7 @@ def in_two_windows(
 def test_ces_with_the_segments_of_an_event_in_two_windows(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two events: one in JSON, and one in Avro. The second window reads again what the first one read."""
+    """Two events are cut, one in JSON, one in Avro. The second window reads the first one's records again."""
     log, (orders, parts) = simulate(5, 12), (table.encode() for table in TABLES)
     events = [m for m in ces.messages(log) if m.key in {orders, parts}]
     in_json = [m for m in ces.messages(log, split_at=900) if m.key == orders]
@@ -184,7 +184,8 @@ def test_ces_with_the_segments_of_an_event_in_two_windows(
 def test_qlik_messages_with_data_in_a_window_before_their_metadata(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table in JSON, and one in Avro; of a third one the schema is known from the window before."""
+    """The metadata of a JSON and an Avro table comes late; a third table's is known from the window
+    before."""
     tables = ("dbo.customers", *TABLES)
     messages = [
         m

@@ -1,4 +1,4 @@
-"""Messages without a schema are read by the columns that another feed of their database has."""
+"""Messages without a schema are read by the columns of another feed of their database."""
 
 from __future__ import annotations
 

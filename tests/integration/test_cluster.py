@@ -1,4 +1,4 @@
-"""The stages on a cluster: workers without the project carry the rows; in each stage something is lost."""
+"""The stages on a cluster whose workers lack the project; in each stage something is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.lake_states import session_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
-# Publish asks nothing of Spark.
+# Publish runs nothing on Spark.
 STAGES_WITH_TASKS = ("extract", "normalize", "reconcile", "audit")
 FEED, TABLE = "shop_cdc", ORDERS.full_name
 SECONDS = 600
@@ -81,7 +81,7 @@ def expected(
     return rows
 
 
-# All stages in one application: its executors start once.
+# All stages run in one application, so its executors start once.
 DRIVER = """
 import sys
 from datetime import datetime
@@ -103,7 +103,7 @@ for stage in (extract, normalize, reconcile, audit, publish):
 
 
 class Submitted(Child):
-    """A lake of its own with the feed, whose stages are submitted to the cluster at `master`."""
+    """A lake with the feed, whose stages are submitted to the cluster at `master`."""
 
     def __init__(
         self, home: Path, master: Master | Yarn, source: Postgres, patch: pytest.MonkeyPatch
@@ -122,11 +122,11 @@ class Submitted(Child):
         patch.setenv("CHANGELEDGER_FEEDS", str(feeds))
         patch.setenv(f"AIRFLOW_CONN_{FEED.upper()}", json.dumps(source.connection))
         self.settings = Settings()
-        # As an installation does it: not the test's own settings, but those of the machine that submits.
+        # The settings of the submitting machine, like in an installation, not those of the tests' session.
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
             "spark.ui.enabled false\n"
-            # Driver and executors end before a thorough compiler pays.
+            # Driver and executors end before a thorough JIT compiler pays off.
             f"spark.driver.extraJavaOptions {_QUICK}\nspark.executor.extraJavaOptions {_QUICK}\n"
             f"{as_properties(SMALL_DATA)}{master.defaults}"
         )
@@ -141,7 +141,7 @@ class Submitted(Child):
 
     @property
     def done(self) -> list[str]:
-        """The stages that have ended: in a file, for spark-submit tears the lines that it passes on."""
+        """The stages that have ended, read from a file, because spark-submit splits lines of output."""
         return self._done.read_text("utf-8").split()
 
     @property
@@ -152,15 +152,16 @@ class Submitted(Child):
         return f" with ID {executor}," in self.text
 
     def has_task(self, executor: str, since: int) -> bool:
-        """Has the driver given the executor a task since then, as a place in its log?"""
+        """Returns whether the driver has given the executor a task since that place in its log."""
         return re.search(rf"Starting task .*,\s*executor {executor}\b", self.text[since:]) is not None
 
 
 def lose(run: Submitted, stage: str, what: str, workers: list[Worker]) -> None:
-    """Lose an executor, or a worker with its executor, in that stage.
+    """Loses an executor, or a worker with its executor, during that stage.
 
-    All stand still from the end of the stage before, so that the one that is lost never ends its task. The
-    first task of all takes seconds, and Spark gives none while all stand still.
+    All executors are suspended from the end of the previous stage, so that the lost one cannot finish its
+    task. They are not suspended before the very first task, which takes seconds: Spark assigns no task while
+    all are suspended.
     """
 
     def is_known(worker: Worker) -> bool:
@@ -169,7 +170,7 @@ def lose(run: Submitted, stage: str, what: str, workers: list[Worker]) -> None:
     before = list(STAGES_WITH_TASKS[: STAGES_WITH_TASKS.index(stage)])
     until(lambda: run.done == before or not run.running)
     assert run.done == before, (run.done, run.failure)
-    # Before the first task all are waited for: it may go to any.
+    # Before the first task, waits for all executors: it may go to any of them.
     until(lambda: any(map(is_known, workers)) if before else all(map(is_known, workers)))
     still = {
         name: (worker, process)
@@ -180,7 +181,7 @@ def lose(run: Submitted, stage: str, what: str, workers: list[Worker]) -> None:
     since = len(run.text)
     for _, process in still.values() if before else ():
         process.suspend()
-    # The driver waits in vain for one that stands still, if it asks it anything but a task.
+    # The driver waits in vain for a suspended executor if it asks for anything but a task.
     until(lambda: any(run.has_task(name, since) for name in still), 20)
     at_work = next((name for name in still if run.has_task(name, since)), None)
     worker, lost = still.pop(at_work or next(iter(still)))
@@ -195,7 +196,7 @@ def lose(run: Submitted, stage: str, what: str, workers: list[Worker]) -> None:
 
 
 def published(session: SparkSession) -> dict[str, list[str]]:
-    """All rows of the published tables."""
+    """Returns all rows of the published tables."""
     return {
         kind: sorted(repr(row.asDict(recursive=True)) for row in session.table(name).collect())
         for kind, name in TableNames.of(FEED, TABLE)._asdict().items()
@@ -203,7 +204,7 @@ def published(session: SparkSession) -> dict[str, list[str]]:
 
 
 def until(happens: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Wait for it, at most so long."""
+    """Waits until it happens, at most this long."""
     deadline = time.monotonic() + seconds
     while not happens() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -225,7 +226,7 @@ def test_what_is_lost_in_each_stage_changes_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In each stage an executor or a worker; which of them is another choice at each run."""
+    """An executor or a worker is lost in each stage; each run of the test chooses anew which."""
     losses = {stage: choice(("executor", "worker")) for stage in STAGES_WITH_TASKS}
     print(losses)
     with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
@@ -243,7 +244,7 @@ def test_what_is_lost_in_each_stage_changes_nothing(
             for number, (stage, what) in enumerate(losses.items(), 2):
                 lose(submitted, stage, what, workers)
                 if what == "worker":
-                    # The next stage does not wait for it.
+                    # The next stage does not wait for the new worker.
                     begun.append(pool.submit(begin, number))
             finished(submitted)
         for worker in begun:

@@ -1,4 +1,4 @@
-"""Names as SQL Server takes them: columns of any name, and tables whose names differ in case only."""
+"""Names that SQL Server allows: columns of any name, and tables whose names differ only in case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE = "dbo.named"
 NAMES = (
     'q"q', "\\", "\\u0041", "a\nb", "a\0b", "a.b", "`", "'", " ", "${x}", "{}", "%s", "日本", "🙂", "x" * 128
 )  # fmt: skip
-# Of columns that everybody has; they are of no odd names, but for one.
+# Rules for columns with ordinary names, except one.
 PUBLISH = {"mail": {"hash": True, "rename": "person"}, "no.te": "drop", "id": {"cast": "bigint"}}
 SECRET = "a key for hashes that no test has"
 ADDED = ('\n"added\\"', "`;--", "b\0")
@@ -52,7 +52,7 @@ def change(
 
 @pytest.mark.long
 def test_names(spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The feed writes one table's name in another case than the source: what it reads first is that table."""
+    """The feed writes one table's name in another case: the first variant that it reads is that table."""
     monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET)
     tables = [{"table": TABLE, "publish": {"columns": PUBLISH}}, {"table": "dbo.CASED"}]
     feed = debezium_feed("named", kafka, "named", monkeypatch, tables=tables)
@@ -81,7 +81,7 @@ def test_names(spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.Monk
 def check_columns(
     spark: SparkSession, feed: Feed, first: Mapping[int, Mapping[str, Any]], second: Mapping[str, Any]
 ) -> None:
-    """Columns of any name; what `publish:` says of some of them holds in all three tables."""
+    """Columns of any name are published, and their `publish:` rules hold in all three tables."""
     current = rows(spark, lake_name(feed, TABLE))
     published = [{name: v for name, v in row.asDict().items() if not name.startswith("_")} for row in current]
     assert published == [second]
@@ -99,7 +99,7 @@ def check_columns(
 
 
 def check_table_of_another_case(spark: SparkSession, feed: Feed) -> None:
-    """It is another table."""
+    """The variant in another case is a different table."""
     assert [row["of"] for row in rows(spark, lake_name(feed, "dbo.CASED"))] == ["Cased"]
     refused = [(row["reason"], row["detail"]) for row in rows(spark, feed.lake.quarantine)]
     assert [reason for reason, _ in refused] == ["tables_alike"] * 2

@@ -1,4 +1,4 @@
-"""Computed columns: no capture has their values, so none is published, and nothing is wrong with that."""
+"""Computed columns: no capture has their values, so none is published, and that is no error."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_a_computed_column_is_not_captured(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """SQL Server says so itself; Debezium's feed knows it from that feed, and Qlik's from its own file.
+    """Debezium's feed knows it from SQL Server's feed, and Qlik's feed from its own file.
 
-    What that file says of a column that the table does not have is said to be nothing.
+    A column in that file that the table does not have is reported.
     """
     log = with_computed(simulate(6, 24), TABLE)
     table = log.table(TABLE)

@@ -1,7 +1,7 @@
-"""Spark Connect: one server, to which every job attaches; what is published is what other ways publish.
+"""Spark Connect: every job attaches to one server, and publishes the same as without it.
 
-The tests share the server, whose workers have the package. The last one ends it. Jobs send their package to
-Spark's own server in test_own_airflow.
+The tests share the server, whose workers have the package. The last test ends it. In test_own_airflow, jobs
+send their package to Spark's own server.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ EXPECTATIONS = [
     {"name": "no_order", "sql": "SELECT * FROM current WHERE order_no IS NULL", "scope": "all"},
 ]
 PASSWORD = "not for other eyes"
-# Nobody asks it anything.
+# Nothing connects to this catalog.
 CATALOG = {"uri": f"postgresql+psycopg://lake:{quote(PASSWORD)}@127.0.0.1:1/lake"}
-# Names the authorities that gRPC trusts.
+# Names the file of authorities that gRPC trusts.
 TRUSTED = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 ON_LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc")
 
@@ -67,7 +67,7 @@ def log() -> Log:
 
 @pytest.fixture(scope="module")
 def source(log: Log, new_database: Callable[[], Postgres]) -> Postgres:
-    """Qlik's change table has another value in the row of one insert."""
+    """In Qlik's change table, the row of one insert has another value."""
     postgres = new_database()
     sqlserver_cdc.load(postgres.url, log)
     qlik_tables.load(postgres.url, log)
@@ -89,7 +89,7 @@ def describe(settings: Settings, feed: str, dialect: str, **members: Any) -> Non
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Of an installation whose catalog has a secret that nobody asks for."""
+    """The settings of an installation whose catalog has a secret that no server checks."""
     folder = tmp_path_factory.mktemp("attached")
     settings = Settings(
         home=folder / "home",
@@ -130,7 +130,7 @@ def proxy(server: SharedWorkers, authority: Authority) -> Iterator[TokenProxy]:
 def attached(
     settings: Settings, proxy: TokenProxy, authority: Authority, source: Postgres
 ) -> Iterator[Attached]:
-    """Through the proxy: TLS with a private authority, and a token."""
+    """Attached through the proxy: TLS with a private authority, and a token."""
     remote, trusting = proxy.remote(quote(PASSWORD)), {TRUSTED: str(authority.path)}
     with Attached(settings, remote, source.connection, trusting) as process:
         yield process
@@ -146,7 +146,7 @@ def over(attached: Attached, settings: Settings) -> Window:
 
 
 def command_lines() -> str:
-    """Of all processes that can be seen."""
+    """Returns the command lines of all visible processes."""
     lines = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
@@ -206,7 +206,7 @@ def test_a_session_of_ones_own_shows_no_password(tmp_path: Path) -> None:
         [sys.executable, "-c", _IN_PROCESS], env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    # Before it the JVM may say that it has no archive of classes for this class path.
+    # Before it, the JVM may say that it has no class archive for this class path.
     reported, seen = ended.stdout.partition("password: ")[2].split("\n", 1)
     assert reported == PASSWORD
     assert "spark.sql.catalog.lake.uri" in seen
@@ -226,13 +226,13 @@ def test_all_ways_publish_the_same_tables(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Attached to the server; and as Airflow submits them, whose window this process completes."""
+    """A window runs attached to the server, and as Airflow submits it; this process completes the latter."""
     reported = [line for line in server.log.read_text().splitlines() if " INFO " in line]
     assert [line for line in reported if "SparkConnectServer" not in line] == [], "155 MB in an hour"
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
     monkeypatch.setenv("CHANGELEDGER_FEEDS", str(settings.feeds))
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(source.connection))
-    # A submitted job takes long to start: one of them. `test_cluster` submits all stages.
+    # A submitted job starts slowly, so only one is submitted. `test_cluster` submits all stages.
     submit("extract", over, tmp_path / "airflow")
     by_connect, by_submit = session_of(spark, settings), session_of(spark, Settings())
     run(by_submit, named_feed(settings.feeds, QLIK), over, STAGES[1:])
@@ -262,7 +262,7 @@ task.execute({"params": {}, "dag_run": dag_run})
 
 
 def submit(stage: str, over: Window, airflow: Path) -> None:
-    """By Airflow's own spark-submit."""
+    """Runs a stage by Airflow's own spark-submit."""
     interval = over.start.isoformat(), over.end.isoformat()
     connection = json.dumps({"conn_type": "spark", "host": "local[2]"})
     environment = {
@@ -282,7 +282,7 @@ def test_every_job_runs_over_connect(
     control = ControlStore(settings.control_url)
     in_the_end = len(log.final_rows(ORDERS))
 
-    # Replay: the feed states a byte order that its masks contradict; the statement is corrected.
+    # Replay: the feed states a byte order that its masks contradict; then the statement is corrected.
     describe(settings, CDC, "sqlserver_cdc", mask_order="little", quarantine_limit=1)
     attached.stages(CDC)
     refused = attached.rows(f"SELECT count(*) AS n FROM lake.{CDC}.quarantine")
@@ -291,7 +291,7 @@ def test_every_job_runs_over_connect(
     ended = attached.run("changeledger.cli", "quarantine", "replay", CDC)
     assert ended.code == 0, ended.printed
 
-    # Verify, before the run that reads them again: a row was changed behind the log's back.
+    # Verify, before the run that reads the records again: a row was changed without a log record.
     with psycopg.connect(plain_url(source.url)) as session:
         (key, *_) = log.final_rows(ORDERS)
         wanted = "region = %s AND order_no = %s"
@@ -308,7 +308,7 @@ def test_every_job_runs_over_connect(
     (proof,) = [row for row in control.proofs.of_database("shop") if row.feed == CDC]
     assert (proof.outcome, proof.counts["differs"]) == ("drift", 1)
 
-    # Compare, before the repair: with the change that Qlik's table has differently.
+    # Compare, before the repair: Qlik's table differs in one change.
     ended = attached.job("compare", "--database", "shop")
     assert ended.code == exit_codes.FINAL, ended.printed
     assert "FeedsDisagree: shop_qlik sales.orders: 1 differs" in ended.printed, ended.printed
@@ -326,7 +326,7 @@ def test_every_job_runs_over_connect(
     )
     assert corrected["weight"] == 1234
 
-    # Maintain leaves what is published as it is.
+    # Maintain does not change what is published.
     ended = attached.job("maintain", "--feed", CDC)
     assert ended.code == 0, ended.printed
     assert attached.rows(counted) == [{"n": in_the_end}]
@@ -341,7 +341,7 @@ def test_a_dead_proxy_does_not_stand_before_this_machine(server: SharedWorkers, 
         [sys.executable, "-m", "changeledger.cli", "query", "--spark", "--json",
          "SELECT TIMESTAMP '2026-10-25 01:30:00' AS a"],
         env={**kept, **dict.fromkeys(names, proxy), "SPARK_REMOTE": server.remote,
-             # Where the hour is the second of two.
+             # In this zone the hour is the second of two.
              "TZ": "Europe/Berlin",
              "CHANGELEDGER_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT / "include")},
         capture_output=True, text=True, check=False,
@@ -365,7 +365,7 @@ def test_a_proxy_that_refuses_the_token_or_is_not_trusted(
         in ended.stderr
     )
     assert "Remedy: correct the password of the feed's Spark connection" in ended.stderr
-    # This process trusts the usual authorities alone.
+    # This process trusts only the usual authorities.
     with pytest.raises(SparkUnavailable, match=TRUSTED):
         require_answer(proxy.remote(PASSWORD), 2.0)
 

@@ -1,4 +1,4 @@
-"""One log, written in five dialects, carried through the whole line: each feed publishes the log's truth."""
+"""One log, written in five dialects and carried through all stages: each feed publishes the log's truth."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ pytestmark = pytest.mark.integration
 class Differences(NamedTuple):
     """What a dialect may legitimately write differently from the log."""
 
-    # Columns whose cell may be unknown in a before image, or in any image.
+    # Columns whose cell may be unknown in a before image, or in an after image.
     before: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
-    # The image of a delete holds its key alone.
+    # The image of a delete holds only its key.
     key_only_deletes: bool = False
     # An update of a key is written as a delete and an insert.
     parts_key_updates: bool = False
@@ -51,8 +51,7 @@ class Differences(NamedTuple):
 
 # An xml is a large value, too.
 LARGE = frozenset({"notes", "document"})
-# Where Qlik's change tables stand in the tests, in PostgreSQL, bytes and texts have no length, so that they
-# count as large values.
+# Qlik's change tables are in PostgreSQL here, where bytes and texts have no length: they count as large.
 ENDLESS = {"digest", "opens_at", "changed_at"}
 ANY_LENGTH = frozenset(
     c.name
@@ -61,10 +60,9 @@ ANY_LENGTH = frozenset(
     if c.base in {"char", "varchar", "nvarchar", "varbinary", "xml"} and c.name not in table.key
 )
 LEGITIMATE = {
-    # SQL Server's capture and the connector on top of it do not write a large value that did not change.
+    # SQL Server's capture, and the connector on top of it, do not write a large value that did not change.
     "sqlserver_cdc": Differences(LARGE, LARGE),
-    # Nobody states the length of its texts and bytes, so that a NULL may stand for a large value, and what is
-    # empty for a NULL.
+    # Texts and bytes have no stated length: a NULL may stand for a large value, an empty one for a NULL.
     "debezium": Differences(ANY_LENGTH, ANY_LENGTH),
     # Old large values are not sent.
     "ces": Differences(LARGE, parts_key_updates=True),
@@ -76,14 +74,14 @@ LEGITIMATE = {
 def test_five_dialects_have_one_truth(
     spark: SparkSession, kafka: KafkaBroker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two feeds do it in two windows that overlap, Debezium's with a snapshot in the first one.
+    """Two feeds take two overlapping windows, Debezium's with a snapshot in the first.
 
-    Several windows of the others: test_quiet_tables, test_avro and test_rows_twice.
+    The other feeds do so in test_quiet_tables, test_avro and test_rows_twice.
     """
     log = simulate(2, 40)
     cuts = (0, 20, len(log.transactions))
-    # A hundred columns take most of the time: one dialect writes that table. All of them do in
-    # tests/dialects/test_dialect_equivalence.py.
+    # A table of a hundred columns takes most of the time: only one dialect writes it here, and all of them do
+    # so in tests/dialects/test_dialect_equivalence.py.
     narrow = [{"table": table} for table in TABLES if table != "dbo.wide"]
     keyed = [{**reported, "key": KEYS[reported["table"]]} for reported in narrow]
     feeds = [
@@ -123,7 +121,7 @@ def _tables(feed: Feed, log: Log) -> list[Table]:
 
 
 def _compare(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
-    """Every feed agrees with SQL Server's own CDC tables, as the comparison of ledgers finds by itself."""
+    """The comparison of ledgers finds that every feed agrees with SQL Server's own CDC tables."""
     compared = compare.run(spark, Database(database="shop", reference="cdc"), {f.feed: f for f in feeds})
     assert {(row.feed, row.table) for row in compared} == {
         (feed.feed, table.full_name) for feed in feeds[1:] for table in _tables(feed, log)
@@ -133,7 +131,7 @@ def _compare(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
 
 
 def _verify(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
-    """Every feed is what the tables themselves hold, each in the types that its tool writes."""
+    """Every feed equals the source tables, each in the types that its tool writes."""
     proved = verify.run(spark, Database(database="shop"), {f.feed: f for f in feeds}, FRESH)
     assert {(row.feed, row.table): row.outcome for row in proved if row.against == "source"} == {
         (feed.feed, table.full_name): "proven" for feed in feeds for table in _tables(feed, log)
@@ -180,7 +178,7 @@ def _key(row: Row, table: Table) -> tuple[Any, ...]:
 
 
 def _history(spark: SparkSession, feed: Feed, table: Table) -> list[Any]:
-    """Intervals that last; a deleted one without its cells, which a gap of the delete may leave out."""
+    """Returns the intervals that last. A deleted one has no cells, since the delete may lack some."""
     intervals = [row for row in rows(spark, lake_name(feed, table.full_name, "_history")) if _lasts(row)]
     return _in_order(
         (
@@ -229,7 +227,7 @@ class Canonical(NamedTuple):
 
 
 def _by_place(changes: Iterable[Canonical]) -> dict[tuple[Any, ...], list[Canonical]]:
-    """Groups changes by the position members that every dialect writes; keeps their order."""
+    """Groups changes by the position members that every dialect writes, in their order."""
     places: dict[tuple[Any, ...], list[Canonical]] = {}
     for change in changes:
         operation = "insert" if change.operation == "snapshot" else change.operation
@@ -302,10 +300,10 @@ def _same(
     assert reported.committed_at == wanted.committed_at, where
     assert (reported.operation == "snapshot") == is_loaded, where
     if wanted.changed is not None:
-        # A mask may name a column whose old value is not known.
+        # A mask may name a column whose old value is unknown.
         unknown = reported.gaps["before"] | reported.gaps["after"]
         if reported.changed is None:
-            # Nothing is seen to differ, and what has a new value alone may.
+            # No known value differs, so only columns with an unknown old or new value may have changed.
             assert reported.gaps["before"], where
             assert wanted.changed <= unknown, where
         else:

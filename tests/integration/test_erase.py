@@ -1,4 +1,4 @@
-"""One person's rows are erased: no table, no snapshot, no tag and no file has them; all else is as it was."""
+"""One person's rows are erased: no table, snapshot, tag or file has them, and all else is unchanged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def log() -> Log:
 
 
 def last_change(log: Log) -> int:
-    """The last transaction that has a customer."""
+    """Returns the last transaction that touches a customer."""
     return max(
         at
         for at, transaction in enumerate(log.transactions)
@@ -56,7 +56,8 @@ def last_change(log: Log) -> int:
 
 
 def deleted(log: Log) -> int:
-    """The id of a customer who was deleted, and came again, before the last change; under one key."""
+    """Returns the id of a customer deleted once, with no key update, whose changes end before the last
+    one."""
     seen: dict[int, list[tuple[int, str]]] = {}
     for at, transaction in enumerate(log.transactions):
         for change in transaction.changes:
@@ -73,7 +74,7 @@ def deleted(log: Log) -> int:
 
 
 class Person(NamedTuple):
-    """The key's column and its value, as they are published."""
+    """A key's column and value, as published."""
 
     value: int | str
     column: str = "id"
@@ -83,7 +84,7 @@ class Person(NamedTuple):
 
 
 def others(spark: SparkSession, feed: Feed, person: Person) -> dict[str, list[str]]:
-    """What is published of everybody else."""
+    """Returns what is published of everybody else."""
     sides = {"": "", "_history": "", "_changes": "key."}
     return {
         kind: sorted(
@@ -97,7 +98,7 @@ def others(spark: SparkSession, feed: Feed, person: Person) -> dict[str, list[st
 
 
 def in_files(spark: SparkSession, table: str, condition: str) -> int:
-    """Rows in the data files that lie on the disk, whatever snapshot has them."""
+    """Counts rows in the data files on disk, whichever snapshot has them."""
     folder = Path(Settings().warehouse.removeprefix("file:"), *table.split(".")[1:], "data")
     data = [str(file) for file in folder.rglob("*.parquet") if not file.name.endswith("-deletes.parquet")]
     return spark.read.parquet(*data).where(condition).count() if data else 0
@@ -124,7 +125,7 @@ def require_gone(spark: SparkSession, feed: Feed, id_: int, person: Person) -> N
 
 
 def repairs_of(spark: SparkSession, people: list[str]) -> DataFrame:
-    """As a run takes them that waits; what they would change is left out."""
+    """Returns repairs as a waiting run stores them, without the changes they would apply."""
     key = F.to_json(F.struct(F.col("value").alias("person")))
     known = {"source_position": row_record(F.lit("a proof"), F.encode(key, "UTF-8")), "table": F.lit(TABLE)}
     cells = {name: known.get(name, F.lit(None)).cast(kind) for name, kind in repairs.COLUMNS}
@@ -135,7 +136,7 @@ def repairs_of(spark: SparkSession, people: list[str]) -> DataFrame:
 def test_a_person_of_a_topic(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the tombstone, and a message that came twice."""
+    """The topic has a tombstone, and a message that came twice."""
     person, reported = deleted(log), {"tables": [{"table": TABLE}]}
     feed = debezium_feed("erasing_messages", kafka, "erasing", monkeypatch, **reported)
     sent = [
@@ -161,11 +162,11 @@ def test_a_person_of_a_topic(
 
     erasing = Erasing.of(spark, feed, TABLE, {"ID": str(person)})
     counts = erasing.counts()
-    # In `raw` the messages, one of them twice; a tombstone and a duplicate are in `dispositions`.
+    # `raw` has the messages, one of them twice; `dispositions` has a tombstone and a duplicate.
     assert counts[raw] == len(mine) + 1
     assert counts[feed.lake.dispositions] == 2
     assert counts[lake_name(feed, TABLE, "_changes")] == len(mine) - 1
-    # A run of the feed; what has read the row and would write it later; and another erasure.
+    # A run of the feed; jobs that have read the row and would write it later; and another erasure.
     for name in (feed.feed, "compare_shop", "verify_shop", NAMESPACE):
         control.leases.acquire(name, "another process", 60)
         with pytest.raises(LeaseHeld, match="another process works on"):
@@ -185,7 +186,7 @@ def test_a_person_of_a_topic(
     named = json.dumps([TABLE, [["id", str(person)]]])
     assert (note.table, note.by, note.counts) == (TABLE, "a tester", counts)
     assert note.key_hash == hashlib.sha256(named.encode()).hexdigest()
-    # And the line goes on.
+    # The feed continues.
     produce(kafka.bootstrap, [last], partitions=1)
     run(spark, feed, window(start=second.end))
 
@@ -194,7 +195,7 @@ def test_a_person_of_a_topic(
 def test_a_person_of_split_events(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The messages' key is the table's name: nothing else leads to segments behind an event's first one."""
+    """The messages' key is the table's name, so only the first segment of an event leads to the others."""
     person, reported = deleted(log), {"tables": [{"table": TABLE}]}
     feed = message_feed("erasing_segments", "ces", kafka, ["erased.changes"], monkeypatch, **reported)
     sent = list(ces.messages(log, generation="captured", split_at=700, topic="erased.changes"))
@@ -230,7 +231,7 @@ def test_a_person_of_a_change_table(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of a hashed key, beside a window that is built and waits: it has the rows, so it is built again."""
+    """The key is hashed. A window that is built and waits also has the rows, so it must be built again."""
     monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET)
     person = deleted(log)
     cut = last_change(log)
@@ -248,7 +249,7 @@ def test_a_person_of_a_change_table(
     assert spark.table(lake_name(feed, TABLE, "_history")).where(hidden.on()).count()
     docs = Settings().data_docs / feed.feed
     (docs / "a window that was taken back").mkdir()
-    # `verify` has read the table, and others alone since.
+    # `verify` has read the table, and since then only others.
     kept, read = snapshot_table(feed.database, TABLE), "SELECT explode(array({}, -1)) AS id"
     catalog.create_namespace(NAMESPACE)
     iceberg.put(spark.sql(read.format(person)), kept)
@@ -278,7 +279,7 @@ def test_a_person_of_a_change_table(
 def test_a_key_that_a_row_was_moved_from(
     spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row stays under its other key, and does not name the one that is erased."""
+    """The row stays under its other key, and no longer names the erased one."""
     table = log.table("sales.orders")
     moved = next(change for change in log.changes(table) if change.operation == "key_update")
     assert moved.before is not None

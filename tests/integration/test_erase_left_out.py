@@ -35,7 +35,7 @@ TABLES = [{"table": f"dbo.{name}", "key": ["id"], "columns": COLUMNS} for name i
 
 
 def inserted(prefix: str, table: str, number: int, age: object, key: object) -> Message:
-    """The insert of a row, in JSON without schemas."""
+    """Returns the insert of a row, in JSON without schemas."""
     lsn = f"00000027:00000001:{number:04x}"
     source = {
         "version": "3.4.0.Final", "connector": "sqlserver", "name": prefix, "ts_ms": 1786119900883,
@@ -49,7 +49,7 @@ def inserted(prefix: str, table: str, number: int, age: object, key: object) -> 
 
 
 def moved(prefix: str, table: str, old: int, new: int) -> list[Message]:
-    """The row of one key under another one: a delete, its tombstone, and an insert, as one change."""
+    """Returns the move of a row to another key: a delete, its tombstone, and an insert, as one change."""
     insert = inserted(prefix, table, new, 5, {"id": new})
     value = json.loads(insert.value or b"")
     halves = []
@@ -72,7 +72,8 @@ def test_records_that_could_not_be_read_of_a_row_without_changes(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """By the message's key, with and without a schema; another table's, and a wider key, are other rows'."""
+    """They are found by the message's key, with or without a schema. Another table or a wider key is another
+    row."""
     prefix = "unread"
     feed = debezium_feed("erasing_unread", kafka, prefix, monkeypatch, tables=TABLES)
     kept = [
@@ -98,7 +99,7 @@ def test_records_that_could_not_be_read_of_a_row_without_changes(
     unreleased = window()
     extract.run(spark, feed, unreleased)
     assert "before an erasure (1 key of dbo.people)" in caplog.text
-    # Of what a run has read and not released, no published table says whose it is.
+    # No published table says whose records are that a run read without releasing them.
     ControlStore(Settings().control_url).leases.release(feed.feed, unreleased.holder)
     assert len(rows(spark, feed.lake.raw)) == 2 * len(kept) + len(gone)
     Erasing.of(spark, feed, "dbo.people", {"id": "2"}).erase("a tester")
@@ -109,7 +110,7 @@ def test_records_that_could_not_be_read_of_a_row_without_changes(
 def test_a_table_that_the_newest_release_does_not_have(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tags of the releases that had it still have the row."""
+    """The tags of the releases that had the table still have the row."""
     prefix = "relisted"
     feed = debezium_feed("erasing_relisted", kafka, prefix, monkeypatch, tables=TABLES)
     sent = [
@@ -133,7 +134,7 @@ def test_a_table_that_the_newest_release_does_not_have(
 def test_records_that_a_run_over_another_table_has_read_again(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No ledger leads to them. What is unread of the key that the row was moved to stays, both times."""
+    """No ledger leads to them. Unread records of the key that the row was moved to stay, both times."""
     prefix = "passed"
     feed = debezium_feed("erasing_passed", kafka, prefix, monkeypatch, tables=TABLES)
     mine = [inserted(prefix, "people", 2, 5, {"id": 2}), *moved(prefix, "people", 2, 4)]
@@ -157,9 +158,9 @@ def test_records_that_a_run_over_another_table_has_read_again(
 def test_an_erase_that_is_killed_is_completed_by_the_next(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it has deleted: what leads to the row's records goes last.
+    """What leads to the row's records is deleted last, whatever was deleted before.
 
-    Of a machine whose clock is behind that of the runs.
+    The erasing machine's clock is behind that of the runs.
     """
     prefix = "killed"
     monkeypatch.setattr(erasing_module, "datetime", Behind)

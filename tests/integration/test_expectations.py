@@ -1,4 +1,4 @@
-"""Expectations that users add to a table stop, warn and are tolerated as the audit's own rules."""
+"""Expectations that users add to a table stop, warn and are tolerated like the audit's own rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FAILING = (FAILS, {"sql": "SELECT * FROM current WHERE id > 0", "name": "ids_bel
 
 
 class Built(NamedTuple):
-    """`over` is built up to the audit."""
+    """A built feed. `over`: a window that is built up to the audit."""
 
     source: Postgres
     files: Path
@@ -72,7 +72,7 @@ Judge = Callable[..., tuple[AuditFailed | None, dict[str, AuditRow], str]]
 
 @pytest.fixture
 def judge(spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
-    """Audits with these expectations; gives the error, the verdicts of the table by rule, and all pages."""
+    """Audits with these expectations; returns the error, the table's verdicts by rule, and all pages."""
     session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
 
     def judge(*expectations: dict[str, Any], **request: str) -> Any:
@@ -103,7 +103,7 @@ def test_what_holds_passes_and_a_warning_does_not_stop_the_run(judge: Judge) -> 
     assert names < rows.keys()
     assert all(rows[name].success for name in names)
     assert "known_operations" in pages
-    # The first page leads to those of Great Expectations.
+    # The first page links to those of Great Expectations.
     assert ">dbo customers changes touched</a>" in pages
     assert {rule: rows[rule].success for rule in (RULE, "ids_below_zero")} == {
         RULE: False,
@@ -132,9 +132,9 @@ def test_an_error_stops_the_run_unless_it_is_tolerated(judge: Judge) -> None:
             "argument": {"expect_column_values_to_be_between": {"column": "id", "min_value": 0, "mostly": 7}},
             "sql": {"sql": "SELECT absent FROM current"},
         },
-        # Apart: it fails while Spark works, with all that are checked in the same pass.
+        # Apart from the others: it fails while Spark works, with all that are checked in the same pass.
         {"regex": {"expect_column_values_to_match_regex": {"column": "name", "regex": "("}}},
-        # Spark's optimizer never ended where a source was asked for a sum over such a constant.
+        # Spark's optimizer never ended when a source was asked for a sum over such a constant.
         {
             "set": {"expect_column_values_to_be_in_set": {"column": "id", "value_set": ["none"]}},
             "sum": {"sql": "SELECT count(CASE WHEN id = 'none' THEN 1 END) AS n FROM current HAVING n > 0"},

@@ -1,4 +1,4 @@
-"""Capture tools with faults, through the whole line: the comparison finds each where it is, and no other."""
+"""Faulty capture tools through all stages: the comparison finds each fault in its place, and nothing else."""
 
 from __future__ import annotations
 

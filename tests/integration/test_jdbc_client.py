@@ -20,7 +20,7 @@ from sourcelab.services import Postgres
 
 pytestmark = pytest.mark.integration
 
-# By column: PostgreSQL's type, a literal of it, and its value here.
+# By column: PostgreSQL's type, a literal of it, and the Python value.
 CELLS: dict[str, tuple[str, str, Any]] = {
     "lsn": ("bytea", r"'\x0000002A00000F500003'", bytes.fromhex("0000002A00000F500003")),
     "whole": ("integer", "-7", -7),
@@ -31,7 +31,7 @@ CELLS: dict[str, tuple[str, str, Any]] = {
     "flag": ("boolean", "true", True),
     "name": ("text", "'ä''b'", "ä'b"),
     "day": ("date", "'1753-01-01'", date(1753, 1, 1)),
-    # Where clocks in Europe skip an hour.
+    # A time in the hour that clocks in Europe skip.
     "moment": ("timestamp(6)", "'2026-03-29 02:30:00.123456'", datetime(2026, 3, 29, 2, 30, 0, 123456)),
     "minute": ("timestamp(6)", "'2026-03-29 02:30:00'", datetime(2026, 3, 29, 2, 30)),
 }

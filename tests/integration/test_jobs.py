@@ -1,4 +1,4 @@
-"""A stage runs the same few Spark jobs however many tables the feed has."""
+"""A stage runs the same small number of Spark jobs however many tables the feed has."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from tests.spark_jobs import Counter
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
-# Two, of which one has no late change, and more than are worked on at once.
+# Two tables, of which one has no late change, and more than are processed at once.
 TABLES = (2, 5)
 _NAME = CUSTOMERS.full_name.rpartition(".")[2]
 
 
 def copies(log: Log, prefix: str, tables: int) -> Iterator[list[Message]]:
-    """Two windows of one table's messages, under the names of so many tables. Of two keys an update is
-    missing, so that the next change breaks the image chain. One comes in the second window, but not to the
-    last table; the other one never comes."""
+    """Yields two windows of one table's messages, repeated under the names of several tables.
+
+    For two keys an update is missing, so that the next change breaks the image chain. One of these updates
+    comes in the second window, except for the last table; the other never comes.
+    """
     of_table = [
         m
         for m in debezium.messages(log, schemas=True, snapshot=True, prefix=prefix)
@@ -62,7 +64,7 @@ def renamed(message: Message, name: str) -> Message:
 
 
 def broken(spark: SparkSession, feed: Feed) -> list[str]:
-    """The tables whose image chains are broken, with all breaks."""
+    """Returns the table of each break of an image chain."""
     return sorted(row["table"] for row in rows(spark, feed.lake.image_chain_breaks))
 
 
@@ -79,8 +81,11 @@ def by_stage(spark: SparkSession, kafka: KafkaBroker, feed: Feed, part: list[Mes
 def test_jobs_do_not_grow_with_tables(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second window continues from what is published: updates, deletes and inserts in each table, and a
-    late change, without which the image chain is broken."""
+    """The second window continues from what is published.
+
+    It has updates, deletes and inserts in each table, and a late change, without which the image chain is
+    broken.
+    """
     log = simulate(17, 60)
     jobs = {}
     for tables in TABLES:

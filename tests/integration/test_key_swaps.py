@@ -1,4 +1,4 @@
-"""Statements that swap and rotate keys, in both dialects of Qlik, through the whole line.
+"""Statements that swap and rotate keys, in both dialects of Qlik, through all stages.
 
 The messages of the full load are delivered twice.
 """
@@ -22,12 +22,12 @@ from tests.integration.line import KEYS, lake_name, message_feed, plain, qlik_ta
 pytestmark = pytest.mark.integration
 
 ONE_TABLE = [{"table": ORDERS.full_name, "key": KEYS[ORDERS.full_name]}]
-# Which row (by number) takes the key of which: a swap, and a rotation of three, each in one transaction.
+# Which row (by number) takes which row's key: a swap, and a rotation of three, each in one transaction.
 STATEMENTS = ({0: 1, 1: 0}, {0: 2, 2: 1, 1: 0})
 
 
 def swapping_log() -> tuple[Log, dict[Key, Row]]:
-    """A log of rows that were there and `STATEMENTS`, and the rows in the end."""
+    """Returns a log of initial rows and `STATEMENTS`, and the rows at the end."""
     log = simulate(7, 0)
     begun = log.transactions[0]
     kept = tuple(change for change in begun.changes if change.table is ORDERS)[:5]
@@ -85,14 +85,14 @@ def test_swaps_keep_all_rows(
 
 
 def check(spark: SparkSession, feed: Feed, alive: dict[Key, Row]) -> None:
-    """Five rows, each with what it had; history has a version for each time that a row was somewhere else."""
+    """Asserts that five rows remain with their values, and history has a version for each key of a row."""
     current = {
         ORDERS.key_of({n: plain(row[n]) for n in ORDERS.names}): {n: plain(row[n]) for n in ORDERS.names}
         for row in rows(spark, lake_name(feed, ORDERS.full_name))
     }
     assert current == alive, feed.feed
     versions = spark.table(lake_name(feed, ORDERS.full_name, "_history")).where("NOT _is_deleted")
-    # Five rows, two that were swapped, three that went round.
+    # Five rows, two that were swapped, and three that were rotated.
     assert versions.count() == 10, feed.feed
     assert versions.where("_valid_to <= _valid_from").isEmpty(), feed.feed
     assert not spark.catalog.tableExists(feed.lake.image_chain_breaks), feed.feed

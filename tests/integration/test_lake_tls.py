@@ -1,6 +1,6 @@
 """Catalog and store over TLS with a private authority, and a login by OAuth2.
 
-Python and Spark trust the authority by their environment, and get the catalog's token for a secret.
+Python and Spark trust the authority by their environment, and exchange a secret for the catalog's token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A service that ends by itself is named and started again, where its clients know it and with its data."""
+"""A service that ends unexpectedly is reported and restarted at its address and with its data."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def messages_in(sources: Sources) -> int:
 
 
 def rows_in(url: str) -> list[int]:
-    """Of one change table of each kind, and of the transactions."""
+    """Counts the rows of one change table of each kind, and of the transactions."""
     names = ('cdc."dbo_customers_CT"', 'cdc."sales_orders_CT"', 'dbo."customers__ct"', "cdc.lsn_time_mapping")
     with psycopg.connect(plain_url(url)) as session:
         return [row[0] for name in names for row in session.execute(f"SELECT count(*) FROM {name}")]
@@ -78,7 +78,7 @@ def test_broker_and_database_come_back(tmp_path: Path, capfd: pytest.CaptureFixt
         capfd.readouterr()
         for service in sources.services:
             lose(service)
-        # What cannot be written now is written when all are back, by each writer from where it was.
+        # What cannot be written now is written after all are back: each writer resumes where it was.
         lost = 0
         for to_tx in range(count - 19, count + 1):
             try:
@@ -95,7 +95,7 @@ def test_broker_and_database_come_back(tmp_path: Path, capfd: pytest.CaptureFixt
         sqlserver_cdc.load(straight, traffic.log)
         qlik_tables.load(straight, traffic.log, count)
         assert rows_in(sources.postgres.url) == rows_in(straight)
-        # One that the lost broker had taken may be there twice.
+        # A message that the lost broker had accepted may be there twice.
         assert messages_of(traffic.log) <= messages_in(sources) < messages_of(traffic.log) * 1.1
     text = "\n".join(said)
     for service in sources.services:

@@ -1,4 +1,4 @@
-"""Maintenance of a real lake: fewer files, the same rows, and nothing taken that somebody needs."""
+"""Maintenance of a real lake: fewer files, the same rows, and nothing removed that is needed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def content(spark: SparkSession, feed: Feed) -> dict[str, list[str]]:
 
 
 def files(spark: SparkSession, table: str) -> tuple[int, int]:
-    """Data files and delete files of main."""
+    """Counts the data files and delete files of main."""
     groups = spark.table(f"{table}.files").groupBy("content").count().collect()
     counts = {row["content"]: row["count"] for row in groups}
     return counts.get(0, 0), sum(count for content, count in counts.items() if content)
@@ -74,7 +74,7 @@ def test_a_maintained_lake(
     }
     feed = cdc_feed("maintained", source, monkeypatch, **settings)
     control = ControlStore(Settings().control_url)
-    # As of large files: positions are deleted in them.
+    # Rewritten like large files, in which positions are deleted.
     monkeypatch.setattr(rewrites, "_MOST_BYTES", -1)
     run(spark, feed, over())
     for begin, end in pairwise(CUTS[1:]):
@@ -117,13 +117,13 @@ def test_a_maintained_lake(
     assert control.leases.of_feed(feed.feed) is None
     last = control.releases.latest(feed.feed)
     assert last is not None
-    # Nothing is between main and the release but files written again, which a rollback can tell.
+    # Between main and the release are only rewritten files, which a rollback recognizes.
     maintain.run(spark, feed, "maintain (weekly)")
     for table, snapshot in last.tables.items():
         assert refs.is_rewritten(table, snapshot, refs.heads([table], refs.MAIN)[table]), table
     tagged = spark.table(f"{history}.tag_{release_tag(last.id)}")
     assert sorted(map(repr, tagged.collect())) == before["_history"], "still read by its tag"
-    # And the line goes on.
+    # The feed continues.
     end = datetime.now(UTC)
     again = Request(mode="window", tables=("dbo.customers",), run="manual__1")
     run(spark, feed, Window(start=BEGIN, end=end - timedelta(seconds=1), request=again))
@@ -135,7 +135,8 @@ def test_a_maintained_lake(
 def test_what_nobody_needs_goes(
     spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Branches of broken tries and of a dry run, raw rows, Data Docs, verdicts: not what may be asked for."""
+    """Branches of failed tries and dry runs, raw rows, Data Docs and verdicts go, except what may be
+    needed."""
     no_time = dict.fromkeys(("retention", "raw_retention", "docs_retention"), timedelta(microseconds=1))
     feed = cdc_feed("forgetful", source, monkeypatch, tables=[{"table": "dbo.customers"}], **no_time)
     control, docs = ControlStore(Settings().control_url), Settings().data_docs / feed.feed
@@ -151,7 +152,7 @@ def test_what_nobody_needs_goes(
     sqlserver_cdc.append(source.url, log, CUTS[1], CUTS[2])
     dry = Window(start=BEGIN, end=datetime.now(UTC), request=Request(dry_run=True, run="manual__1"))
     run(spark, feed, dry, (extract, normalize, reconcile, audit))
-    # It does not read again what is in doubt.
+    # The new window does not read the quarantined record again.
     last = Window(start=first.end, end=datetime.now(UTC), request=Request(run="scheduled__2"))
     run(spark, feed, last)
     before = content(spark, feed)

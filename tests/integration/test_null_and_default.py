@@ -1,4 +1,4 @@
-"""A NULL that may have come as the column's DEFAULT is said in the log of the run that reads it."""
+"""A NULL that may have come as the column's DEFAULT is logged by the run that reads it."""
 
 from __future__ import annotations
 

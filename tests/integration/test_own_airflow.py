@@ -1,6 +1,6 @@
-"""docs/deploy.md by its commands: an Airflow without this checkout gets the wheel, and publishes a feed.
+"""Follows docs/deploy.md: an Airflow without this checkout gets the wheel, and publishes a feed.
 
-Its environment has what the wheel requires, as links to the packages of this one, and no other package.
+Its environment has only what the wheel requires, as links to the packages of this one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def blocks(heading: str) -> list[str]:
 
 
 def required(wheel: Path) -> set[str]:
-    """The names of all distributions that the wheel needs, as they are installed here."""
+    """Returns the names of all distributions that the wheel needs, as installed here."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = Parser().parsestr(archive.read(name).decode())
@@ -67,9 +67,9 @@ def required(wheel: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That of an environment with the wheel."""
+    """The Python of an environment with the wheel."""
     folder = tmp_path_factory.mktemp("own")
-    # The page's pip does the same, in five times the time.
+    # The page's pip does the same in five times the time.
     uv("build", "--wheel", "--out-dir", str(folder), str(PROJECT))
     (wheel,) = folder.glob("changeledger-*.whl")
     of_wheel = linked_python(folder / "airflow", sorted(required(wheel)))
@@ -89,7 +89,7 @@ def uv(*arguments: str) -> None:
 
 
 class Shell:
-    """A newcomer's, in one folder after the other."""
+    """A newcomer's shell, in a folder that may change."""
 
     def __init__(self, python: Path, folder: Path, **variables: str) -> None:
         self.folder = folder

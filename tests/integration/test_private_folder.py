@@ -1,4 +1,4 @@
-"""Every service starts from a checkout that only its owner can enter, as below the home of root.
+"""Every service starts from a checkout that only its owner can enter, such as one below root's home.
 
 Its path has a blank and a letter that is not ASCII.
 """
@@ -59,7 +59,10 @@ def packages() -> Path:
 
 
 def as_user() -> list[str]:
-    """Begins a command of who is not root. Root makes itself another user, to whom its files belong."""
+    """Returns the prefix that runs a command as a user other than root.
+
+    Root becomes another user, to whom its files belong.
+    """
     if os.geteuid() != 0:
         return []
     nobody = pwd.getpwnam("nobody")
@@ -71,8 +74,8 @@ def as_user() -> list[str]:
 
 @pytest.fixture(scope="module")
 def checkout() -> Iterator[Path]:
-    """A folder of mode 700 with what the services consist of."""
-    # Not in pytest's own, which others cannot enter anyway.
+    """A folder of mode 700 with all that the services consist of."""
+    # Not in pytest's own folder, which others cannot enter anyway.
     folder = Path(tempfile.mkdtemp(prefix="private ü-"))
     try:
         for part in ("sourcelab", "changeledger"):
@@ -82,7 +85,7 @@ def checkout() -> Iterator[Path]:
         Authority(folder / "tls").server()
         for name in WHEELS:
             shutil.copytree(packages() / name, folder / name, symlinks=True)
-            # As installed with the umask 077.
+            # Like installed with umask 077.
             for path in (folder / name, *(folder / name).rglob("*")):
                 if not path.is_symlink():
                     path.chmod(path.stat().st_mode & 0o700)
@@ -99,7 +102,7 @@ def test_a_service_starts(checkout: Path, service: str) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize("service", ["postgres", "postgres-tls"])
 def test_a_service_of_root_starts(checkout: Path, service: str) -> None:
-    """PostgreSQL, which runs as another user then; the others are what they are for any user."""
+    """PostgreSQL then runs as another user; the other services do not depend on the user."""
     assert_starts(checkout, SERVICES[service], [])
 
 

@@ -50,7 +50,7 @@ from tests.integration.line import (
 pytestmark = pytest.mark.integration
 
 CUSTOMERS, ORDERS, PARTS = "dbo.customers", "sales.orders", "dbo.parts"
-# Dialect, the table whose columns the feed's YAML declares, whether the table that joins was written before.
+# Dialect, the table whose columns the feed's YAML declares, and whether the joining table was written before.
 FEEDS = [
     pytest.param("debezium", ORDERS, True, id="debezium", marks=pytest.mark.long),
     pytest.param("ces", PARTS, False, id="ces", marks=pytest.mark.long),
@@ -74,18 +74,18 @@ def test_quiet_tables(
     declared: str | None,
     has_past: bool,
 ) -> None:
-    """Messages of the declared table have no schema block, where the dialect leaves the choice."""
+    """Messages of the declared table have no schema block, if the dialect leaves the choice."""
     source = Source(log, dialect, f"quiet_{dialect}", declared)
     feed = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS])
     late = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS, PARTS])
     past = source.some(PARTS) if has_past else []
     windows: list[tuple[Feed, list[Message]]] = [
         (feed, [*source.some(CUSTOMERS), *source.some(ORDERS), *past]),
-        # Nothing of one table, and of the other nothing that can be read beside what can.
+        # Nothing of one table; of the other, one unreadable message beside readable ones.
         (feed, [*source.broken(ORDERS), *source.remaining(ORDERS)]),
-        # No change at all: a control message, or a part of an event.
+        # No change at all: only a control message, or a part of an event.
         (feed, source.control() or source.waiting(CUSTOMERS)),
-        # The YAML gets a table; one is quiet, one goes on.
+        # The YAML gains a table; of the old ones, one is quiet and one continues.
         (late, [*source.remaining(PARTS), *source.remaining(CUSTOMERS)]),
     ]
     begin = window().start
@@ -104,15 +104,15 @@ def test_quiet_tables(
     assert lacking(late) == ()
     for table in (CUSTOMERS, ORDERS, PARTS):
         assert published(spark, late, log.table(table)) == log.final_rows(log.table(table)), table
-    # By each run that has read it.
+    # Each run that read the record quarantined it, yet it is there once.
     quarantined = {repr(row["source_position"]) for row in rows(spark, feed.lake.quarantine)}
     assert len(quarantined) == 1, quarantined
 
 
 def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a table without a row in the window the source is asked how many rows it has, and no more.
+    """For a table without a row in the window, the source is only asked for the number of rows.
 
-    Its tables in the lake get a tag each, and nothing else.
+    Its tables in the lake each get a tag, and nothing else.
     """
     whole = simulate(5, 24)
     log = replace(
@@ -149,7 +149,7 @@ def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pyt
 def test_a_change_table_that_is_quiet_at_the_second_try(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first try has read of it is no longer there, and not in the raw table either."""
+    """The rows that the first try read are gone from the source, and then also from the raw table."""
     feed = cdc_feed("quiet_later", postgres, monkeypatch, tables=[{"table": CUSTOMERS}, {"table": PARTS}])
     sqlserver_cdc.load(postgres.url, simulate(5, 12))
     raw, over = feed.names[PARTS].raw, window()
@@ -164,7 +164,8 @@ def test_a_change_table_that_is_quiet_at_the_second_try(
 def test_a_table_that_is_left_out_between_two_tries(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The window is of the others then: else the audit would look for the table at each try."""
+    """The window then covers only the other tables; otherwise the audit would look for the table at each
+    try."""
     feed, fewer = (
         cdc_feed("left_out_between", postgres, monkeypatch, tables=[{"table": name} for name in names])
         for names in ((CUSTOMERS, PARTS), (CUSTOMERS,))
@@ -191,12 +192,12 @@ def test_a_table_that_the_feed_leaves_out_for_a_time(
     caplog: pytest.LogCaptureFixture,
     log: Log,
 ) -> None:
-    """What the feed has passed over meanwhile is told, as of a table that joins."""
+    """Records that the feed passed over meanwhile are reported, as for a table that joins."""
     source = Source(log, "debezium", "left_out", None)
     feed, fewer = (source.feed(kafka, monkeypatch, names) for names in ([CUSTOMERS, PARTS], [CUSTOMERS]))
     before = [*source.some(PARTS), *source.some(CUSTOMERS)]
     meanwhile = [*source.some(PARTS), *source.remaining(CUSTOMERS)]
-    # It is listed again when the third window is extracted already.
+    # The table is listed again when the third window is already extracted.
     windows = [
         (feed, feed, before),
         (fewer, fewer, meanwhile),
@@ -205,7 +206,7 @@ def test_a_table_that_the_feed_leaves_out_for_a_time(
     begin = window().start
     with caplog.at_level(logging.WARNING, "changeledger"):
         for of_extract, of_window, messages in windows:
-            # Else the log's, before all windows.
+            # Otherwise it would be the log's time, before all windows.
             now_ms = milliseconds(datetime.now(UTC))
             sent = [message._replace(timestamp_ms=now_ms) for message in messages]
             produce(kafka.bootstrap, sent, partitions=1)
@@ -219,19 +220,19 @@ def test_a_table_that_the_feed_leaves_out_for_a_time(
     read_its_past(spark, feed, source.changes(passed_over), caplog.text)
     assert lacking(feed) == ()
     assert published(spark, feed, log.table(PARTS)) == log.final_rows(log.table(PARTS))
-    # Left out and listed once more: what was read meanwhile is not lacking, neither half of a key update.
+    # Left out and listed once more: what was read meanwhile is not lacking, nor is a half of a key update.
     for of_window in (fewer, feed):
         begin = carry(spark, kafka, of_window, source.control(), begin)
     assert lacking(feed) == ()
 
 
 def lacking(feed: Feed) -> tuple[Any, ...]:
-    """Tables of which earlier changes were passed over."""
+    """Returns the tables whose earlier changes were passed over."""
     return status.gather(ControlStore(Settings().control_url), feed).incomplete
 
 
 def read_its_past(spark: SparkSession, feed: Feed, passed_over: int, said: str) -> None:
-    """Once its time is read again, for it alone, the table is complete."""
+    """Asserts that the table is complete after its time is read again for it alone."""
     ((table, changes, since, until),) = lacking(feed)
     assert table == PARTS
     assert changes >= passed_over > 0
@@ -287,7 +288,7 @@ class Source:
         return {"table": table.full_name, "key": list(table.key), "columns": columns}
 
     def some(self, table: str) -> list[Message]:
-        """A third of the table's messages, all segments of a split event among them."""
+        """Returns a third of the table's messages, without cutting a split event."""
         queue = self.queues[table]
         taken = [queue.popleft() for _ in range(self.sizes[table] // 3)]
         while self.dialect == "ces" and _event(taken[-1]) == _event(queue[0]):
@@ -295,7 +296,7 @@ class Source:
         return taken
 
     def changes(self, messages: list[Message]) -> int:
-        """Those that the messages tell of; a snapshot's rows are changes, too."""
+        """Counts the changes in the messages; a snapshot's rows count, too."""
         if self.dialect == "ces":
             return len({_event(message) for message in messages})
         if self.dialect == "debezium":
@@ -307,7 +308,7 @@ class Source:
         return taken
 
     def control(self) -> list[Message]:
-        """A heartbeat, or metadata that is sent again; CES has nothing of the kind."""
+        """Returns a heartbeat, or repeated metadata. CES has no such messages."""
         first = next(iter(self._all(schemas=True)))
         heartbeat = first._replace(
             topic=f"__debezium-heartbeat.{self.prefix}",
@@ -321,7 +322,7 @@ class Source:
         return [first._replace(value=b'{"broken')]
 
     def waiting(self, table: str) -> list[Message]:
-        """The first segment of an event whose others come later."""
+        """Returns the first segment of an event whose other segments come later."""
         queue = self.queues[table]
         assert _event(queue[0]) == _event(queue[1]), "the log's events are split"
         return [queue.popleft()]

@@ -1,4 +1,4 @@
-"""Debezium's real engine captures a real PostgreSQL into the real broker, and the line publishes it."""
+"""Debezium's real engine captures a real PostgreSQL into the real broker, and the feed is published."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 PREFIX = "real"
 TOPIC = f"{PREFIX}.public.items"
-# It ends before a thorough compiler pays.
+# The engine ends before a thorough JIT compiler pays off.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 CREATE = """
 CREATE TABLE items (

@@ -1,4 +1,4 @@
-"""A lake with Iceberg's REST catalog and its files on S3: every stage, read, upkeep and rollback."""
+"""A lake with Iceberg's REST catalog and its files on S3: every stage, reading, upkeep and rollback."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TABLE = "dbo.customers"
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[ExitStack]:
-    """Those of all tests, the last of which ends them."""
+    """The servers of all tests; the last test ends them."""
     with ExitStack() as servers:
         yield servers
 
@@ -65,7 +65,7 @@ def installed(
 ) -> SparkSession:
     patch.setenv("CHANGELEDGER_HOME", str(folder / "home"))
     patch.setenv("CHANGELEDGER_CATALOG", json.dumps(lake.settings))
-    # The catalog hands out credentials for tables, not for pages.
+    # The catalog gives out credentials for tables, but not for pages.
     if not lake.vending:
         patch.setenv("CHANGELEDGER_PAGES", f"s3://{BUCKET}/pages")
     return session_of(spark, Settings())
@@ -131,7 +131,7 @@ def test_credentials_that_the_catalog_hands_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every stage, upkeep and reading with them alone."""
+    """Every stage, upkeep and reading work with only these credentials."""
     log = simulate(5, 24)
     sqlserver_cdc.load(postgres.url, log)
     with RestCatalog(JARS.parent, tmp_path, store, vending=True) as lake:
@@ -178,10 +178,10 @@ def test_a_sql_catalog_with_files_on_s3(
 def test_servers_that_are_lost(
     servers: ExitStack, store: S3Server, lake: RestCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What their errors are called."""
+    """The errors name the lake's store and catalog."""
     monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(lake.settings))
     catalog.create_namespace("lost")
-    # Loaded before: Iceberg's server tries for two minutes to read a table's metadata.
+    # Loaded before, because Iceberg's server tries for two minutes to read a table's metadata.
     table = catalog._catalog().create_table("lost.t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1]}))
     store.__exit__(None, None, None)

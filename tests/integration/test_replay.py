@@ -1,4 +1,4 @@
-"""Records that could not be read, read again after a fix: the tables are as if there had been no fault."""
+"""Quarantined records are replayed after a fix: the tables are as if there had been no fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATED = {
 }
 EVERYTHING = Chosen()
 Replay = Callable[[SparkSession, Feed, Chosen, Callable[[str], None]], int]
-# What says in which run a row was written.
+# Columns that say which run wrote a row.
 OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
@@ -51,7 +51,7 @@ def published(spark: SparkSession, feed: Feed) -> dict[str, list[Any]]:
 
 
 def reported(log: Log, prefix: str) -> list[Message]:
-    """Without a schema block, which would say how decimals are written."""
+    """Returns messages without a schema block, which would say how decimals are written."""
     messages = debezium.messages(log, schemas=False, snapshot=False, heartbeats=False, prefix=prefix)
     return [m for m in messages if m.topic.endswith(TABLE)]
 
@@ -70,7 +70,7 @@ def quarantined_on_the_page(feed: Feed) -> int:
 
 
 def replay_beside_a_run(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], None]) -> int:
-    """It waits for the run's end."""
+    """Replays while another run works, and asserts that the replay waits for its end."""
     control, said = ControlStore(Settings().control_url), []
     control.leases.acquire(feed.feed, "another run", 60)
 
@@ -88,9 +88,9 @@ def replay_beside_a_run(spark: SparkSession, feed: Feed, chosen: Chosen, say: Ca
 def test_messages_of_a_shape_that_was_refused(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The feed states another way to write decimals; the statement is corrected, and they are replayed.
+    """The feed states a wrong way to write decimals; after a correction, the records are replayed.
 
-    One message can never be read. Whoever asks waits while a run is at work.
+    One message can never be read. A replay waits while a run is at work.
     """
     tables = [STATED]
     right = debezium_feed("replay_right", kafka, "right", monkeypatch, tables=tables)
@@ -111,7 +111,8 @@ def test_messages_of_a_shape_that_was_refused(
     assert published(spark, wrong) != published(spark, right)
 
     every = sum(records.values())
-    # Twice: what was replayed is in quarantine by that run, and raw has it by the one before.
+    # Replayed twice: the second time, the replay's run has the records in quarantine, but raw has them by the
+    # run before.
     replay_in_vain(spark, wrong, every, replay_beside_a_run, quarantine.replay)
     corrected = wrong.model_copy(update={"source": right.source.model_copy(update={"topics": ("wrong.*",)})})
     other = Chosen(reason="unknown_operation")
@@ -135,7 +136,7 @@ def test_messages_of_a_shape_that_was_refused(
 def test_rows_of_a_change_table(
     spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The feed states a byte order that its masks contradict; the statement is taken back."""
+    """The feed states a byte order that its masks contradict; then the statement is removed."""
     tables = [{"table": TABLE}]
     sqlserver_cdc.load(postgres.url, log)
     right = cdc_feed("rows_right", postgres, monkeypatch, tables=tables)

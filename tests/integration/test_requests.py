@@ -1,4 +1,4 @@
-"""What a person may ask of a run: chosen tables, a dry run, rules that may be violated, a replay."""
+"""What a person may ask of a run: chosen tables, a dry run, tolerated rules, a replay."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def released(
 def lake(
     spark: SparkSession, released: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
-    """A copy of the lake with one release, for a source of one's own."""
+    """A copy of the lake with one release, for the test's own source."""
     return released.copy(spark, tmp_path, monkeypatch)
 
 
@@ -81,7 +81,8 @@ def asked(end: datetime | None = None, start: datetime = BEGIN, **request: Any) 
 
 
 def idle(**request: Any) -> Window:
-    """The last moment, in which nothing came: an earlier start would read the past again."""
+    """Returns a window of the last moment, in which nothing came: an earlier start would read the past
+    again."""
     end = datetime.now(UTC)
     return asked(end, end - timedelta(milliseconds=1), **request)
 
@@ -140,7 +141,7 @@ def test_chosen_tables_are_read_again(
 def test_a_table_that_the_feed_got_later(
     spark: SparkSession, log: Log, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All tables are in one topic: its records were read when the feed did not have the table yet."""
+    """All tables are in one topic, whose records were read when the feed did not have the table yet."""
     early = message_feed("later", "ces", kafka, ["later"], monkeypatch, tables=BOTH[:1])
     produce(kafka.bootstrap, ces.messages(log, topic="later"))
     over = asked()
@@ -153,7 +154,7 @@ def test_a_table_that_the_feed_got_later(
 
 
 def test_a_feed_of_change_tables_knows_its_tables(lake: SparkSession, feed: Feed) -> None:
-    """Those that it reads, and one that it reads no more."""
+    """The feed knows the tables that it reads, and one that it no longer reads."""
     assert set(control().feed_tables.of_feed(feed.feed)) == {"dbo.customers", "sales.orders"}
     assert control().feed_tables.lacking(feed.feed) == []
     fewer = Feed.model_validate({**feed.model_dump(), "tables": BOTH[:1]})
@@ -216,7 +217,7 @@ def test_rules_let_pass_for_a_reason(
     stored = control().windows.row(feed.feed, excused.id)
     assert stored is not None
     assert stored.request.reason == "row 10000 is a test of theirs"
-    # Read again: it cannot be read yet, and is still there once.
+    # Read again: the record is still unreadable, and in quarantine once.
     replay = asked(
         mode="replay", tables=("dbo.customers",), tolerate="error", reason="as before", run="manual__2"
     )
@@ -224,7 +225,7 @@ def test_rules_let_pass_for_a_reason(
     assert reported_by(spark, feed, replay) == {("dbo.customers", "quarantined"): 1}
     (kept,) = rows(spark, feed.lake.quarantine)
     assert kept["window_id"] == replay.id
-    # The fix, at the source's side: the raw record was read wrongly. Of another table nothing is asked.
+    # Nothing is to be replayed for another table.
     other = asked(mode="replay", tables=("sales.orders",), run="manual__3")
     assert extract.run(spark, feed, other) is False
 
@@ -233,7 +234,8 @@ def test_rules_let_pass_for_a_reason(
 def test_a_branch_that_no_longer_follows_main(
     spark: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
-    """A cleared middle task: between its audit and its publish another window was released."""
+    """Between a window's audit and its publish, another window was released, after a middle task was
+    cleared."""
     early = asked()
     run(spark, feed, early, (*BUILD, audit))
     control().leases.release(feed.feed, early.holder)

@@ -1,4 +1,4 @@
-"""Rows that stand twice in change tables, in one window and over windows: each change is published once."""
+"""Rows that are twice in change tables, in one window and across windows: each change is published once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.integration.line import KEYS, cdc_feed, lake_name, plain, qlik_tables
 pytestmark = pytest.mark.integration
 
 TABLES = ("dbo.customers", "sales.orders", "dbo.parts")
-# Between these transactions a window ends; the last of the first window come again in the second.
+# A window ends after this transaction; the last ones of the first window come again in the second.
 CUT, AGAIN = 8, (5, 8)
 FULL_LOAD = {"region": "ZZ", "order_no": 1, "total": 5, "ordered_at": "2024-01-01", "priority": 1}
 
@@ -39,13 +39,13 @@ def feeds(postgres: Postgres, patch: pytest.MonkeyPatch) -> dict[str, Feed]:
 
 
 def rows_of(log: Log, dialect: str, since: int, until: int) -> int:
-    """Of the tables of the feeds."""
+    """Counts the change rows of the feeds' tables."""
     reported = sqlserver_cdc.change_rows if dialect == "cdc" else qlik_tables.change_rows
     return sum(table.full_name in TABLES for tx in log.transactions[since:until] for table, _ in reported(tx))
 
 
 def load_row_of_full_load(postgres: Postgres) -> None:
-    """Qlik's full load, done twice: rows without header values."""
+    """Inserts a row of Qlik's full load twice: it has no header values."""
     names = ", ".join(FULL_LOAD)
     values = ", ".join(["%s"] * len(FULL_LOAD))
     with psycopg.connect(plain_url(postgres.url)) as session:
@@ -63,7 +63,7 @@ def test_each_change_is_published_once(
     last = len(log.transactions)
     sqlserver_cdc.load(postgres.url, log, to_tx=CUT)
     qlik_tables.load(postgres.url, log, to_tx=CUT)
-    # All rows of the first window stand twice; rows of the second one even three times.
+    # All rows of the first window are there twice, and rows of the second even three times.
     sqlserver_cdc.append_rows(postgres.url, log, 0, CUT)
     qlik_tables.append(postgres.url, log, 0, CUT)
     load_row_of_full_load(postgres)
@@ -93,7 +93,7 @@ def test_each_change_is_published_once(
             assert len(streamed) == len(log.changes(table)), (dialect, name)
         said = Counter(row["disposition"] for row in rows(spark, feed.lake.dispositions))
         raw = sum(spark.table(f"lake.{feed.feed}.raw_{t.replace('.', '_')}").count() for t in TABLES)
-        # The second window begins where time does: it reads all rows again.
+        # The second window begins where time does, so it reads all rows again.
         first, second = 2 * rows_of(log, dialect, 0, CUT), 3 * rows_of(log, dialect, CUT, last)
         assert raw == 2 * first + second + rows_of(log, dialect, *AGAIN) + (4 if dialect == "qlik" else 0)
         once = rows_of(log, dialect, 0, last) + (1 if dialect == "qlik" else 0)
@@ -104,7 +104,7 @@ def test_each_change_is_published_once(
 
 
 class TakesAllAway(ledger_kernels.ResolveChanges):
-    """Takes the first delivery away with the others; in Spark's worker, where the kernel runs."""
+    """Removes the first delivery with the others, in Spark's worker, where the kernel runs."""
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         usual = duplicates.repeated

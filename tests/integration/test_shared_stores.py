@@ -1,4 +1,4 @@
-"""Catalog and control store on PostgreSQL, by configuration alone: two processes see one lake."""
+"""Catalog and control store on PostgreSQL, only by configuration: two processes see one lake."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TABLE = "dbo.customers"
 
 
 def test_a_control_store_that_can_only_be_read(postgres: Postgres) -> None:
-    """As a server that is switched to its copy: a lease that cannot be renewed is tried again."""
+    """As on a server that fails over to its replica: renewing a lease is retried."""
     ControlStore(postgres.url).leases.acquire("shop", "me", 60)
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
         session.execute(f"ALTER DATABASE {postgres.database} SET default_transaction_read_only = on")

@@ -1,6 +1,6 @@
-"""CONTRIBUTING's four steps are all that a new dialect needs: a toy one goes through the whole line.
+"""CONTRIBUTING's four steps are all that a new dialect needs: a toy dialect goes through all stages.
 
-Its messages are lines of text, `<commit LSN as 20 hex digits>,<I, U or D>,<id>,<name>`.
+Its messages are lines of text: `<commit LSN as 20 hex digits>,<I, U or D>,<id>,<name>`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FACTS = pa.schema([("lines", pa.int64())])
 
 
 class LinesSource(KafkaTopics):
-    """Step 1: what a user states of the connection, in `config/sources.py`."""
+    """Step 1: what a user states about the connection, in `config/sources.py`."""
 
 
 class TableRecords(NamedTuple):
@@ -75,7 +75,8 @@ class Line(NamedTuple):
 
 
 def facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
-    """Step 2, from here on: a kernel. First what a discovery needs of each batch, and of all together."""
+    """Step 2 starts here: a kernel. First the facts that discovery needs, of each batch and of all
+    together."""
     return pa.RecordBatch.from_pylist([{"lines": pc.count(raw.column("value")).as_py()}], FACTS)
 
 
@@ -107,7 +108,8 @@ def plan(
 
 
 def decode(raw: pa.RecordBatch, how: Plan) -> pa.RecordBatch:
-    """One row of `message_rows.decoded_schema` per message, bad ones with reason and detail."""
+    """Returns one row of `message_rows.decoded_schema` per message; unreadable ones have reason and
+    detail."""
     parsed = [line_of(value.decode()) for value in raw.column("value").to_pylist()]
     good = np.array([at for at, entry in enumerate(parsed) if isinstance(entry, Line)], np.int64)
     bad = {at: entry for at, entry in enumerate(parsed) if isinstance(entry, Outcome)}
@@ -156,7 +158,7 @@ def changes_of(lines: Sequence[Line], raw: pa.RecordBatch, contract: Contract) -
 
 
 def side(cells: Sequence[pa.Array], present: Bools) -> Image:
-    """The image of the rows that have one."""
+    """Returns the image of the rows that have one."""
     mask = pa.array(present)
     return Image(present, [pc.if_else(mask, cell, pa.scalar(None, cell.type)) for cell in cells], None)
 

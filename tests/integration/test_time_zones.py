@@ -1,4 +1,4 @@
-"""What is read does not depend on the zone of the machine that reads it."""
+"""What is read does not depend on the time zone of the reading machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, postgres: Postgres) -> None:
-    """PostgreSQL prints moments in the zone of the session, to which its driver gives that of the JVM."""
+    """PostgreSQL prints moments in the session's zone, which its driver sets to that of the JVM."""
     zones = spark.sparkContext._jvm.java.util.TimeZone
     jvm_zone = zones.getDefault()
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
@@ -48,7 +48,8 @@ def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Apia"])
 def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: Postgres, zone: str) -> None:
-    """Not as one of the JVM's zone, whose clock skips an hour or a day, and whose calendar ten days."""
+    """It is not taken for a time of the JVM's zone, whose clock skips an hour or a day, and whose calendar
+    ten days."""
     times = (
         "2026-03-29 02:30:00.863899", "2011-12-30 12:00:00", "1582-10-10 23:59:59", "0001-01-01 00:00:00",
         "9999-12-31 23:59:59.999999", "2026-10-25 02:30:00",
@@ -116,7 +117,7 @@ def test_commits_in_an_hour_that_the_servers_clock_shows_twice(
 def test_a_zone_that_was_stated_wrongly_is_corrected_by_a_reset(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the next commits would stand an hour before those that are published."""
+    """Otherwise the next commits would be an hour before the published ones."""
     log, tables = simulate(5, 24), [{"table": "dbo.customers"}]
     sqlserver_cdc.load(postgres.url, log, to_tx=12)
     feed = cdc_feed("zone_corrected", postgres, monkeypatch, tables=tables)

@@ -1,6 +1,7 @@
-"""Sources behind TLS, logins and ACLs, for real: Kafka's client here and in Spark's workers, and PostgreSQL.
+"""Real sources behind TLS, logins and ACLs: Kafka's client here and in Spark's workers, and PostgreSQL.
 
-The certificates are made here. What the clients say of a wrong one is theirs; the remedies are ours.
+The certificates are created here. The clients phrase the errors about wrong certificates; the remedies are
+ours.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from tests.integration.line import window
 
 pytestmark = pytest.mark.integration
 
-# Characters of two and three bytes, and those that end or escape something in JAAS, URLs and shells.
+# Characters of two and three bytes, and characters that end or escape something in JAAS, URLs and shells.
 PASSWORD = 'pä"ss\\w;rd€ $%{}'
 USERS = {"reader": PASSWORD, "describer": "d"}
 _SECONDS = 30
@@ -116,25 +117,25 @@ def login(broker: KafkaBroker, authority: Authority, user: str = "reader", **opt
 
 
 def kafka(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Kafka:
-    # As Airflow hands it to the job.
+    # As Airflow passes it to the job.
     monkeypatch.setenv("AIRFLOW_CONN_TLS", json.dumps({"conn_type": "kafka", "extra": extra}))
     return Kafka("tls", Connection.named("tls"))
 
 
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal is heard at once; until these are over it is not believed."""
+    """Shortens the times before a refusal, which comes at once, is taken as final."""
     for name, seconds in (("_REFUSED_SECONDS", 1.5), ("_TIMEOUT_SECONDS", 3.0), ("_STUCK_SECONDS", 2.0)):
         monkeypatch.setattr(kafka_storage, name, seconds)
 
 
 def planned(source: Kafka) -> dict[str, dict[str, int]]:
-    """What there is."""
+    """Returns the topics' end offsets."""
     topics = source.topics(["*"])
     return source.latest(topics)
 
 
 def read(source: Kafka) -> list[bytes]:
-    """By this process."""
+    """Reads in this process."""
     messages = source.messages({}, {"open": {"0": 3}})
     return [
         value
@@ -157,7 +158,7 @@ def test_a_login_over_tls_of_a_private_authority(
     spark: SparkSession, broker: KafkaBroker, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = kafka(login(broker, authority), monkeypatch)
-    # ACLs: the other topic is not there for this login.
+    # By its ACLs, this login cannot see the other topic.
     assert planned(source) == {"open": {"0": 3}}
     assert read(source) == ALL
     assert read_by_workers(spark, source) == ALL
@@ -257,7 +258,7 @@ def test_a_wrong_password(
 def test_a_login_that_may_not_read(
     spark: SparkSession, broker: KafkaBroker, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic's offsets are DESCRIBE, its records READ."""
+    """Reading the topic's offsets needs DESCRIBE, and reading its records READ."""
     source = kafka(login(broker, authority, "describer"), monkeypatch)
     assert planned(source) == {"open": {"0": 3}}
     for reading in (read, partial(read_by_workers, spark)):
@@ -271,7 +272,7 @@ def test_a_login_that_may_not_read(
 def test_a_topic_that_the_login_may_not_see(
     spark: SparkSession, broker: KafkaBroker, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole stage: it names the right that is missing."""
+    """The whole stage runs, and names the missing right."""
     kafka(login(broker, authority), monkeypatch)
     feed = Feed.model_validate(
         {
@@ -286,7 +287,7 @@ def test_a_topic_that_the_login_may_not_see(
 
 @pytest.fixture(scope="module")
 def postgres(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """Over TLS alone, reached by the name of this machine, which is no loopback address."""
+    """Accepts only TLS, reached by the name of this machine, which is no loopback address."""
     tls = authority.server(socket.gethostname())
     with Postgres(tmp_path_factory.mktemp("postgres"), tls=tls) as service:
         with psycopg.connect(

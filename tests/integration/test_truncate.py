@@ -1,4 +1,4 @@
-"""Tables that were emptied, in windows of any order: the whole line on real change tables."""
+"""Truncated tables, in windows of any order: all stages on real change tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.line import lake_name, qlik_tables_feed, run, window
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
-# Letter, key and cell by number: the number is the place in the order of the source.
+# Letter, key and cell by number. The number is the place in the source's order.
 TABLE_QUERY: dict[int, tuple[str, int | None, str | None]] = {
     1: ("I", 1, "stays until the first truncate"),
     2: ("I", 2, "is deleted before it"),
@@ -33,10 +33,10 @@ TABLE_QUERY: dict[int, tuple[str, int | None, str | None]] = {
     12: ("U", 1, "lives on"),
 }
 WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE"}
-# By table, what comes with each of three windows.
+# What each of three windows has, by table.
 PARTS = {
     "dbo.whole": [list(TABLE_QUERY), [], []],
-    # A truncate before what it ends, an insert and a delete after a truncate that is published.
+    # A truncate comes before the rows that it ends, and an insert and a delete after a published truncate.
     "dbo.late": [[6, 7, 10, 11], [1, 2, 3, 8, 9], [4, 5, 12]],
     "dbo.backwards": [[9, 10, 11, 12], [5, 6, 7, 8], [1, 2, 3, 4]],
 }
@@ -53,7 +53,8 @@ def write(session: psycopg.Connection[Any], table: str, numbers: Sequence[int]) 
 
 
 def published(spark: SparkSession, feed: Feed, table: str) -> dict[str, list[Any]]:
-    """By kind of table; an id, which is of the table, too, is the number of its change."""
+    """Returns rows by kind of table, with change ids replaced by the numbers of the changes, since ids
+    include the table."""
     kinds = {
         kind: spark.table(lake_name(feed, table, kind)).collect() for kind in ("", "_history", "_changes")
     }
@@ -70,7 +71,7 @@ def published(spark: SparkSession, feed: Feed, table: str) -> dict[str, list[Any
 def test_whatever_the_order_of_the_windows(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The change rows of one table, in three tables, each in another order."""
+    """The same change rows come in three tables, each in another order."""
     tables = [{"table": table, "key": ["id"]} for table in PARTS]
     feed = qlik_tables_feed("truncated", postgres, monkeypatch, tables=tables)
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
@@ -80,7 +81,7 @@ def test_whatever_the_order_of_the_windows(
                 f"CREATE TABLE {table}_changes (header__change_seq varchar(35), "
                 "header__change_oper varchar(1), header__operation varchar(12), id int, note varchar(50))"
             )
-            # The task names its change tables otherwise: docs/feeds.md says to make views.
+            # The task names its change tables otherwise, for which docs/feeds.md recommends views.
             session.execute(f"CREATE VIEW {table}__ct AS SELECT * FROM {table}_changes")
         for parts in zip(*PARTS.values(), strict=True):
             for table, numbers in zip(PARTS, parts, strict=True):

@@ -1,6 +1,7 @@
-"""`make up` by the README word for word: shell, schedule, backfills, a lost scheduler, the form, all pages.
+"""`make up` as in the README, word for word: shell, schedule, backfills, a lost scheduler, the form, all
+pages.
 
-All tests share one, and go on from each other: what Airflow runs costs most.
+All tests share one installation and continue from each other, because what Airflow runs costs most.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(360
 
 ADDED = "my_feed"
 MISTAKE = 'shedule: "0 * * * *"\n'
-# What SQL Server's masks contradict: updates are quarantined.
+# A setting that SQL Server's masks contradict, so that updates are quarantined.
 WRONG, RIGHT = "mask_order: little\n", "mask_order: auto\n"
 ERRORS = "SELECT stacktrace FROM import_error"
 SUCCEEDED = "SELECT run_id FROM dag_run WHERE dag_id = %s AND run_type = %s AND state = 'success' ORDER BY id"
@@ -35,7 +36,7 @@ SUCCEEDED = "SELECT run_id FROM dag_run WHERE dag_id = %s AND run_type = %s AND 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """The first run has ended."""
+    """The installation after its first run."""
     with installed_in(tmp_path_factory.mktemp("up")) as started:
         started.shell.await_rows(SUCCEEDED, FEED, "scheduled")
         yield started
@@ -43,7 +44,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.fixture(scope="module")
 def proof(installed: Up) -> str:
-    """The run of the first proof, which comes by itself, with the first release. No other comes here."""
+    """The run of the first proof, which the first release triggers. Further ones are paused."""
     at, run = installed.shell, ("verify_shop", "asset_triggered")
     at.await_rows(SUCCEEDED, *run)
     at.asked("UPDATE dag SET is_paused = true WHERE dag_id = 'verify_shop' RETURNING 1")
@@ -52,7 +53,8 @@ def proof(installed: Up) -> str:
 
 @pytest.fixture(scope="module")
 def disturbed(installed: Up, proof: str) -> Up:
-    """A feed was added, with a mistake; and of a backfill forwards the scheduler was lost in mid-run."""
+    """The installation with an added, mistaken feed, and a forward backfill during which the scheduler was
+    lost."""
     at, (added,) = installed.shell, blocks("Add a feed")
     at.run(added)
     with (at.feeds / f"{ADDED}.yaml").open("a", encoding="utf-8") as file:
@@ -68,7 +70,7 @@ def disturbed(installed: Up, proof: str) -> Up:
 
 @pytest.fixture(scope="module")
 def mended(disturbed: Up) -> Up:
-    """The added feed has no mistake any more."""
+    """The installation after the added feed is corrected."""
     at = disturbed.shell
     at.await_rows(ERRORS)
     change(at.feeds / f"{ADDED}.yaml", MISTAKE, "")
@@ -87,7 +89,7 @@ def logged_in(installed: Up, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def pages(logged_in: Pages, tmp_path: Path) -> Iterator[Pages]:
     logged_in.browser.leave_frame()
     yield logged_in
-    # Else it goes on drawing.
+    # Otherwise the page keeps redrawing.
     logged_in.browser.go("about:blank")
 
 
@@ -133,17 +135,17 @@ def test_backfills_both_ways(mended: Up) -> None:
     assert [window.hour for window in at.extracted(FEED, mended.hours)] == [last, first, second]
     rows = published(FEED)
     assert len(rows["current"]) == len(mended.log.final_rows(mended.log.table(TABLE)))
-    # What is done stays done: again from its middle, and from its beginning.
+    # What is done stays done: cleared from its middle, and run again from its beginning.
     cleared = datetime.now(UTC)
     ((run,),) = at.asked("SELECT run_id FROM dag_run WHERE dag_id = %s AND logical_date = %s", FEED, first)
     onwards = {"task_ids": ["normalize"], "include_downstream": True, "only_failed": False}
     at.api("POST", f"dags/{FEED}/clearTaskInstances", {**onwards, "dag_run_id": run, "dry_run": False})
-    # The hour brings nothing that is not published: what follows normalize is skipped.
+    # The hour brings nothing unpublished, so the tasks after normalize are skipped.
     again = "SELECT 1 FROM task_instance WHERE task_id = 'normalize' AND state IN ('success', 'skipped')"
     at.await_rows(f"{again} AND start_date > %s AND dag_id = %s", cleared, FEED)
     at.await_runs(FEED)
     at.await_none("SELECT 1 FROM backfill WHERE completed_at IS NULL")
-    # Of the hours before the last one: what later hours have brought stays beside them.
+    # The hours before the last: what later hours have brought remains.
     before = datetime.now(UTC)
     at.up(f"{mended.dates(first, second)}\n{backfills()[1]}")
     at.await_runs(FEED)
@@ -161,7 +163,7 @@ def test_the_form(mended: Up, pages: Pages) -> None:
     pages.await_end(FEED, run, "failed")
     pages.go(f"dags/{FEED}/runs/{run}/tasks/extract")
     pages.await_text("the mode `window` needs both `start` and `end`")
-    # An hour in which nothing has changed costs least.
+    # An hour in which nothing changed costs least.
     quiet = mended.hours[2]
     pages.open_form(FEED)
     pages.choose("Mode", "window: from start to end")
@@ -182,7 +184,7 @@ def test_the_form(mended: Up, pages: Pages) -> None:
 
 
 def test_pages_of_what_cannot_be_read(mended: Up, pages: Pages) -> None:
-    """Cause, record and remedy are shown; once it is remedied the records are read again."""
+    """Cause, record and remedy are shown; after the remedy the records are read again."""
     at, page = mended.shell, pages.browser
     at.await_rows(SUCCEEDED, ADDED, "scheduled")
     link = pages.follow(ADDED, at.asked(SUCCEEDED, ADDED, "scheduled")[0][0], "audit", "Data Docs")
@@ -196,7 +198,7 @@ def test_pages_of_what_cannot_be_read(mended: Up, pages: Pages) -> None:
     assert "quarantine" in at.up(f"changeledger status {ADDED}")
     replay(mended, pages)
     assert published(ADDED) == published(FEED), "in whatever order, and whatever was wrong meanwhile"
-    # Once more than usual: the comparison that comes by itself has been paused.
+    # Triggered here, since the automatic comparison is paused.
     run = pages.trigger("compare_shop")
     pages.await_end("compare_shop", run)
     pages.follow("compare_shop", run, "compare", "Report")
@@ -230,7 +232,7 @@ def replay(mended: Up, pages: Pages) -> None:
 
 
 def test_a_row_in_two_feeds_and_the_verdict(mended: Up, pages: Pages) -> None:
-    """A row's life beside the same row of the other feed; then whether that feed may take over."""
+    """A row's life is shown beside the same row of the other feed; then, whether that feed may take over."""
     page = pages.browser
     table = mended.log.table(TABLE)
     key = next(iter(mended.log.final_rows(table)))
@@ -255,12 +257,13 @@ def test_a_row_in_two_feeds_and_the_verdict(mended: Up, pages: Pages) -> None:
 
 
 def test_a_disagreement_is_accepted(mended: Up, pages: Pages) -> None:
-    """As a comparison leaves one of what the source has lost; from where the ledger begins to the verdict."""
+    """A disagreement like that on changes lost by the source is accepted, from the start page to the
+    verdict."""
     page, at, comparisons = pages.browser, mended.shell, ControlStore(Settings().control_url).comparisons
     (row,) = (r for r in comparisons.last("shop", (FEED, ADDED))[FEED, ADDED] if r.table == TABLE)
     row.outcome, row.counts = "differ", {**row.counts, "missing": 2}
     comparisons.save(row)
-    # As people type it, without its last slash.
+    # The address without its last slash, as people type it.
     pages.go("plugin/ledger/changeledger")
     page.enter_frame()
     page.click("//nav//a[.='Agreement']")
@@ -280,7 +283,7 @@ def test_a_disagreement_is_accepted(mended: Up, pages: Pages) -> None:
 
 
 def test_the_page_of_releases(mended: Up, pages: Pages) -> None:
-    """To the release before, with a reason, and forward again."""
+    """The feed is taken back to the previous release, with a reason, and forward again."""
     page, control = pages.browser, ControlStore(Settings().control_url)
     newest = control.releases.of_feed(ADDED)[-1].id
     pages.go(f"plugin/ledger/changeledger/feeds/{ADDED}/releases")
@@ -300,7 +303,7 @@ def test_the_page_of_releases(mended: Up, pages: Pages) -> None:
 
 
 def test_a_lost_connection(mended: Up) -> None:
-    """The log of a task that failed ends with the remedy, without a traceback, and `status` says why."""
+    """The log of a failed task ends with the remedy, without a traceback, and `status` says why."""
     at = mended.shell
     at.api("DELETE", "connections/shop_sqlserver")
     at.api("POST", f"dags/{ADDED}/dagRuns", {"dag_run_id": "without", "logical_date": None})
@@ -321,7 +324,7 @@ def test_a_lost_connection(mended: Up) -> None:
 
 
 def test_a_shell_of_one_that_has_ended(installed: Up) -> None:
-    """A query needs none of it, and a command that does says so at once."""
+    """After its end, a query still works, and a command that needs it fails at once."""
     at = installed.shell
     installed.stack.close()
     old = at.home / "old_env"
@@ -335,7 +338,7 @@ def test_a_shell_of_one_that_has_ended(installed: Up) -> None:
 
 
 def whole_hours(moment: datetime) -> list[str]:
-    """Those of the README: four hours ago, and the last one."""
+    """Returns the README's dates: four hours ago, and one hour ago."""
     return [f"{moment - ago * HOUR:%Y-%m-%dT%H:00}" for ago in (4, 1)]
 
 

@@ -1,4 +1,4 @@
-"""What a feed has published against the tables of its source: a real PostgreSQL, the whole line."""
+"""What a feed has published, compared with the tables of its source: a real PostgreSQL, all stages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.integration
 
 TABLES = (CUSTOMERS, ORDERS, PARTS)
 SECRET = "of the people who run it"
-# What is published otherwise than the source has it, the key of the parts with it.
+# What is published differently from the source, including the key of the parts.
 PUBLISH: dict[str, dict[str, Any]] = {
     "dbo.customers": {
         "email": "hash",
@@ -52,7 +52,7 @@ PUBLISH: dict[str, dict[str, Any]] = {
     },
     "dbo.parts": {"part_id": {"hash": True, "rename": "part"}, "code": "hash"},
 }
-# What a Qlik task makes of these in PostgreSQL; of the others what the source's own tables have here.
+# The types that a Qlik task writes for these in PostgreSQL; the others are as in the source's own tables.
 _QLIK_TYPES = {
     "uniqueidentifier": "upper({}::text)::varchar(38)",
     "time": "{}::time(3)",
@@ -66,7 +66,7 @@ def postgres(new_database: Callable[[], Postgres]) -> Postgres:
 
 
 def database(**verified: Any) -> Database:
-    """Of a name that no other test has: nobody has read it before."""
+    """Returns a database with a name of its own, which no other test has read."""
     return Database.model_validate(
         {"database": "warehouse", "verify": {"grace_period": timedelta(0), **verified}}
     )
@@ -104,8 +104,8 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     full_load(postgres)
     run(spark, feed, window())
 
-    # The first release starts the first reading. Nothing goes on: proved at once, though no window has ended
-    # since.
+    # The first release starts the first reading. Nothing changes, so the proof succeeds at once, though no
+    # window has ended since.
     assert verify.waits(shop, {feed.feed: feed}, REUSE)
     proved = outcomes(spark, shop, feed, REUSE)
     assert {name: row.outcome for name, row in proved.items()} == {t.full_name: "proven" for t in TABLES}
@@ -113,14 +113,14 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
         rows = len(Log(log.tables, log.transactions[:30]).final_rows(table))
         counts = proved[table.full_name].counts
         assert (counts["rows"], counts["equal"], counts["read_again"]) == (rows, rows, 0)
-    # The log's last LSN was captured on both sides of the reading.
+    # The log's last LSN was captured before and after the reading.
     (since, until) = {(row.since_lsn, row.until_lsn) for row in proved.values()}.pop()
     assert since == until >= log.transactions[29].commit_lsn.hex().upper()
-    # The source is read where it is asked for, and not where nothing waits.
+    # The source is read if requested, but not if nothing waits.
     assert outcomes(spark, shop, feed, REUSE) == {}
     assert not verify.waits(shop, {feed.feed: feed}, REUSE)
 
-    # The tables are further than the capture, and that further than the feed: not known yet.
+    # The tables are ahead of the capture, and the capture is ahead of the feed: the outcome is still unknown.
     reported(log, 30, 45, postgres, captured=False)
     waiting = outcomes(spark, shop, feed)
     assert {row.outcome for row in waiting.values()} == {"waiting"}
@@ -128,7 +128,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     sqlserver_cdc.append(postgres.url, log, 30, 45)
     reported(log, 45, 61, postgres)
     run(spark, feed, window())
-    # The feed has gone beyond what was read: all is proved by what was read then.
+    # The feed has passed what was read: everything is proved by the earlier reading.
     proved = outcomes(spark, shop, feed, REUSE)
     assert {row.outcome for row in proved.values()} == {"proven"}
     assert {row.snapshot_id for row in proved.values()} == {row.snapshot_id for row in waiting.values()}
@@ -159,7 +159,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     last = {row.table: row.outcome for row in control.proofs.last("warehouse")["verified"]}
     assert last == {t.full_name: "proven" for t in TABLES} | {"dbo.customers": "drift"}
 
-    # The source continues with one of the rows, before anybody decides to repair.
+    # The source changes one of the rows again, before a repair is decided.
     credit = write_later(postgres, log, changed)
     run(spark, feed, window())
     check_repair(spark, shop, feed, {"differs": changed, "extra": lost, "missing": (fresh,)}, credit)
@@ -172,7 +172,7 @@ def repair(who: str) -> Window:
 
 
 def write_later(postgres: Postgres, log: Log, key: Key) -> Decimal:
-    """An update in the source, of a row that was changed behind the log's back; returns the new credit."""
+    """Updates in the source a row that was changed without a log record, and returns its new credit."""
     last = log.transactions[-1]
     before = log.final_rows(CUSTOMERS)[key] | {"name": "somebody else"}
     after = before | {"credit": Decimal("1234.50")}
@@ -187,10 +187,10 @@ def write_later(postgres: Postgres, log: Log, key: Key) -> Decimal:
 def check_repair(
     spark: SparkSession, shop: Database, feed: Feed, wrong: dict[str, Key], credit: Decimal
 ) -> None:
-    """Each repair stands in the ledger with its proof; what the source did later is not undone."""
+    """Each repair is in the ledger with its proof, and does not undo what the source did later."""
     names = TableNames.of(feed.namespace, CUSTOMERS.full_name)
     (shown,) = broken(spark, feed)
-    # The same plan by another run adds nothing, though that run goes on only after all is right.
+    # Another run with the same plan adds nothing, even if it resumes after all is right.
     second = repair("second")
     extract.run(spark, feed, second)
     ControlStore(Settings().control_url).leases.release(feed.feed, second.holder)
@@ -206,7 +206,7 @@ def check_repair(
     assert by_key[wrong["differs"]]["changed"] == ["name"]
     assert {row["transaction_id"] for row in ledger} == {row["source_position"]["source"] for row in ledger}
     assert len(ledger) == 3
-    # The later update had not found its row as the ledger knew it; now it does.
+    # The later update's before image contradicted the ledger; after the repair it fits.
     assert shown["columns"] == ["name"]
     assert broken(spark, feed) == []
     id_ = wrong["differs"][0]
@@ -225,7 +225,7 @@ def broken(spark: SparkSession, feed: Feed) -> list[SparkRow]:
 
 
 def full_load(postgres: Postgres) -> None:
-    """The tables as a Qlik task has loaded them into its target, in its types; nothing is applied later."""
+    """Copies the tables like a Qlik task's full load, in its target's types; nothing is applied later."""
     with psycopg.connect(plain_url(postgres.url)) as session:
         session.execute("CREATE SCHEMA behind")
         for table in TABLES:
@@ -235,7 +235,7 @@ def full_load(postgres: Postgres) -> None:
 
 
 def check_published(spark: SparkSession, feed: Feed, log: Log) -> None:
-    """Checks that no table has a plain value, and that each value is what its rule makes of it."""
+    """Asserts that no table has a plain value, and that each value follows its publish rule."""
     wanted = {
         row["id"]: (
             _digest(row["email"]),
@@ -275,7 +275,7 @@ def _digest(text: str | None) -> str | None:
 
 
 def check_full_load(spark: SparkSession, feed: Feed) -> None:
-    """The full load is behind the source: what it lacks is in flight, as far as it may be behind."""
+    """The full load is behind the source: missing changes are in flight within the allowed lag."""
     for lag, outcome in ((timedelta(hours=2), "proven"), (timedelta(0), "waiting")):
         behind = database(connection="verified", schemas={"dbo": "behind", "sales": "behind"}, lag=lag)
         assert {row.outcome for row in outcomes(spark, behind, feed, FRESH).values()} == {outcome}
@@ -307,7 +307,7 @@ def spoil(postgres: Postgres, log: Log) -> tuple[Key, Key, int]:
 def test_a_large_table_is_read_in_parts(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, new_database: Callable[[], Postgres]
 ) -> None:
-    """Each row once, whatever the type of the key's first column."""
+    """Each row is read once, whatever the type of the key's first column."""
     log, tables = simulate(32, 20), (CUSTOMERS, ORDERS, PARTS)
     catalog.create_namespace(NAMESPACE)
     source_database = new_database()

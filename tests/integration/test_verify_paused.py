@@ -1,4 +1,4 @@
-"""Feeds that stand still, or have never run, do not keep the others of their database from being verified."""
+"""Feeds that are paused or have never run do not keep the others of their database from being verified."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_paused_feeds_do_not_keep_the_source_from_being_read(
     first = last()
     outcomes = {"goes_on": "proven", "paused": "waiting"}
     assert {feed: row.outcome for feed, row in first.items()} == outcomes
-    # Read again, though a feed waits for what was read before.
+    # The source is read again, though a feed waits for the earlier reading.
     second = last()
     assert {feed: row.outcome for feed, row in second.items()} == outcomes
     assert second["goes_on"].until > first["goes_on"].until
     page = database.proofs(Settings()).read_text("utf-8")
     assert "never_ran has not been verified: nothing of it has been released yet" in page
     assert "paused waits" in page
-    # A feed that goes on is proved by what was read for it: the source is left alone.
+    # The resumed feed is proved by what was read for it: the source is not read.
     run(spark, feeds["paused"], window())
     third = last()
     assert third["paused"].outcome == "proven"

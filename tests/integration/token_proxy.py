@@ -1,4 +1,4 @@
-"""A proxy before a Spark Connect server, as a gateway with a login is: TLS, and one token."""
+"""A proxy before a Spark Connect server, like a gateway with a login: TLS, and one token."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import grpc
 
 from tests.certificates import Authority
 
-# Calls that are answered at one time: each job has some that stay open.
+# Calls that are served at once: each job has some that stay open.
 _CALLS = 32
 
 
 class TokenProxy(grpc.GenericRpcHandler):
-    """On a port of 127.0.0.1, with a certificate of `authority`; hands calls on byte for byte."""
+    """Listens on a port of 127.0.0.1 with a certificate of `authority`, and forwards calls byte for byte."""
 
     def __init__(self, remote: str, authority: Authority, token: str) -> None:
         """`remote`: the server's own address, without TLS."""
@@ -38,7 +38,8 @@ class TokenProxy(grpc.GenericRpcHandler):
         self._behind.close()
 
     def remote(self, token: str) -> str:
-        """The address as Airflow's provider writes it of a connection with `use_ssl` and a password."""
+        """Returns the address that Airflow's provider builds for a connection with `use_ssl` and a
+        password."""
         return f"sc://127.0.0.1:{self.port}/;token={token};use_ssl=True"
 
     def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
