@@ -25,8 +25,7 @@ _KAFKA = "https://kafka.apache.org/documentation/"
 
 
 class Entry(NamedTuple):
-    """A rule's reason and remedy. `source`: an outside source; empty if it is about the program's own
-    tables."""
+    """A rule's reason and remedy. `source`: an outside source, empty for the program's own tables."""
 
     why: str
     remedy: str

@@ -15,8 +15,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """One captured column. `type` is SQL Server's notation; `ordinal` counts from 1 in the capture
-    instance."""
+    """One captured column. `type` is SQL Server's text; `ordinal` counts from 1 in the capture instance."""
 
     name: str
     type: str

@@ -1,4 +1,4 @@
-"""What several modules of faults begin with."""
+"""Fixtures that several modules of faults share."""
 
 from __future__ import annotations
 

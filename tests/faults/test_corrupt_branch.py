@@ -1,6 +1,6 @@
 """Each rule of a table fails for a branch that is corrupted after the write, in the audit of a real run.
 
-An audit judges several faults at once, each in a table of its own: what it says of one is of no other.
+An audit judges several faults at once, each in its own table: a finding about one table is about no other.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.integration
 TABLE = "dbo.customers"
 TABLES = (TABLE, "sales.orders", "dbo.parts")
 # `{changes}`, `{history}`, `{current}`, `{dispositions}`, `{breaks}`: tables of the branch; `{run}`: its
-# window; `{table}`: the source's; `{update}`: the id of one of its updates; `{earlier}`: the id of a change
-# published before.
+# window; `{table}`: the source's table; `{update}`: the id of one of its updates; `{earlier}`: the id of a
+# change published before.
 OF_UPDATE = "WHERE change_id = '{update}'"
 AGAIN = "INSERT INTO {changes} SELECT * FROM {changes} " + OF_UPDATE
 OF_TABLE = {"window_id": "'{run}'", "table": "'{table}'"}
@@ -55,7 +55,7 @@ class Added(NamedTuple):
     like: str = ""
 
 
-# Rules that are not asked of SQL Server's CDC tables: test_restored_database, test_second_load.
+# Rules that do not apply to SQL Server's CDC tables: test_restored_database, test_second_load.
 OF_MESSAGES = {ONE_LOG, LOADS_FIRST}
 FAULTS: dict[str, list[str | Added]] = {
     "mask_agrees_with_images": ["UPDATE {changes} SET flags = array('mask_disagrees') " + OF_UPDATE],
@@ -78,7 +78,7 @@ FAULTS: dict[str, list[str | Added]] = {
         Added("breaks", {**OF_TABLE, "change_id": "'{update}'", "kind": "'cells_differ'"})
     ],
 }  # fmt: skip
-# The rule whose fault each of `TABLES` has, by audit: none whose fault would break another one's rule, too.
+# By audit, the rule whose fault each of `TABLES` has; no fault may break another table's rule, too.
 AUDITS = [
     ("mask_agrees_with_images", "operation_has_its_images", "current_equals_open_history"),
     ("lsn_width", "order_strict", "key_not_null"),
@@ -123,7 +123,7 @@ def control() -> ControlStore:
 
 
 def corrupt(session: SparkSession, feed: Feed, over: Window, rules: Mapping[str, str]) -> None:
-    """Write the fault of each rule on the branch of its table, and let reconcile say that it has built it."""
+    """Writes the fault of each rule on the branch of its table, and marks it as built by reconcile."""
     done = control().windows.stage(feed.feed, over, "reconcile")
     assert done is not None
     shared = {"dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks}
@@ -204,7 +204,7 @@ def test_nothing_fails_without_a_fault(
 
 
 def without_intervals(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """A rule that cannot be checked; in Spark's worker, where the kernel runs."""
+    """Makes a rule fail in Spark's worker, where the kernel runs."""
 
     def fails(*_: object) -> NoReturn:
         raise ValueError("the value Ann")

@@ -1,4 +1,4 @@
-"""The fault matrix without what it breaks: which cells are chosen, what is kept of them, the page."""
+"""The fault matrix without its faults: which cells are chosen, what is stored of them, and the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.faults.matrix.judge import differences
 from tests.faults.matrix.outcomes import Outcome, Outcomes, Soak
 from tests.faults.matrix.page import page
 
-# As an undisturbed run of the three windows had them, each stage shortened.
+# The effects of an undisturbed run of the three windows, each stage shortened.
 _LABELS = {
     "extract": ["c insert leases", "l NAMESPACE", "c insert windows", "l append raw", "c insert reads"],
     "normalize": ["c insert leases", "c update windows", "l BRANCH t", "l append t", "c insert stages"],
@@ -55,7 +55,7 @@ def test_every_fault_and_every_way_to_go_on_is_chosen() -> None:
 
 
 def test_the_job_is_killed_before_between_and_behind_all_effects() -> None:
-    """Before each effect and after the last; of the first window what later ones have not."""
+    """Before each effect and after the last; in the first window only at effects that later ones lack."""
     killed = {(c.window, c.stage, c.at) for c in cells.chosen(known()) if c.fault == "killed"}
     wanted = {(2, s, at) for s in STAGES for at in range(1, len(_LABELS[s]) + 2)}
     assert killed == {*wanted, (1, "extract", 6)}

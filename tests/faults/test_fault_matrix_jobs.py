@@ -1,4 +1,4 @@
-"""Faults between the effects of a process, here of one that writes the control store alone."""
+"""Faults between the effects of a process, here of one that only writes the control store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
 
 
 class Bench:
-    """A control store whose schema is there, and the job."""
+    """A control store with its schema, and the job."""
 
     def __init__(self, jobs: Jobs, folder: Path) -> None:
         self.jobs, self.folder = jobs, folder

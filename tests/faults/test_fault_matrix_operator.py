@@ -1,4 +1,4 @@
-"""Who goes on after a fault: what is tried again, what waits, and what a remedy asks for."""
+"""Going on after a fault: what is retried, what waits, and what a remedy asks for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.faults.matrix.jobs import Job, Jobs, Place
 from tests.faults.matrix.lab import State
 from tests.faults.matrix.operator import Defect, Operator, Stopped
 
-# Says and does what stands on the next line of its script.
+# Prints and exits as the next line of its script says.
 _JOB = """
 import json, sys
 from pathlib import Path
@@ -39,7 +39,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
 
 
 class Scripted:
-    """A lab whose stages do what a script says; the jobs are true processes."""
+    """A lab whose stages do what a script says; the jobs are real processes."""
 
     def __init__(self, jobs: Jobs, folder: Path, script: list[tuple[str, int, str]]) -> None:
         self.jobs, self.folder = jobs, folder
@@ -54,7 +54,7 @@ class Scripted:
 
 
 class Waiting(State):
-    """Notes that an hour goes by."""
+    """Records that an hour passes."""
 
     def expect_lease(self, _seconds: float) -> None:
         (self.folder / "an hour").touch()

@@ -1,4 +1,4 @@
-"""A source or a catalog that goes away in the middle of a stage: the error has a cause and a remedy."""
+"""A source or a catalog that is lost in the middle of a stage: the error has a cause and a remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.integration
 
 
 def gone_before(patch: pytest.MonkeyPatch, services: ExitStack) -> None:
-    """The services end when the stage makes a table of the lake."""
+    """Ends the services when the stage creates a table of the lake."""
     usual = new_tables.create
 
     def ended(*reported: Any) -> None:
@@ -43,7 +43,7 @@ def gone_before(patch: pytest.MonkeyPatch, services: ExitStack) -> None:
 def test_a_broker_that_goes_while_it_is_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stage is in front of its messages; another reader is in the middle of them."""
+    """A stage is about to read its messages; another reader is in the middle of them."""
     monkeypatch.setattr(topics, "_STUCK_SECONDS", 2.0)
     with ExitStack() as services:
         broker = services.enter_context(KafkaBroker(JARS.with_name("kafka"), tmp_path))
@@ -61,7 +61,7 @@ def test_a_broker_that_goes_while_it_is_read(
             extract.run(spark, feed, over)
     assert "'gone_broker'" in raised.value.remedy
     assert "\tat " not in raised.value.message
-    # The run's own next try comes before others.
+    # The run's own retry comes before other runs.
     held = ControlStore(Settings().control_url).leases.of_feed(feed.feed)
     assert held is not None
     assert held.holder == over.holder

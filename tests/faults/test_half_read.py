@@ -1,4 +1,4 @@
-"""An extract that has not ended: no later stage takes what it has left for the window's records."""
+"""An extract that has not ended: no later stage takes what it left for the window's records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Killed(Exception):
 def half_done(
     spark: SparkSession, feed: Feed, over: Window, writer: tuple[Any, str], dies: Callable[[str], bool]
 ) -> None:
-    """Extract ends where it is about to write the raw table of which `dies` says so."""
+    """Ends extract when it is about to write a raw table for which `dies` is true."""
     module, name = writer
     usual: Callable[..., Any] = getattr(module, name)
 
@@ -51,13 +51,16 @@ def half_done(
 
 
 def marked_as_ended(feed: Feed, over: Window) -> None:
-    """As if there were no mark of an extract's end to ask for."""
+    """Removes the protection of the stage order: extract counts as ended."""
     control = ControlStore(Settings().control_url)
     control.windows.finish_stage(feed.feed, over, "extract", BuiltSnapshots("none", {}))
 
 
 def is_stopped(spark: SparkSession, feed: Feed, over: Window, sources: str) -> None:
-    """First by the order of the stages; then by the rule, which starts from the window's stored range."""
+    """Asserts that the run is stopped by the order of stages, and then by the rule.
+
+    The rule starts from the window's stored range.
+    """
     with pytest.raises(StageOrderError, match=r"extract of the window .* has not been run to its end"):
         run(spark, feed, over, LATER)
     marked_as_ended(feed, over)

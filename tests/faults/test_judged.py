@@ -1,4 +1,4 @@
-"""What is published is what was judged, whatever happens between the stages."""
+"""What was judged is published, whatever happens between the stages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.integration
 
 BUILD = (extract, normalize, reconcile)
 KINDS = ("", "_history", "_changes")
-# Something that nobody judged.
+# Adds a row that nobody judged.
 FOREIGN = "INSERT INTO {} SELECT * FROM {} LIMIT 1"
 
 
@@ -44,9 +44,11 @@ def log() -> Log:
 
 
 class Built(NamedTuple):
-    """`released`: one window is published, and changes wait for the next; `judged`: that one, `over`, too.
+    """States of the feed.
 
-    `new`: the first window, `first`, is judged, and nothing is published.
+    - `released`: one window is published, and changes wait for the next.
+    - `judged`: the next window, `over`, is judged, too.
+    - `new`: the first window, `first`, is judged, and nothing is published.
     """
 
     source: Postgres
@@ -94,7 +96,7 @@ def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
 def released(
     spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
-    """On a lake where one window is published."""
+    """A session on a lake with one published window."""
     return lake_of(spark, built.released.copy(tmp_path), built.files, monkeypatch)
 
 
@@ -102,13 +104,13 @@ def released(
 def judged(
     spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
-    """On a lake where a second window is built and judged."""
+    """A session on a lake where a second window is built and judged."""
     return lake_of(spark, built.judged.copy(tmp_path), built.files, monkeypatch)
 
 
 @pytest.fixture
 def over(built: Built) -> Window:
-    """The window that is judged."""
+    """The judged window."""
     return built.over
 
 
@@ -124,7 +126,7 @@ def current(feed: Feed) -> dict[Any, Any]:
 
 
 def published_whole(feed: Feed, log: Log) -> None:
-    """The rows are right, and main, tag and release row name one snapshot of each table."""
+    """Asserts that the rows are right, and main, tag and release row name one snapshot of each table."""
     assert current(feed) == log.final_rows(CUSTOMERS)
     ids = [row["change_id"] for row in stored_rows(lake_name(feed, "dbo.customers", "_changes"))]
     assert len(set(ids)) == len(ids)
@@ -146,7 +148,7 @@ def test_a_first_release_needs_no_spark(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It makes the feed's table of releases."""
+    """The first publish creates the feed's table of releases."""
     lake_of(spark, built.new.copy(tmp_path), built.files, monkeypatch)
     assert publish.run(without_spark, feed, built.first) is None, "something was left to do"
     release = control().releases.latest(feed.feed)
@@ -157,7 +159,7 @@ def test_a_first_release_needs_no_spark(
 def test_killed_before_the_commit_point_of_a_first_release(
     spark: SparkSession, built: Built, feed: Feed, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The feed's table of releases exists by then, without a release: the next window's run goes on."""
+    """The feed's table of releases exists by then, without a release, and the next window's run continues."""
     session = lake_of(spark, built.new.copy(tmp_path), built.files, monkeypatch)
 
     def dies(*_: object) -> None:
@@ -214,7 +216,7 @@ def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: 
 def test_main_written_behind_the_commit(
     judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every stage names the release and the remedy, and the remedy continues with what was audited."""
+    """Every stage names the release and the remedy, and the remedy publishes what was audited."""
     name = lake_name(feed, "dbo.customers")
     with monkeypatch.context() as patch:
         killed_in(patch, refs, "set_tag")
@@ -256,11 +258,11 @@ def test_killed_inside_publish(
 def test_another_try_publishes_at_once(
     judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both find the pointer without the release, and both write it."""
+    """Both tries find the pointer without the release, and both write it."""
     asked = Windows.row
 
     def beside(windows: Windows, *of: Any) -> Any:
-        """What a try asks between looking at the pointer and writing it: meanwhile the other one writes."""
+        """Stands for a query between a try's look at the pointer and its write: the other one writes now."""
         for release in control().releases.incomplete(feed.feed):
             patch.setattr(Windows, "row", asked)
             publishing._point_to(control(), release)
@@ -299,7 +301,7 @@ def test_a_publish_that_wakes_behind_another_release(
 def test_records_asked_for_again_between_verdict_and_publish(
     judged: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:
-    """The list of records to replay belongs to no release: it moves no main under a run's feet."""
+    """The list of records to replay belongs to no release, so it does not move main during a run."""
     control().leases.release(feed.feed, over.holder)
     quarantine.replay(judged, feed, Chosen(), lambda _: None)
     publish.run(judged, feed, over)
@@ -309,14 +311,14 @@ def test_records_asked_for_again_between_verdict_and_publish(
 def test_a_run_that_was_left_behind_disturbs_nothing(
     released: SparkSession, feed: Feed, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stopped process wakes up beside its own retry: its branch is its own, and its marks are refused."""
+    """A stopped process wakes up beside its retry: it has its own branch, and its stage marks are refused."""
     over = window()
     run(released, feed, over, (extract, normalize))
     woken: list[BaseException] = []
     build = reconcile._Tables.build
 
     def sleeps(*arguments: Any) -> Any:
-        """Reconcile of the first process, stopped in its midst; meanwhile the retry does everything."""
+        """Stops reconcile of the first process in the middle; meanwhile the retry does everything."""
         monkeypatch.setattr(reconcile._Tables, "build", build)
         with monkeypatch.context() as patch:
             patch.setattr(base, "_PROCESS", "the retry")
@@ -335,11 +337,11 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
 
 
 class Killed(BaseException):
-    """No error of the program's: nothing of it may handle this."""
+    """Not an error of the program, so that no code of it can handle this."""
 
 
 def killed_in(patch: pytest.MonkeyPatch, module: Any, function: str) -> None:
-    """The process ends at the second call, so that one table is done and the others are not."""
+    """Ends the process at the second call, so that one table is done and the others are not."""
     calls = 0
     true = getattr(module, function)
 

@@ -64,7 +64,7 @@ def start(jobs: Jobs, folder: Path, fault: Fault | None = None) -> Job:
     return jobs.start(Place(environment, {}), folder, [str(folder / "job.py"), "--feed", FEED, *over], fault)
 
 
-# A stage whose lease lasts a second, and whose control store stops answering: renewing it hangs.
+# A stage whose lease lasts a second, and whose control store stops answering, so that renewing it hangs.
 _HANGS = """
 import sqlite3, time
 from changeledger.control import ControlStore, lease_heartbeat

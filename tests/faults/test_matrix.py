@@ -1,10 +1,10 @@
 """Jobs as real processes on one Spark Connect server, while something breaks.
 
-Ten cells of the fault matrix, of which `make faults` runs all. And a job that was left behind and its own
-retry, which write one window at the same moment: each has its write ready, on the lake as it was before the
-other one's. The rows stand once, and the loser says that it has lost. The matrix does it at every write;
-here are messages, and how both processes end. Main of raw is everybody's, so there the order matters; what
-the others write is on a branch of each process.
+One part plays ten cells of the fault matrix, all of which `make faults` runs. The other part has a job that
+was left behind and its own retry write one window at the same moment: each has its write ready, based on the
+lake before the other's. The rows must be there once, and the loser must report its loss. The matrix does this
+at every write; here the source is messages, and the end of both processes is checked. Main of raw is shared,
+so there the order matters; the other writes go to a branch of each process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 _WINDOW = 2
 RAW = f"lake.{FEED}.raw"
-# The first write of a stage that adds rows.
+# The first write of each stage that adds rows.
 _WRITES = {
     "extract": "append raw main",
     "normalize": "append dbo_customers_changes run",
@@ -62,7 +62,7 @@ def test_nothing_is_lost_and_nothing_wrong_is_published(lab: Lab, undisturbed: B
 
 
 def test_main_beside_a_snapshot_over_connect(lab: Lab, undisturbed: Base, tmp_path: Path) -> None:
-    """The ledger after two windows, and as the first one has left it: 23 of 33 changes (`lab.WINDOWS`)."""
+    """The ledger after two windows, and as the first window left it: 23 of 33 changes (`lab.WINDOWS`)."""
     state = undisturbed.states[3, "extract"].copy(tmp_path)
     job = lab.jobs.start(lab.place(state), tmp_path, [beside.__file__])
     assert job.wait() == 0, job.printed
@@ -71,8 +71,11 @@ def test_main_beside_a_snapshot_over_connect(lab: Lab, undisturbed: Base, tmp_pa
 
 
 class Released(NamedTuple):
-    """The first window of messages is released. Of the second one: states before its stages, and the rows of
-    each table that an undisturbed stage leaves."""
+    """A feed whose first window of messages is released.
+
+    `before` has the states before the second window's stages, and `rows` the numbers of rows in each table
+    after an undisturbed stage.
+    """
 
     who: Operator
     before: Mapping[str, State]
@@ -97,13 +100,13 @@ def released(lab: Lab) -> Released:
 
 
 def before(lab: Lab, released: Released, stage: str, folder: Path) -> Operator:
-    """An operator in front of the stage of the second window."""
+    """Returns an operator before the stage of the second window."""
     state = released.before[stage].copy(lab.disk / "states" / folder.name)
     return Operator(lab, state, topics._place(released.who, state, lab.kafka.bootstrap), folder)
 
 
 def rows_of(who: Operator, stage: str) -> dict[str, int]:
-    """By table: rows of raw, or of the snapshots that the stage says it has built."""
+    """Counts rows by table: of raw, or of the snapshots that the stage says it has built."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in who.place.environment.items():
             if name.startswith("CHANGELEDGER_"):
@@ -114,7 +117,7 @@ def rows_of(who: Operator, stage: str) -> dict[str, int]:
         built = ControlStore(Settings().control_url).windows.stage(FEED, Window(start=start, end=end), stage)
         assert built is not None
         branches = refs.heads(built.tables, built.branch)
-        # A table that the run has left alone has none.
+        # A table that the run did not touch has no branch.
         assert {**refs.heads(built.tables, refs.MAIN), **branches} == built.tables
         assert branches
         return {
@@ -124,7 +127,7 @@ def rows_of(who: Operator, stage: str) -> dict[str, int]:
 
 
 def held(who: Operator, stage: str) -> Job:
-    """The stage, about to commit its rows."""
+    """Starts the stage, and holds it when it is about to commit its rows."""
     fault = Fault("hold", 1, label=_WRITES[stage])
     job = who.lab.stage(who.place, who.folder, stage, _WINDOW, fault)
     assert job.await_meeting(), job.printed
@@ -152,14 +155,14 @@ def test_the_rows_stand_once(lab: Lab, released: Released, tmp_path: Path, stage
     assert orphan.wait() == exit_codes.HELD, orphan.printed
     assert "LeaseLost: this run has lost its lease on the feed 'shop'" in orphan.printed
     if retry.wait() != 0:
-        # Only main of raw is everybody's; the orphan was faster, and the next try is right.
+        # Only main of raw is shared: the orphan was faster, and the next try succeeds.
         assert (stage, retry.code) == ("extract", exit_codes.RETRY), retry.printed
         assert "another process has written lake.shop.raw while this one was at it" in retry.printed
         assert order != "retry first"
         who.carry(_WINDOW, [stage])
     assert rows_of(who, stage) == released.rows[stage]
     if stage == "reconcile":
-        # What follows is the same for all.
+        # What follows is the same for all stages.
         who.carry(_WINDOW, STAGES[STAGES.index(stage) + 1 :])
         published_once(who)
     assert who.remedies == 0
@@ -174,12 +177,12 @@ def published_once(who: Operator) -> None:
 
 
 def test_a_job_that_goes_on_late_leaves_raw_alone(lab: Lab, released: Released, tmp_path: Path) -> None:
-    """It was stopped before it has looked at raw, and finds there what its retry has written since."""
+    """It was stopped before it looked at raw, and then finds what its retry has written since."""
     who = before(lab, released, "extract", tmp_path)
     written = held(who, "extract").written()
     who.let_an_hour_pass()
     who.lab.jobs.end_all()
-    # Its lease is asked for between the look and the write.
+    # The lease is checked between the look and the write.
     orphan = who.lab.stage(who.place, who.folder, "extract", _WINDOW, Fault("meet", len(written) - 1))
     assert orphan.await_meeting(), orphan.printed
     who.carry(_WINDOW, ["extract"])

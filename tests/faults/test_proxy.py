@@ -1,4 +1,4 @@
-"""The proxy of the fault matrix does to a request what is asked of it, and else nothing."""
+"""The proxy of the fault matrix does to a request what it is told, and otherwise nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BODY = b"x" * 1000
 
 
 class Server(ThreadingHTTPServer):
-    """Answers with what it was sent, in chunks where asked to; `stored` is what arrived whole."""
+    """Answers with what it received, in chunks if requested. `stored` is what arrived completely."""
 
     stored: list[tuple[str, bytes]]
 

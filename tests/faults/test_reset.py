@@ -1,4 +1,4 @@
-"""A feed that is loaded again: what is published stays until the new tables are proven; nothing is lost."""
+"""A feed is loaded again: published tables stay until the new ones are proven, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def feed(two_releases: TwoReleases, monkeypatch: pytest.MonkeyPatch) -> Feed:
 def lake(
     spark: SparkSession, two_releases: TwoReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
-    """On a lake where two windows are published."""
+    """A session on a lake with two published windows."""
     return lake_of(spark, two_releases.second.copy(tmp_path), two_releases.files, monkeypatch)
 
 
@@ -116,7 +116,7 @@ def test_the_same_tables_in_one_release(
 def test_rows_that_the_source_has_no_more(
     lake: SparkSession, feed: Feed, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The change tables were cleaned up, and nobody has said so: the audit finds what would be gone."""
+    """The change tables were cleaned up without notice: the audit finds the rows that would be gone."""
     before, first = content(feed), log.transactions[8].commit_lsn
     sqlserver_cdc.load(postgres.url, log, to_tx=published_to(log))
     with psycopg.connect(plain_url(postgres.url)) as session:
@@ -213,7 +213,7 @@ def test_topics_that_retention_has_cut(
 
 
 def extracted(spark: SparkSession, feed: Feed) -> bool | None:
-    """A window is read, and left to the next one."""
+    """Reads a window, and leaves it to the next one."""
     over = following()
     try:
         return extract.run(spark, feed, over)
@@ -225,7 +225,7 @@ def extracted(spark: SparkSession, feed: Feed) -> bool | None:
 def test_a_topic_that_was_made_again_and_is_shorter(
     spark: SparkSession, kafka: KafkaBroker, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run that follows the reset's release goes on; a reset that is withdrawn forgets nothing."""
+    """The run after the reset's release continues; a withdrawn reset forgets nothing."""
     lake = lake_of(spark, State(tmp_path), tmp_path / "files", monkeypatch)
     tables = [{"table": table} for table in TABLES]
     feed = debezium_feed("made_again", kafka, "made_again", monkeypatch, tables=tables)

@@ -1,4 +1,4 @@
-"""A database is restored behind a connector: its LSNs begin again, and no run publishes what they say."""
+"""A database is restored behind a connector: its LSNs begin again, and no run publishes its new changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log() -> Log:
 
 @pytest.fixture
 def restored(log: Log) -> Log:
-    """What was committed a day later, at positions that the log has had before."""
+    """Commits of a day later, at positions that the log already had."""
     other = simulate(9, 5)
     later = [
         replace(done, commit_time=done.commit_time + timedelta(days=1)) for done in other.transactions[1:]
@@ -63,7 +63,7 @@ def test_a_restored_database(
     with pytest.raises(AuditFailed, match=r"dbo\.customers: one_log: [1-9]"):
         run(spark, feed, window())
     assert refs.heads(tables_of(feed), refs.MAIN) == published
-    # A rollback takes the end of the log back, too.
+    # A rollback also takes back the stored end of the log.
     ends = [release.counts["log_end"] for release in releases(feed)]
     roll_back(lambda: spark, feed, 1, Asked("to look at it", "ann"))
     assert releases(feed)[-1].counts["log_end"] == ends[0] != ends[1]

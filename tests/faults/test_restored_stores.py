@@ -1,4 +1,4 @@
-"""A control store, catalog or warehouse is lost, restored or moved: the next run says so, and what helps."""
+"""A control store, catalog or warehouse is lost, restored or moved: the next run says so, with a remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.lake_states import lake_of
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 ASKED = Asked("a store was restored", "ann")
-# The stores that an installation has: of which time is its control store, and its catalog?
+# The stores of an installation: the states of its control store, and of its catalog.
 Stores = Callable[[State | None, State | None], SparkSession]
 
 
@@ -100,7 +100,7 @@ def test_the_catalog_is_lost(stores: Stores, feed: Feed, two_releases: TwoReleas
 
 
 def register(files: frozenset[Path]) -> None:
-    """Each table's newest metadata file of these: other tests have written behind them."""
+    """Registers each table's newest metadata file among these, since other tests have written later ones."""
     lake = load_catalog("lake", **Settings().catalog)
     for table in {file.parents[1] for file in files}:
         newest = max((f for f in files if f.parents[1] == table), key=lambda f: int(f.name.split("-")[0]))
@@ -120,7 +120,7 @@ def test_main_of_one_table_was_moved_back(stores: Stores, feed: Feed, two_releas
 
 
 def test_on_another_machine(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
-    """The catalog and its metadata name files by their whole paths: the old path must lead to them."""
+    """The catalog and its metadata name files by absolute paths, so the old path must lead to them."""
     lake = stores(two_releases.second, two_releases.second)
     before, files = content(feed), two_releases.files
     elsewhere = files.rename(files.with_name("elsewhere"))

@@ -1,4 +1,4 @@
-"""A release that is taken back: main, tags, positions and windows, whatever ends the process meanwhile."""
+"""A release is taken back: main, tags, positions and windows, whatever ends the process meanwhile."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def log() -> Log:
 
 
 class Built(NamedTuple):
-    """Three windows are published; `windows` are theirs. The third one has brought a table."""
+    """Three windows are published, listed in `windows`. The third one added a table."""
 
     source: Postgres
     files: Path
@@ -88,12 +88,12 @@ def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
 
 @pytest.fixture
 def lake(spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
-    """On a lake where three windows are published."""
+    """A session on a lake with three published windows."""
     return lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
 
 
 def following() -> Window:
-    """It begins behind all that the source has: what it reads of that, it reads because of the position."""
+    """Returns a window after all that the source has, which it reads only because of the position."""
     end = datetime.now(UTC)
     return window(end, end - timedelta(seconds=1))
 
@@ -103,7 +103,7 @@ def control() -> ControlStore:
 
 
 def content(feed: Feed, ref: str = refs.MAIN) -> Content:
-    """The rows of a table's lake tables, without what says in which run a row was written."""
+    """Returns the rows of a table's lake tables, without columns that say which run wrote a row."""
 
     def of(name: str) -> list[str]:
         cells = stored_rows(name, ref)
@@ -120,7 +120,7 @@ def current(feed: Feed) -> dict[Any, Any]:
 
 
 def is_back(feed: Feed, target: int) -> None:
-    """Main, tag and pointer are those of a completed rollback; no branch is left."""
+    """Asserts that main, tag and pointer are those of a completed rollback."""
     release = control().releases.latest(feed.feed)
     assert release is not None
     assert release.completed
@@ -154,7 +154,7 @@ def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built,
 def test_a_table_that_the_feed_had_left_out(
     lake: SparkSession, feed: Feed, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fourth release lacks it, the fifth has it again: readers of the fourth found it as it was."""
+    """The fourth release lacks the table, the fifth has it again: readers of the fourth saw it unchanged."""
     fewer, parts = feed_of(built.source, monkeypatch, ONE_TABLE), lake_name(feed, "dbo.parts")
     before = stored_rows(parts)
     assert before
@@ -190,7 +190,7 @@ def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: B
 def test_the_window_of_a_database_that_was_restored(
     lake: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run again it finds nothing, and raw does not keep what it has read of the database before."""
+    """Run again, it finds nothing, and raw does not keep the rows of the database before the restore."""
     feed = feed_of(postgres, monkeypatch, ONE_TABLE).model_copy(update={"feed": "restored"})
     sqlserver_cdc.load(postgres.url, log, to_tx=8)
     run(lake, feed, following())
@@ -227,7 +227,7 @@ def test_forward_again(lake: SparkSession, feed: Feed) -> None:
 
 @pytest.mark.long
 def test_a_window_that_waits_is_read_anew(lake: SparkSession, feed: Feed) -> None:
-    """It was to begin where the third release ended, and must not pass over what that had."""
+    """It was to begin where the third release ended, but must not skip that release's changes."""
     before, over = content(feed), following()
     extract.run(lake, feed, over)
     roll_back(lambda: lake, feed, 2, ASKED)
@@ -260,7 +260,7 @@ def test_main_that_somebody_has_written(lake: SparkSession, feed: Feed) -> None:
 
 @pytest.mark.long
 def test_after_maintenance(lake: SparkSession, feed: Feed) -> None:
-    """It has compacted main, which is no longer the snapshot that the release names."""
+    """Maintenance has compacted main, which is no longer the snapshot that the release names."""
     second = content(feed, "release_2")
     maintain.run(lake, feed, "maintain")
     roll_back(lambda: lake, feed, 2, ASKED)
@@ -278,9 +278,9 @@ KILLED: dict[str, tuple[Any, str]] = {
 }
 
 
-# One function completes what was committed, whoever calls it: all three at one place, and one or two at each
-# other. What was not committed is as if it had not been begun. What follows is the same for all: a run to its
-# end is seen where mains differ, and where all is done but what is left over.
+# One function completes what was committed, whoever calls it: all three callers are tried at one place, and
+# one or two at each other. What was not committed is as if it had not begun. What follows is the same for
+# all, so a run to its end is only tested where mains differ, and where all is done but the clean-up.
 GOES_ON = [
     ("the new tables are empty", "the next run"),
     pytest.param("the new tables are empty", "rollback", marks=pytest.mark.long),
@@ -327,7 +327,7 @@ def test_killed(
 
 
 def killed_at(patch: pytest.MonkeyPatch, module: Any, function: str) -> None:
-    """At the second table, so that one is done and the others are not; of what is called once, before it."""
+    """Kills at the second table, so that only one is done; a function that is called once never runs."""
     if function in {"set_tag", "move_back", "replace", "drop"}:
         killed_in(patch, module, function)
         return

@@ -59,7 +59,7 @@ def released(
 def lake(
     spark: SparkSession, released: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
-    """A copy of the lake with one release, for a source of one's own."""
+    """A copy of the lake with one release, for the test's own source."""
     return released.copy(spark, tmp_path, monkeypatch)
 
 
@@ -148,7 +148,7 @@ def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: OneRele
     before = published(feed)
     run(lake, feed, over)
     assert published(feed) == before
-    # Every stage again, as cleared tasks of a run that is not released yet.
+    # Every stage again, like cleared tasks of a run that is not released yet.
     again = window()
     for stage in (extract, extract, normalize, normalize, reconcile, reconcile, audit, publish):
         stage.run(lake, feed, again)
@@ -185,7 +185,7 @@ def test_bad_rows_are_quarantined_and_the_rest_published(
 def test_a_row_that_changed_unseen_breaks_the_image_chain(
     lake: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
-    """The capture has lost an update: the next one finds, and leaves, a value that nobody has written."""
+    """The capture lost an update: the next update finds, and leaves, a value that no change wrote."""
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     key, (lsn, seqval) = _last_update(log, without="email")
     with psycopg.connect(_dsn(source), autocommit=True) as database:
@@ -210,12 +210,12 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     broken = [
         (a.table, a.rule, a.violations) for a in control.audits.of_window(feed.feed, over.id) if not a.success
     ]
-    # The rule beside it says that this source, of 2024, stands still.
+    # The other rule only says that this source, of 2024, stands still.
     assert [audited for audited in broken if audited[1] != "source_is_read_on"] == [
         ("dbo.customers", "image_chain", 1)
     ]
     assert status.gather(control, feed).breaks == (("dbo.customers", "cells_differ", 1),)
-    # The next run that touches the row has nothing new to say of it.
+    # The next run that touches the row has nothing new to report about it.
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         cursor = database.cursor(row_factory=dict_row)
         selected = cursor.execute(f'SELECT * FROM {TABLE} {of_update} AND "__$operation" = 4', (lsn, seqval))
@@ -238,7 +238,7 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
 
 
 def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
-    """Key and position of an update in the second half that is the last change of its row."""
+    """Returns key and position of an update in the second half that is the last change of its row."""
     last: dict[int, Any] = {}
     for number, transaction in enumerate(log.transactions):
         for change in transaction.changes:
@@ -264,7 +264,7 @@ def test_a_gap_is_named(lake: SparkSession, feed: Feed, source: Postgres) -> Non
 def test_a_clean_up_between_the_check_and_the_count(
     lake: SparkSession, feed: Feed, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The source counts what is left, and that is what comes: only a second look at start_lsn shows it."""
+    """The source counts what is left, and just that comes: only a second look at start_lsn shows the loss."""
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     usual = JdbcDatabase.count
 
@@ -287,7 +287,7 @@ def test_a_name_that_was_given_to_another_table(
     """What is published is of the first one, however far a run has read that was not released."""
     control = ControlStore(Settings().control_url)
     (mark,) = control.sources.marks(feed.feed).values()
-    # As version 0.1 has left it: without the table's id.
+    # As version 0.1 stored it: without the table's id.
     known = mark._replace(identity=mark.identity.partition(" (")[0])
     control.sources.save_marks(feed.feed, {"dbo.customers": known})
     run(lake, feed, window())

@@ -51,7 +51,7 @@ def test_a_second_load_is_told(
 
 
 def violations(feed: Feed, over: Window) -> int:
-    """Of the rule, which stops no run."""
+    """Returns the violations of the rule, which stops no run."""
     audits = ControlStore(Settings().control_url).audits.of_window(feed.feed, over.id)
     (verdict,) = [row for row in audits if (row.table, row.rule) == (TABLE, LOADS_FIRST)]
     assert verdict.success == (not verdict.violations)

@@ -1,4 +1,4 @@
-"""A source that changes its tables: what fits is widened, what does not stops the run and is named."""
+"""A source that changes its tables: what fits is widened, and what does not stops the run and is named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOG = simulate(4, 16)
 
 
 def reported(topic: str, first: int, last: int, without: str = "", **types: str) -> list[Message]:
-    """Messages of one table that does not have the column `without` yet, or has columns of other types."""
+    """Returns messages of one table without the column `without`, or with columns of other types."""
 
     def as_written(message: Message) -> Message:
         envelope: dict[str, Any] = json.loads(message.value or b"{}")
@@ -70,7 +70,7 @@ def test_a_type_that_grows_is_widened(
 def test_a_type_that_a_run_without_a_release_has_widened(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No type of Iceberg's becomes narrower again: the column stays as wide, and later runs go on."""
+    """Iceberg cannot narrow a type again: the column stays wide, and later runs continue."""
 
     def of(total: str) -> Feed:
         tables = [{"table": TABLE, "columns": [{"name": "total", "type": total}]}]
@@ -97,7 +97,7 @@ def test_a_type_that_a_run_without_a_release_has_widened(
 def test_a_column_that_is_added(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it holds in rows that were written before is not known, whether they are published then or not."""
+    """Its values in rows written before are unknown, whether these rows were published by then or not."""
     contents = {}
     for name, cuts in (("adds", (8, 17)), ("adds_once", (17,))):
         feed = message_feed(name, "ces", kafka, [name], monkeypatch, tables=[{"table": TABLE}])
@@ -107,7 +107,7 @@ def test_a_column_that_is_added(
             produce(kafka.bootstrap, early + late, partitions=1)
             over = window()
             if late:
-                # A failed try has added the column, and what is published is written again, with it.
+                # A failed try has added the column, and published rows are rewritten with it.
                 run(spark, feed, over, (extract, normalize))
                 write_again(spark, feed)
             run(spark, feed, over)
@@ -131,7 +131,7 @@ def test_a_column_that_is_added(
 
 
 def write_again(spark: SparkSession, feed: Feed) -> None:
-    """As `erase` and compaction do."""
+    """Rewrites the tables' files, like `erase` and compaction."""
     for kind in _KINDS:
         name = lake_name(feed, TABLE, kind)
         if refs.snapshot_of(name) is not None:
@@ -143,7 +143,7 @@ def write_again(spark: SparkSession, feed: Feed) -> None:
 def test_a_column_that_is_stated_while_the_table_is_quiet(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Published rows say that nobody knows it, though the window has no message of the table."""
+    """Published rows say that it is unknown, though the window has no message of the table."""
     table = LOG.table(TABLE)
     stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
     messages = list(debezium.messages(LOG, schemas=False, snapshot=True, prefix="quietly"))
@@ -166,7 +166,7 @@ def test_a_column_that_is_stated_while_the_table_is_quiet(
 def test_a_column_of_a_run_that_is_never_released(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its contract is its own, and its column goes when the next window is built."""
+    """The run keeps its contract to itself, and its column goes when the next window is built."""
     table = LOG.table(TABLE)
     stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
     messages = [
@@ -227,7 +227,7 @@ def _content(feed: Feed, kind: str) -> list[str]:
     cells = [] if kind == "_changes" else [*LOG.table(TABLE).names, "_unknown_columns"]
     names = [*cells, *_KINDS[kind]]
     rows = [{name: row[name] for name in names} for row in stored_rows(lake_name(feed, TABLE, kind))]
-    # Whatever the order of columns is: an added one is the last.
+    # Independent of the order of columns: an added one is last.
     return sorted(json.dumps(row, sort_keys=True, default=repr) for row in rows)
 
 

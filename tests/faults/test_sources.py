@@ -1,4 +1,4 @@
-"""Topics that are not what they were: lost records are found before anything is built on what is left."""
+"""Topics that are not what they were: lost records are found before anything is built on the rest."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def send(
     for message in reported:
         producer.produce(topic, message.value, message.key, timestamp=message.timestamp_ms)
     if settings:
-        # What is not sent yet would not be in the log.
+        # Unsent messages would not be in the log.
         assert producer.flush(_SECONDS) == 0
         end = producer.abort_transaction if aborted else producer.commit_transaction
         end(_SECONDS)
@@ -88,7 +88,7 @@ def send(
 
 
 def _await_marks(kafka: KafkaBroker, topic: str) -> None:
-    """The broker says that a transaction has ended before it has marked this in the topic."""
+    """Waits for the broker's marks: it reports a transaction's end before it has marked it in the topic."""
     source = Kafka("sent", Connection(conn_type="kafka", extra={"bootstrap.servers": kafka.bootstrap}))
     deadline = time.monotonic() + _SECONDS
     while source.latest([topic]) != source.latest([topic], committed=False):
@@ -109,7 +109,7 @@ def recreate(kafka: KafkaBroker, topic: str) -> None:
 
 
 def extracted(spark: SparkSession, feed: Feed) -> Window:
-    """A window of now is read, and left to the next one."""
+    """Reads a window that ends now, and leaves it to the next one."""
     over = window()
     try:
         extract.run(spark, feed, over)
@@ -131,7 +131,7 @@ def test_recreated_and_grown(
     monkeypatch: pytest.MonkeyPatch,
     has_ids: bool,
 ) -> None:
-    """Found by the topic's id; where the broker has none, by the last record that was read."""
+    """Found by the topic's id or, if the broker has none, by the last record that was read."""
     if not has_ids:
         monkeypatch.setattr(Kafka, "ids", lambda _, topics: dict.fromkeys(topics, ""))
     create(kafka, topic)
@@ -145,7 +145,7 @@ def test_recreated_and_grown(
 
 
 def before_it_is_read(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """The act when the window's offsets are resolved, and none of its records is read."""
+    """Acts when the window's offsets are resolved and none of its records is read yet."""
     usual = Kafka.messages
 
     def messages(broker: Kafka, start: Offsets, end: Offsets) -> MessageScan:
@@ -186,7 +186,7 @@ def test_removed_between_the_check_and_the_read(
 def test_removed_before_a_window_is_tried_again(
     spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed, is_released: bool
 ) -> None:
-    """What a run has released meanwhile is not lost: the rest is read. Else what is gone is named."""
+    """What another run released meanwhile is not lost: the rest is read. Else an error names the loss."""
     create(kafka, topic)
     send(kafka, topic, messages(3))
     run(spark, feed, window())
@@ -207,7 +207,7 @@ def test_removed_before_a_window_is_tried_again(
 def test_removed_before_a_first_window_is_tried_again(
     spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
 ) -> None:
-    """Nothing is published that could lack it: the feed begins where its topic begins now."""
+    """Nothing published could lack them: the feed begins where its topic begins now."""
     create(kafka, topic)
     send(kafka, topic, messages(6))
     over = extracted(spark, feed)
@@ -220,7 +220,7 @@ def test_removed_before_a_first_window_is_tried_again(
 def test_a_window_that_has_nothing_any_more(
     spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
 ) -> None:
-    """It read what came late because of the position; run again it is of its own time alone."""
+    """It read late records because of the position. Run again, it covers only its own time."""
     create(kafka, topic)
     send(kafka, topic, messages(3))
     run(spark, feed, window())
@@ -269,7 +269,7 @@ def test_marks_of_transactions_are_no_loss(
 
 
 def test_a_compacted_topic(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
-    """Offsets without a record, here a transaction's mark, may be records that compaction has removed."""
+    """Offsets without a record, here a transaction's mark, may be records that compaction removed."""
     create(kafka, topic, **{"cleanup.policy": "compact"})
     send(kafka, topic, messages(3), **{"transactional.id": topic})
     send(kafka, topic, messages(4)[3:])

@@ -1,4 +1,4 @@
-"""Feeds that cannot read on: their windows are green and empty, and what they saw at the source is late."""
+"""Feeds that cannot read on: their windows succeed and are empty, and what they saw at the source is late."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FUTURE_MS = 4_102_444_800_000
 @pytest.fixture
 def topic(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[str]:
     name = re.sub(r"\W+", "_", request.node.name.replace("test_", "still_"))[:50].strip("_").lower()
-    # Brokers refuse times to come since Kafka 4, unless they are asked not to.
+    # Since Kafka 4, brokers refuse times in the future unless told not to.
     create(kafka, name, **{"message.timestamp.after.max.ms": str(2**62)})
     yield name
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
@@ -113,7 +113,7 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
 def test_a_stopped_capture_is_late(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A day long nothing is captured, not even the marks of an idle log: windows are green and empty."""
+    """For a day nothing is captured, not even the marks of an idle log: windows succeed and are empty."""
     log = simulate(5, 12, datetime.now(UTC) - timedelta(days=2))
     sqlserver_cdc.load(postgres.url, log)
     feed = cdc_feed("stopped_capture", postgres, monkeypatch, tables=[{"table": TABLE}])

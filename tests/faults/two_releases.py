@@ -1,4 +1,4 @@
-"""A feed of two releases on real stores, as tests of resets and of restored stores begin."""
+"""A feed with two releases on real stores, from which tests of resets and of restored stores begin."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ _UNREADABLE = (
 
 
 class TwoReleases(NamedTuple):
-    """`first` and `second`: the stores after each release. A row of the first window could not be read.
+    """The feed's stores and files. A row of the first window could not be read.
 
-    `files`: the warehouse of both, and `metadata`: its metadata files as they were then.
+    - `first`, `second`: the stores after each release.
+    - `files`: the warehouse of both.
+    - `metadata`: its metadata files at that time.
     """
 
     log: Log
@@ -61,12 +63,12 @@ class TwoReleases(NamedTuple):
 
 
 def published_to(log: Log) -> int:
-    """How many transactions the releases have; the last ones are for a run after them."""
+    """Returns the number of released transactions; the last ones are for a later run."""
     return len(log.transactions) - 4
 
 
 def load(source: Postgres, log: Log, to_tx: int) -> None:
-    """The source, up to a transaction, with a row that cannot be read."""
+    """Loads the source up to a transaction, with a row that cannot be read."""
     sqlserver_cdc.load(source.url, log, to_tx=to_tx)
     with psycopg.connect(plain_url(source.url)) as session:
         session.execute(_UNREADABLE)
@@ -77,7 +79,7 @@ def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
 
 
 def following(request: Request | None = None) -> Window:
-    """A window that begins now: what it has from before, it has because of the position."""
+    """Returns a window that begins now, which reads earlier records only because of the position."""
     end = datetime.now(UTC)
     over = window(end, end - timedelta(seconds=1))
     return over if request is None else over.model_copy(update={"request": request})
@@ -88,7 +90,7 @@ def control() -> ControlStore:
 
 
 def content(feed: Feed, ref: str = refs.MAIN) -> dict[str, list[str]]:
-    """The rows of all published tables, without what says in which run a row was written."""
+    """Returns the rows of all published tables, without columns that say which run wrote a row."""
 
     def of(name: str) -> list[str]:
         cells = stored_rows(name, ref)

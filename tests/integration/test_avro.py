@@ -184,8 +184,7 @@ def test_ces_with_the_segments_of_an_event_in_two_windows(
 def test_qlik_messages_with_data_in_a_window_before_their_metadata(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The metadata of a JSON and an Avro table comes late; a third table's is known from the window
-    before."""
+    """The metadata of a JSON and an Avro table comes late; a third table's is known from before."""
     tables = ("dbo.customers", *TABLES)
     messages = [
         m

@@ -56,8 +56,7 @@ def last_change(log: Log) -> int:
 
 
 def deleted(log: Log) -> int:
-    """Returns the id of a customer deleted once, with no key update, whose changes end before the last
-    one."""
+    """Returns the id of a customer deleted once, without key updates, unchanged by the last change."""
     seen: dict[int, list[tuple[int, str]]] = {}
     for at, transaction in enumerate(log.transactions):
         for change in transaction.changes:

@@ -72,8 +72,7 @@ def test_records_that_could_not_be_read_of_a_row_without_changes(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They are found by the message's key, with or without a schema. Another table or a wider key is another
-    row."""
+    """Records are found by the message's exact key, with or without a schema, and only in this table."""
     prefix = "unread"
     feed = debezium_feed("erasing_unread", kafka, prefix, monkeypatch, tables=TABLES)
     kept = [

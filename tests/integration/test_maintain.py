@@ -135,8 +135,7 @@ def test_a_maintained_lake(
 def test_what_nobody_needs_goes(
     spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Branches of failed tries and dry runs, raw rows, Data Docs and verdicts go, except what may be
-    needed."""
+    """Branches of failed tries and dry runs, raw rows, Data Docs and verdicts go if nobody may need them."""
     no_time = dict.fromkeys(("retention", "raw_retention", "docs_retention"), timedelta(microseconds=1))
     feed = cdc_feed("forgetful", source, monkeypatch, tables=[{"table": "dbo.customers"}], **no_time)
     control, docs = ControlStore(Settings().control_url), Settings().data_docs / feed.feed

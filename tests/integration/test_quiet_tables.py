@@ -164,8 +164,7 @@ def test_a_change_table_that_is_quiet_at_the_second_try(
 def test_a_table_that_is_left_out_between_two_tries(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The window then covers only the other tables; otherwise the audit would look for the table at each
-    try."""
+    """The window then covers only the other tables: the audit must not look for the table at each try."""
     feed, fewer = (
         cdc_feed("left_out_between", postgres, monkeypatch, tables=[{"table": name} for name in names])
         for names in ((CUSTOMERS, PARTS), (CUSTOMERS,))

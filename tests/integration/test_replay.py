@@ -111,8 +111,7 @@ def test_messages_of_a_shape_that_was_refused(
     assert published(spark, wrong) != published(spark, right)
 
     every = sum(records.values())
-    # Replayed twice: the second time, the replay's run has the records in quarantine, but raw has them by the
-    # run before.
+    # Replayed twice: the second time, quarantine has the records by the replay's run, raw by the first.
     replay_in_vain(spark, wrong, every, replay_beside_a_run, quarantine.replay)
     corrected = wrong.model_copy(update={"source": right.source.model_copy(update={"topics": ("wrong.*",)})})
     other = Chosen(reason="unknown_operation")

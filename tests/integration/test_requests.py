@@ -81,8 +81,7 @@ def asked(end: datetime | None = None, start: datetime = BEGIN, **request: Any) 
 
 
 def idle(**request: Any) -> Window:
-    """Returns a window of the last moment, in which nothing came: an earlier start would read the past
-    again."""
+    """Returns a window of the last moment, when nothing came: an earlier start would read the past again."""
     end = datetime.now(UTC)
     return asked(end, end - timedelta(milliseconds=1), **request)
 
@@ -234,8 +233,7 @@ def test_rules_let_pass_for_a_reason(
 def test_a_branch_that_no_longer_follows_main(
     spark: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
-    """Between a window's audit and its publish, another window was released, after a middle task was
-    cleared."""
+    """A cleared middle task: between the window's audit and its publish, another window was released."""
     early = asked()
     run(spark, feed, early, (*BUILD, audit))
     control().leases.release(feed.feed, early.holder)

@@ -75,8 +75,7 @@ class Line(NamedTuple):
 
 
 def facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
-    """Step 2 starts here: a kernel. First the facts that discovery needs, of each batch and of all
-    together."""
+    """Step 2 starts here: a kernel. First the facts that discovery needs, of each batch and of all."""
     return pa.RecordBatch.from_pylist([{"lines": pc.count(raw.column("value")).as_py()}], FACTS)
 
 
@@ -108,8 +107,7 @@ def plan(
 
 
 def decode(raw: pa.RecordBatch, how: Plan) -> pa.RecordBatch:
-    """Returns one row of `message_rows.decoded_schema` per message; unreadable ones have reason and
-    detail."""
+    """Returns one row of `message_rows.decoded_schema` per message; bad ones have reason and detail."""
     parsed = [line_of(value.decode()) for value in raw.column("value").to_pylist()]
     good = np.array([at for at, entry in enumerate(parsed) if isinstance(entry, Line)], np.int64)
     bad = {at: entry for at, entry in enumerate(parsed) if isinstance(entry, Outcome)}

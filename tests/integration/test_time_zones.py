@@ -48,8 +48,7 @@ def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Apia"])
 def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: Postgres, zone: str) -> None:
-    """It is not taken for a time of the JVM's zone, whose clock skips an hour or a day, and whose calendar
-    ten days."""
+    """It is not a time of the JVM's zone, whose clock skips an hour or a day, and whose calendar ten days."""
     times = (
         "2026-03-29 02:30:00.863899", "2011-12-30 12:00:00", "1582-10-10 23:59:59", "0001-01-01 00:00:00",
         "9999-12-31 23:59:59.999999", "2026-10-25 02:30:00",

@@ -53,8 +53,7 @@ def write(session: psycopg.Connection[Any], table: str, numbers: Sequence[int]) 
 
 
 def published(spark: SparkSession, feed: Feed, table: str) -> dict[str, list[Any]]:
-    """Returns rows by kind of table, with change ids replaced by the numbers of the changes, since ids
-    include the table."""
+    """Returns rows by kind of table. Numbers replace the ids of changes, which depend on the table."""
     kinds = {
         kind: spark.table(lake_name(feed, table, kind)).collect() for kind in ("", "_history", "_changes")
     }

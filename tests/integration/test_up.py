@@ -1,5 +1,4 @@
-"""`make up` as in the README, word for word: shell, schedule, backfills, a lost scheduler, the form, all
-pages.
+"""`make up` word for word as in the README: shell, schedule, backfills, lost scheduler, form, all pages.
 
 All tests share one installation and continue from each other, because what Airflow runs costs most.
 """
@@ -53,8 +52,7 @@ def proof(installed: Up) -> str:
 
 @pytest.fixture(scope="module")
 def disturbed(installed: Up, proof: str) -> Up:
-    """The installation with an added, mistaken feed, and a forward backfill during which the scheduler was
-    lost."""
+    """The installation with a mistaken new feed, and a forward backfill during which the scheduler died."""
     at, (added,) = installed.shell, blocks("Add a feed")
     at.run(added)
     with (at.feeds / f"{ADDED}.yaml").open("a", encoding="utf-8") as file:
@@ -257,8 +255,7 @@ def test_a_row_in_two_feeds_and_the_verdict(mended: Up, pages: Pages) -> None:
 
 
 def test_a_disagreement_is_accepted(mended: Up, pages: Pages) -> None:
-    """A disagreement like that on changes lost by the source is accepted, from the start page to the
-    verdict."""
+    """A disagreement about changes that the source lost is accepted, from the start page to the verdict."""
     page, at, comparisons = pages.browser, mended.shell, ControlStore(Settings().control_url).comparisons
     (row,) = (r for r in comparisons.last("shop", (FEED, ADDED))[FEED, ADDED] if r.table == TABLE)
     row.outcome, row.counts = "differ", {**row.counts, "missing": 2}

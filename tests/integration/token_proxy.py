@@ -38,8 +38,7 @@ class TokenProxy(grpc.GenericRpcHandler):
         self._behind.close()
 
     def remote(self, token: str) -> str:
-        """Returns the address that Airflow's provider builds for a connection with `use_ssl` and a
-        password."""
+        """Returns the address that Airflow's provider builds with `use_ssl` and a password."""
         return f"sc://127.0.0.1:{self.port}/;token={token};use_ssl=True"
 
     def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:

@@ -74,8 +74,7 @@ def test_where_a_run_has_only_deleted_nothing_is_asked_of_touched_rows(spark: Sp
 
 
 def test_quantiles_are_stored_with_the_others(spark: SparkSession, tmp_path: Path) -> None:
-    """Great Expectations 1 returns numpy's bool for quantiles, which kept a whole suite from being
-    checked."""
+    """Great Expectations 1 returns numpy's bool for quantiles, which made a whole suite uncheckable."""
     suites.load()
     (asked,) = asked_of(
         spark,

@@ -1,4 +1,4 @@
-"""Run the matrix: cells that have no outcome yet, then random ones by seed, for as long as it is asked to."""
+"""Run the matrix: first cells without an outcome, then random ones by seed, until the time is over."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def folder_of(lake: str) -> Path:
-    """Of the lab, with the lake's effects."""
+    """Returns the folder of the lab and of the lake's effects."""
     return FOLDER if lake == "disk" else FOLDER / lake
 
 
@@ -88,7 +88,7 @@ def _remaining(outcomes: Outcomes, known: Base, version: str, lake: str, only: s
 
 
 def _record(console: Console, outcomes: Outcomes, lab: Lab, known: Base, cell: Cell, version: str) -> Verdict:
-    """Play the cell, keep what came of it, and say so."""
+    """Plays the cell, then stores and prints its outcome."""
     begin = time.monotonic()
     try:
         verdict = play(lab, known, cell)

@@ -11,11 +11,11 @@ from tests.faults.matrix.operator import Defect, Operator
 
 
 def play(who: Operator, cell: Cell) -> int:
-    """The action before the cell's stage, then the run to its end; returns the last window released."""
+    """Plays the action before the cell's stage, then the run to its end. Returns the last released window."""
     stages = STAGES[STAGES.index(cell.stage) :]
     last = cell.window
     if cell.fault == "repeated":
-        # Up to the audit, then this one again, and publish at once.
+        # Runs up to the audit, then the cell's stage again, and publishes at once.
         who.carry(cell.window, stages[:-1])
         who.carry(cell.window, (cell.stage,))
         who.carry(cell.window, ("publish",))

@@ -1,4 +1,4 @@
-"""The undisturbed run: the states that cells begin from, each stage's effects, and the tables it gives."""
+"""The undisturbed run: the states that cells begin from, each stage's effects, and the resulting tables."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from tests.faults.matrix.lab import FEED, Lab, State
 
 @dataclass(frozen=True)
 class Base:
-    """`states`: a state before each stage of each window, and before the window that would follow;
-    `tables`: by window, once it is released."""
+    """The results of the undisturbed run.
+
+    - `states`: the state before each stage of each window, and before the window that would follow.
+    - `tables`: the tables after the release of each window.
+    """
 
     states: Mapping[tuple[int, str], State]
     known: Known
@@ -29,7 +32,7 @@ class Base:
 
 
 def code() -> str:
-    """A name for the product as it is: what was found belongs to it."""
+    """Returns a hash of the product's code, which outcomes belong to."""
     hashed = hashlib.sha256()
     for file in sorted((PROJECT / "include" / "changeledger").rglob("*.py")):
         hashed.update(file.read_bytes())
@@ -37,7 +40,7 @@ def code() -> str:
 
 
 def base(lab: Lab, windows: int = 3) -> Base:
-    """From the last time, where the product has not changed; else by an undisturbed run of the windows."""
+    """Returns the stored result if the product has not changed; otherwise runs the windows undisturbed."""
     stored = lab.folder / "base"
     made_by = stored / "code"
     if not (made_by.exists() and made_by.read_text() == f"{code()} {windows}"):
@@ -72,7 +75,7 @@ def _make(lab: Lab, windows: int) -> None:
 
 
 def _require_whole(lab: Lab, window: int, reported: Mapping[str, Any]) -> None:
-    """What all others are compared with has every row of the source, and in the end its rows."""
+    """Raises RuntimeError unless the reference has every row of the source, and at the end the log's keys."""
     lost = set(lab.source_rows(window)).symmetric_difference(reported["raw"])
     keys = {json.loads(row)["id"] for row in reported["dbo_customers"]}
     if reported["problems"] or lost or (window == 3 and keys != lab.source_keys()):
@@ -98,7 +101,7 @@ def effects_in(file: Path) -> Known:
 
 
 def dumped(lab: Lab, place: Place, logs: Path, to: Path, feed: str = FEED) -> dict[str, Any]:
-    """All rows of the feed's tables."""
+    """Returns all rows of the feed's tables."""
     job = lab.jobs.start(place, logs, [dump.__file__, str(to), feed])
     if job.wait() != 0:
         raise RuntimeError(f"the tables cannot be read: {job.printed[-3000:]}")

@@ -1,4 +1,4 @@
-"""A job that reads a table's first release and its main, in one query, and prints how many rows each has."""
+"""A job that reads a table's first release and its main in one query, and prints their numbers of rows."""
 
 from __future__ import annotations
 

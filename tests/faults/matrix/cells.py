@@ -1,4 +1,4 @@
-"""The cells of the matrix: a fault at a place of a lake, and a way to go on; and which of them are run."""
+"""The cells of the matrix: a fault at a place of a lake, and a way to go on; and the choice among them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Known = Mapping[tuple[int, str], Sequence[Effect]]
 
 
 class Cell(NamedTuple):
-    """`at` 0: before the stage, or at the source."""
+    """One cell. `at` 0 means before the stage, or at the source."""
 
     fault: str
     window: int
@@ -42,9 +42,9 @@ class Cell(NamedTuple):
 
 
 def chosen(known: Known, lake: str = "disk") -> list[Cell]:
-    """Every fault and every effect at least once, every way to go on by turns.
+    """Returns every fault and every effect at least once, with the ways to go on in turn.
 
-    One cell of each fault first, then another of each: any length of run reaches all of them.
+    One cell of each fault comes first, then another of each, so that a run of any length reaches all faults.
     """
     retries = cycle(RETRIES)
     by_fault = [[*_of_fault(fault, known, retries)] for fault in OF_LAKES[lake]]
@@ -57,7 +57,7 @@ def _of_fault(fault: Fault, known: Known, retries: Iterator[str]) -> Iterator[Ce
         places = [(s, at) for s in fault.stages for at in _places(fault, known[fault.window, s])]
         for stage, at in Random(0).sample(places, len(places)):
             yield Cell(fault.name, fault.window, stage, at, _after(fault, retries))
-        # What only a feed's first window does.
+        # Effects that only a feed's first window has.
         seen = {e.label for stage in fault.stages for e in known[fault.window, stage]}
         for stage in fault.stages:
             for effect in known[1, stage]:
@@ -72,21 +72,21 @@ def _of_fault(fault: Fault, known: Known, retries: Iterator[str]) -> Iterator[Ce
 
 
 def _places(fault: Fault, effects: Sequence[Effect]) -> list[int]:
-    """Where the fault can be; one that is at any effect is once after the last of them, too."""
+    """Returns the places of a fault. One that can be at any effect is also once after the last."""
     if fault.places == "any":
         return [*range(1, len(effects) + 2)]
     return [effect.at for effect in effects if effect.kind == fault.places]
 
 
 def _after(fault: Fault, retries: Iterator[str]) -> str:
-    """An action between two stages, or of the source, is followed by the run itself."""
+    """Returns the way to go on. An action between two stages, or at the source, needs no other retry."""
     if fault.places in {"source", "topic", "stage"} or fault.name in {"by_hand", "half_done"}:
         return "run" if fault.places in {"source", "topic"} else "task"
     return next(retries)
 
 
 def _spread(fault: Fault, known: Known) -> list[tuple[str, int]]:
-    """Places of the fault: each stage by turns, and within a stage far from each other."""
+    """Returns places of the fault: the stages in turn, and within a stage far from each other."""
     places: dict[str, list[int]] = {}
     for stage in fault.stages:
         positions = [e.at for e in known[fault.window, stage] if fault.places in {"any", e.kind}]
@@ -97,7 +97,7 @@ def _spread(fault: Fault, known: Known) -> list[tuple[str, int]]:
             positions = [at for at in positions if committed < at <= completed]
         if positions:
             places[stage] = positions
-    # Each fault begins elsewhere, so that all faults together reach more of the effects.
+    # Each fault begins elsewhere, so that all faults together reach more effects.
     begin = next(faults.index(fault) for faults in OF_LAKES.values() if fault in faults)
     turns = cycle(places)
     used: dict[str, int] = {}
@@ -110,7 +110,7 @@ def _spread(fault: Fault, known: Known) -> list[tuple[str, int]]:
 
 
 def by_seed(known: Known, first: int = 1, lake: str = "disk") -> Iterator[Cell]:
-    """Random cells without an end: the same seed is the same cell."""
+    """Yields random cells without end. The same seed gives the same cell."""
     faults = [fault for fault in OF_LAKES[lake] if fault.places in AT_EFFECTS and fault.name != "by_hand"]
     seed = first
     while True:
@@ -123,8 +123,11 @@ def by_seed(known: Known, first: int = 1, lake: str = "disk") -> Iterator[Cell]:
 
 
 def quick(known: Known) -> list[Cell]:
-    """Those of the tests: kills at a write of the lake, at a transaction of the control store and behind the
-    commit point, and another fault of each way in which they are played, but for topics."""
+    """Returns the cells of the tests.
+
+    They are kills at a write of the lake, at a transaction of the control store and after the commit point,
+    and one other fault of each way of playing, except topics.
+    """
 
     def at(stage: str, label: str, nth: int = 1) -> int:
         return [e.at for e in known[2, stage] if label in e.label][nth - 1]

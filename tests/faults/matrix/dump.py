@@ -1,4 +1,4 @@
-"""A job that writes all rows of a feed's published tables, without what is the run's own, into a file."""
+"""A job that writes all rows of a feed's published tables to a file, without the run's own columns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main(out: str, feed: str) -> None:
 def rows(spark: SparkSession, table: str) -> list[str]:
     frame = spark.table(table)
     columns = [c for c in frame.columns if c not in OF_RUN]
-    # Text in one form, whatever the type: binary as base64, structs and maps as JSON.
+    # Text in one form whatever the type: binary as base64, structs and maps as JSON.
     return sorted(
         r[0] for r in frame.select(F.to_json(F.struct(*(F.col(f"`{c}`") for c in columns)))).collect()
     )
@@ -55,7 +55,7 @@ def place_of(raw: str) -> tuple[str, ...]:
 
 
 def raw(spark: SparkSession, feed: str, present: set[str], windows: list[str]) -> list[str]:
-    """Positions of the raw records of windows that are done, each once."""
+    """Returns the positions of the raw records of completed windows, each once."""
     name = raw_table(feed, present)
     if name is None:
         return []
@@ -66,7 +66,7 @@ def raw(spark: SparkSession, feed: str, present: set[str], windows: list[str]) -
 
 
 def twice(spark: SparkSession, feed: str, present: set[str]) -> list[str]:
-    """Raw records that one window has twice, whatever becomes of the window."""
+    """Reports raw records that one window has twice, whatever becomes of the window."""
     name = raw_table(feed, present)
     if name is None:
         return []
@@ -83,7 +83,7 @@ def windows(control: ControlStore, feed: str) -> list[Any]:
 
 
 def problems(spark: SparkSession, control: ControlStore, feed: str) -> list[str]:
-    """Main, tag, pointer and release row name one snapshot of each table, and nothing is incomplete."""
+    """Reports where main, tag, pointer and release row name different snapshots, and incomplete releases."""
     faults = [f"release {r.id} is incomplete" for r in control.releases.incomplete(feed)]
     release = control.releases.latest(feed)
     if release is None:

@@ -1,9 +1,9 @@
 """External effects of a job's process, and faults between them.
 
-An effect is a write of Spark's client (every command that is no query), a commit of pyiceberg's catalog, or a
-transaction of the control store that has written. They are found where they leave the process, in Spark
-Connect's client, in pyiceberg and in SQLAlchemy's driver, so none can be forgotten; the product's code knows
-nothing of it.
+An effect is a write of Spark's client (every command except queries), a commit of pyiceberg's catalog, or a
+writing transaction of the control store. Effects are intercepted where they leave the process (Spark
+Connect's client, pyiceberg and SQLAlchemy's driver), so none can be missed, and the product's code does not
+know.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 LAKE, CONTROL = "lake", "control"
 _READS = re.compile(r"\s*(\(|SELECT|WITH|SHOW|DESCRIBE|EXPLAIN|SET)\b", re.IGNORECASE)
 _WRITES = re.compile(r"\s*(INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE|ALTER TABLE|DROP TABLE)\s+(\S+)", re.I)
-# What differs from run to run: branches, snapshots, tags.
+# Names that differ from run to run: branches, snapshots, tags.
 _RUN_NAMES = (
     (r"\b(branch_)?run_\w+", "run"),
     (r"\b(release|displaced)_\d+", r"\1"),
@@ -36,12 +36,15 @@ _MEETING_SECONDS = 120
 
 
 class Fault(NamedTuple):
-    """`do` at effect `at`, counted from 1; one more than there are means after the last.
+    """A fault: `do` at effect `at`, counted from 1; one more than the number of effects means after the last.
 
-    kill, kill_during: SIGKILL before the effect, or while it happens. refuse, lose: the client gets an error
-    instead of the effect, or after it. stop: SIGSTOP. meet: wait for the file `go`, once the effect before is
-    done; hold: when this one is about to happen. orphan: as meet, and nobody reads what the process prints
-    from then on. With a `label` effects are counted that have it.
+    - kill, kill_during: SIGKILL before the effect, or while it happens.
+    - refuse, lose: the client gets an error instead of the effect, or after it.
+    - stop: SIGSTOP.
+    - meet: waits for the file `go` once the previous effect is done; hold: when this one is about to happen.
+    - orphan: like meet, and nobody reads what the process prints from then on.
+
+    With a `label`, only effects with that label are counted.
     """
 
     do: str
@@ -51,7 +54,7 @@ class Fault(NamedTuple):
 
 
 class Effects:
-    """Numbers the effects of this process, writes each into `log`, and does the fault."""
+    """Numbers the effects of this process, writes each to `log`, and performs the fault."""
 
     def __init__(self, log: Path, fault: Fault | None) -> None:
         self._log, self._fault = log, fault
@@ -63,7 +66,7 @@ class Effects:
         self._between(0)
 
     def end(self) -> None:
-        """The last effect is done; the process is about to end."""
+        """Marks that the last effect is done and the process is about to end."""
         if self._is("kill", self._count + 1):
             _kill()
 
@@ -71,7 +74,7 @@ class Effects:
     def effect(
         self, kind: str, label: str, error: Callable[[str], Exception] | None = None
     ) -> Iterator[None]:
-        """`error`: what its client raises for a reason; None: what the client of that kind does."""
+        """Runs one effect. `error`: makes the client's error from a reason; by default that of the kind."""
         with self._lock:
             self._count += 1
             self._labels[label] += 1
@@ -116,7 +119,7 @@ def _kill() -> None:
 
 
 def _lose_output() -> None:
-    """As if the supervisor at the other end of the pipe were gone."""
+    """Simulates that the supervisor at the other end of the pipe is gone."""
     reads, writes = os.pipe()
     os.close(reads)
     for number in (1, 2):
@@ -124,7 +127,7 @@ def _lose_output() -> None:
 
 
 def _error(kind: str, reason: str) -> Exception:
-    """What the driver raises when its server does that."""
+    """Returns the error that the driver raises for this failure of its server."""
     if kind == CONTROL:
         return sqlite3.OperationalError(f"injected: {reason}")
     from pyspark.errors.exceptions.connect import SparkConnectGrpcException  # noqa: PLC0415 - seconds
@@ -178,9 +181,9 @@ def _install_in_catalog(effects: Effects) -> None:
 
 
 def committed(table: str, updates: Any) -> str:
-    """What a commit changes of a table: rows, or refs."""
+    """Returns what a commit changes in a table: rows or refs."""
     of_refs = [update for update in updates if hasattr(update, "ref_name")]
-    # Where main moves, the run's branch goes in the same commit.
+    # A commit that moves main also drops the run's branch.
     moved = [update for update in of_refs if update.action != "remove-snapshot-ref"]
     names = sorted({update.ref_name for update in moved or of_refs})
     verb = "append" if any(update.action == "add-snapshot" for update in updates) else "set"
@@ -195,7 +198,7 @@ def _catalog_error(reason: str) -> Exception:
 
 
 def written(command: Any) -> str | None:
-    """What a command writes, in words that are the same in every run; None if it is a query."""
+    """Returns what a command writes, in words that are the same in every run, or None for a query."""
     kind = command.WhichOneof("command_type")
     if kind == "write_operation_v2":
         write = command.write_operation_v2
@@ -210,7 +213,7 @@ def written(command: Any) -> str | None:
 
 
 def same(text: str) -> str:
-    """The beginning of a statement without what is the run's own."""
+    """Returns the beginning of a statement, without names of the run."""
     for pattern, word in _RUN_NAMES:
         text = re.sub(pattern, word, text)
     text = " ".join(text.replace("`", "").split())
@@ -240,7 +243,7 @@ def _install_in_sqlalchemy(effects: Effects) -> None:
             committed(self, dbapi_connection)
             return
         if any("iceberg_" in what for what in wrote):
-            # Of the lake's catalog: the commit that it is a part of is the effect.
+            # A write of the lake's catalog is part of a commit, which is the effect.
             committed(self, dbapi_connection)
             return
         with effects.effect(CONTROL, ", ".join(dict.fromkeys(wrote))):

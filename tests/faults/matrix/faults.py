@@ -1,4 +1,4 @@
-"""What is broken, where it can be, and the ways to go on after it."""
+"""What breaks, where it can break, and the ways to go on after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from changeledger.model.window import STAGES
 from tests.faults.matrix.effects import CONTROL, LAKE
 
-# How it goes on after the fault.
+# The ways to go on after the fault.
 RETRIES = {
     "task": "the task alone",
     "run": "the run from extract",
@@ -19,9 +19,10 @@ RETRIES = {
 
 
 class Fault(NamedTuple):
-    """`places`: at effects of this kind (`any`: of both), between stages, or at the source.
+    """A fault.
 
-    `cells`: how many are chosen; 0 for one at each of them.
+    - `places`: at effects of this kind (`any`: of both), between stages, or at the source.
+    - `cells`: how many are chosen; 0 for one at each place.
     """
 
     name: str
@@ -92,7 +93,7 @@ FAULTS = (
     Fault("half_done", "SIGKILL of the job, and its task is marked as a success", "any", 0, STAGES[:-1]),
     Fault("together", "a job that was left behind and its retry write at the same moment", LAKE, 0),
 )
-# On S3 and a REST catalog, each behind a proxy: what another lake does differently.
+# On S3 and a REST catalog, each behind a proxy: the faults in which another lake differs.
 ON_S3 = (
     Fault("killed", "SIGKILL of the job between two effects", LAKE, 0),
     Fault("killed_during", "SIGKILL of the job while an effect happens", LAKE, 8),

@@ -1,7 +1,8 @@
-"""Starts jobs as processes of their own, each a fork of this one, which has imported what they need.
+"""Starts jobs as processes, each a fork of this one, which has imported what they need.
 
-Reads a JSON object a line: {"id", "command", "environment", "log", "effects", "fault", "catalog", "at_once",
-"clock"}; writes {"id", "pid"} when it runs and {"id", "code"} when it has ended (a signal as -9).
+Reads one JSON object per line: {"id", "command", "environment", "log", "effects", "fault", "catalog",
+"at_once", "clock"}. Writes {"id", "pid"} when the job runs and {"id", "code"} when it has ended (a signal as
+-9).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from uuid import uuid4
 
 from tests.faults.matrix.effects import Effects, Fault, install
 
-# What every job needs, be it for its faults alone.
+# What every job needs, if only for its faults.
 ALWAYS = (
     "sqlalchemy", "alembic.command", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest",
     "pyiceberg.io.pyarrow", "pyspark.sql.connect.client.core",
@@ -37,12 +38,12 @@ IMPORTED = (
     "changeledger.stages.maintain", "changeledger.stages.maintenance.releasing",
     "changeledger.cli.quarantine",
 )  # fmt: skip
-# How long a job waits for a file that another process has locked; 30 in the product.
+# Seconds that a job waits for a file that another process has locked; 30 in the product.
 _BUSY_SECONDS = 3
 
 
 def main() -> None:
-    """Until the end of the input. The arguments: what is imported before."""
+    """Starts jobs until the end of the input. The arguments name the modules to import first."""
     for name in sys.argv[1:]:
         importlib.import_module(name)
     running: dict[int, str] = {}
@@ -80,7 +81,7 @@ def _reap(running: dict[int, str]) -> None:
 
 
 def _run(spec: dict[str, Any]) -> NoReturn:
-    """The job, in its own process."""
+    """Runs the job in its own process."""
     os.setsid()
     log = os.open(spec["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for number in (1, 2):
@@ -116,14 +117,14 @@ def _ended(name: str) -> int:
 
 
 def _prepare(spec: dict[str, Any]) -> None:
-    """What a process has of its own, and the cell's catalog instead of the server's."""
+    """Sets what each process has of its own, and the cell's catalog instead of the server's."""
     from changeledger.control import base, database  # noqa: PLC0415
     from changeledger.lake import parallel  # noqa: PLC0415
     from changeledger.spark import rounds, session  # noqa: PLC0415
 
     base._PROCESS = uuid4().hex
     database.BUSY_SECONDS = _BUSY_SECONDS
-    # One table after the other: then the effects have one order.
+    # One table after the other, so that the effects have one order.
     parallel._AT_ONCE = rounds._AT_ONCE = spec["at_once"]
     attached = session.spark_session
 
@@ -139,7 +140,7 @@ def _prepare(spec: dict[str, Any]) -> None:
 
 
 def _shift(by: timedelta) -> None:
-    """The clock of this process, and of SQLite in it, which is a part of it."""
+    """Shifts the clock of this process, including that of SQLite, which runs in it."""
 
     class Shifted(datetime):
         @classmethod
@@ -150,7 +151,7 @@ def _shift(by: timedelta) -> None:
         return module.__name__.startswith("changeledger.") and vars(module).get("datetime") is datetime
 
     for module in [m for m in sys.modules.values() if isinstance(m, ModuleType) and is_ours(m)]:
-        # Models keep the true class, by which they know a datetime.
+        # Models keep the true class, by which they recognize a datetime.
         if not module.__name__.endswith((".models", ".window", ".config")):
             vars(module)["datetime"] = Shifted
 

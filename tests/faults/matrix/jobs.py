@@ -1,4 +1,4 @@
-"""Jobs as processes: started, waited for, stopped and woken."""
+"""Jobs as processes: started, waited for, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from changeledger.config.settings import PROJECT
 from tests.faults.matrix.effects import Fault
 from tests.faults.matrix.job import IMPORTED
 
-# A machine that others use may be slow; a stage of a few rows takes seconds.
+# A stage of a few rows takes seconds, but a shared machine may be slow.
 PATIENCE_SECONDS = 240.0
 
 
 class Hangs(Exception):
-    """A job has not ended in its time."""
+    """A job has not ended in time."""
 
 
 @dataclass
 class Job:
-    """A process that runs or has ended. `code` is None while it runs, negative for a signal."""
+    """A process that runs or has ended. `code` is None while it runs, and negative for a signal."""
 
     name: str
     log: Path
@@ -45,7 +45,7 @@ class Job:
         return self.code
 
     def await_meeting(self, seconds: float = PATIENCE_SECONDS) -> bool:
-        """Whether it has reached its `meet` or `stop`, and not ended before."""
+        """Returns True once the job reaches its `meet` or `stop`, and False if it ends before."""
         for _ in range(int(seconds * 20)):
             if self.code is not None:
                 return False
@@ -75,7 +75,7 @@ class Job:
         return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
 
     def written(self) -> list[dict[str, Any]]:
-        """Its external effects, in order."""
+        """Returns the job's external effects, in order."""
         if not self.effects.exists():
             return []
         return [json.loads(line) for line in self.effects.read_text().splitlines()]
@@ -133,13 +133,13 @@ class Jobs:
         self._process.stdin.write(json.dumps(spec) + "\n")
         self._process.stdin.flush()
         with job.changed:
-            # The first one waits for all that is imported before.
+            # The first job waits for all imports.
             if not job.changed.wait_for(lambda: job.pid, PATIENCE_SECONDS):
                 raise Hangs(f"{name} does not start")
         return job
 
     def end_all(self) -> None:
-        """Nothing of a cell goes on in the next one."""
+        """Kills all running jobs, so that nothing of a cell continues in the next."""
         for job in self._jobs.values():
             if job.pid and job.code is None:
                 job.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Are the tables those of the undisturbed run, row by row, and is raw what the source had?"""
+"""Compares the tables with those of the undisturbed run, row by row, and raw with the source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-# Where a window reads the past again, its books say so; the tables must not.
+# Tables that show that a window read the past again; the others must not.
 BOOKS = ("dispositions", "quarantine")
 
 
@@ -18,7 +18,7 @@ def differences(
     read_again: bool = False,
     unlike: Collection[str] = (),
 ) -> list[str]:
-    """What differs, by table. `read_again`: windows have overlapped, or records were asked for again."""
+    """Returns the differences by table. `read_again`: windows overlapped, or records were requested again."""
     reported = list(actual["problems"])
     for name, wanted in expected.items():
         if name == "problems" or name in unlike:

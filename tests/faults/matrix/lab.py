@@ -1,7 +1,7 @@
-"""What a cell works with: a source, a warm Spark, and states of one feed that are copied in no time.
+"""What a cell works with: a source, a warm Spark, and states of one feed that are copied instantly.
 
-The lake's files are never changed once written, so a state of the feed is a copy of two small databases:
-Iceberg's catalog and the control store. Each cell has its own; their tables' files lie in one folder.
+The lake's files never change once written, so a state of the feed is a copy of two small databases: Iceberg's
+catalog and the control store. Each cell has its own; the files of all tables are in one folder.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ WINDOWS: Windows = tuple(
         ("2020-01-01T00:00:00+00:00", "2024-03-01T08:00:40+00:00"),
         ("2024-03-01T08:00:40+00:00", "2024-03-01T08:01:34.780+00:00"),
         ("2024-03-01T08:01:34.780+00:00", "2024-03-01T09:00:00+00:00"),
-        # Two days later: for messages whose clock was ahead.
+        # Two days later, for messages whose clock was ahead.
         ("2024-03-01T09:00:00+00:00", "2024-03-03T09:00:00+00:00"),
     )
 )
 DISK = "size=1500m"
-# A copy of the source that nobody is connected to: only such a one can be copied.
+# A copy of the source that nobody is connected to, since only such a database can be copied.
 _WHOLE = "whole"
 
 
 class State(NamedTuple):
-    """The folder of a feed's state: catalog, control store."""
+    """The folder of a feed's state: catalog and control store."""
 
     folder: Path
 
@@ -69,7 +69,7 @@ class State(NamedTuple):
         to.mkdir(parents=True, exist_ok=True)
         for file in (self.catalog, self.control):
             if file.exists():
-                # With what stands in the write-ahead log.
+                # Includes the content of the write-ahead log.
                 with closing(sqlite3.connect(file)) as old, closing(sqlite3.connect(to / file.name)) as new:
                     old.backup(new)
                     new.execute("PRAGMA journal_mode=WAL")
@@ -78,7 +78,7 @@ class State(NamedTuple):
         return copied
 
     def expect_lease(self, seconds: float) -> None:
-        """A lease that is held is as if it had been taken just now; below 0: as if its time were over."""
+        """Makes a held lease expire in that many seconds, as if taken just now; below 0, it has expired."""
         if not self.control.exists():
             return
         with closing(sqlite3.connect(self.control, timeout=60)) as control:
@@ -90,11 +90,12 @@ class State(NamedTuple):
 
 
 class Lab:
-    """Services, and where everything lies: `folder` for what stays, `disk` for what a disk can run out of.
+    """The services and folders. `folder` is for what stays, `disk` for what a disk can run out of.
 
-    `own_disk`: the latter is a small file system of its own, where this process may mount one. `log`: of the
-    source, without it the matrix's own. `lake`: "s3" for one on S3 and a REST catalog. `kafka`: a broker that
-    others use, too.
+    - `own_disk`: makes `disk` a small file system, if this process may mount one.
+    - `log`: the source's log; by default the matrix's own.
+    - `lake`: "s3" for a lake on S3 and a REST catalog.
+    - `kafka`: a broker that others use, too.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class Lab:
 
     @property
     def kafka(self) -> KafkaBroker:
-        """One of its own is started at its first use."""
+        """The broker; its own is started on first use."""
         if self._kafka is None:
             self._kafka = KafkaBroker(self.settings.jars.with_name("kafka"), self.folder)
             self._kafka.__enter__()
@@ -164,9 +165,9 @@ class Lab:
             subprocess.run(["umount", "-l", str(self.disk)], check=False)
 
     def _mount(self) -> None:
-        """An empty folder, or a small disk."""
+        """Creates an empty folder, or mounts a small disk."""
         if self.disk.is_mount():
-            # Of a run that was killed.
+            # The mount of a run that was killed.
             subprocess.run(["umount", "-l", str(self.disk)], check=False)
         shutil.rmtree(self.disk, ignore_errors=True)
         self.disk.mkdir(exist_ok=True)
@@ -176,7 +177,7 @@ class Lab:
 
     def _load(self) -> None:
         sqlserver_cdc.load(self.source.url, self.log)
-        # One record that cannot be read, in the second window.
+        # Adds a record that cannot be read, in the second window.
         lsn = self.log.transactions[12].commit_lsn
         with psycopg.connect(plain_url(self.source.url), autocommit=True) as database:
             cursor = database.execute(
@@ -194,7 +195,7 @@ class Lab:
             self._copy_database(session, self.source.database, _WHOLE)
 
     def source_rows(self, window: int) -> list[str]:
-        """The rows of the change table up to the window's end, as `dump.raw` names them."""
+        """Returns the rows of the change table up to the window's end, named as in `dump.raw`."""
         names = [f"upper(encode(\"{name}\", 'hex'))" for name in ("__$start_lsn", "__$seqval")]
         names += [f'"{name}"::text' for name in ("__$operation", "__$command_id")]
         of_time = 'JOIN cdc.lsn_time_mapping ON start_lsn = "__$start_lsn" WHERE tran_end_time < %s'
@@ -206,11 +207,11 @@ class Lab:
             ]
 
     def source_keys(self) -> set[int]:
-        """Of the rows that the table has in the end, by the simulated log itself."""
+        """Returns the keys of the table's final rows, from the simulated log."""
         return {key[0] for key in self.log.final_rows(CUSTOMERS)}
 
     def copied_source(self, name: str) -> str:
-        """A database of the source for one cell alone; returns its URL."""
+        """Copies the source's database for one cell, and returns its URL."""
         with psycopg.connect(self.server_url, autocommit=True) as session:
             self._copy_database(session, _WHOLE, name)
         return self.server_url.rpartition("/")[0] + f"/{name}"
@@ -222,7 +223,7 @@ class Lab:
 
     @property
     def server_url(self) -> str:
-        """The source's server, at no database of a cell."""
+        """The URL of the source's server, not of a cell's database."""
         return plain_url(self.source.url).rpartition("/")[0] + "/postgres"
 
     def place(self, state: State, database: str = "", **variables: str) -> Place:
@@ -266,12 +267,12 @@ class Lab:
         process.kill()
 
     def restart_spark(self) -> None:
-        """After it was killed, at the address that it had."""
+        """Restarts Spark at its address, after it was killed."""
         self.server.resume()
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
-        """Not a byte is free meanwhile."""
+        """Leaves not a single byte free meanwhile."""
         assert self.has_own_disk
         filler = self.disk / "filler"
         with filler.open("wb", buffering=0) as file, suppress(OSError):
@@ -286,7 +287,7 @@ class Lab:
 
     @contextmanager
     def read_only(self, folder: Path) -> Iterator[None]:
-        """Nothing can be created below the folders of the feed's tables, also by root."""
+        """Lets nobody, not even root, create anything below the folders of the feed's tables."""
         folders = [str(f) for f in folder.rglob("*") if f.is_dir()]
         subprocess.run(["chattr", "+i", *folders], check=True, capture_output=True)
         try:

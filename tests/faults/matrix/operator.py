@@ -1,4 +1,4 @@
-"""Who goes on after a fault: Airflow, which tries again, and a person, who does what a remedy says."""
+"""Goes on after a fault: Airflow, which retries, and a person, who follows a remedy."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.faults.matrix.stores import Stores
 
 _ERROR = re.compile(r"ERROR (\w+): (.*)")
 _REMEDY = re.compile(r"Remedy: (.*)")
-# Airflow tries a task so many times; a feed that is held is waited for.
+# Tries of a task by Airflow, waits for a feed that is held, and remedies that are followed.
 _TRIES, _WAITS, _REMEDIES = 4, 240, 4
 
 
 class Defect(Exception):
-    """What must not be: a table that is wrong, or no way to go on."""
+    """Something that must not happen: a wrong table, or no way to go on."""
 
 
 class Stopped(Exception):
-    """An error that no try can fix, whose remedy begins with another feed."""
+    """An error that no retry can fix; its remedy begins with another feed."""
 
     def __init__(self, error: str, remedy: str) -> None:
         super().__init__(f"{error}. Remedy: {remedy}")
@@ -44,17 +44,17 @@ class Operator:
     at_once: int = 1
     notes: list[str] = field(default_factory=list)
     remedies: int = 0
-    # In the state's place, where they are in PostgreSQL.
+    # Stores in PostgreSQL, in place of the state's.
     stores: Stores | None = None
 
     def carry(self, window: int, stages: Sequence[str] = STAGES, *, waits: bool = False) -> None:
-        """The stages of the window, each until it is done. `waits`: for another run, no lease's end."""
+        """Runs the window's stages, each until it is done. `waits`: for other runs, whose leases it keeps."""
         remaining = list(stages)
         while remaining:
             remaining = self._stage(window, remaining, waits)
 
     def _stage(self, window: int, remaining: list[str], waits: bool) -> list[str]:
-        """What is left after the first of them."""
+        """Runs the first stage, and returns the remaining ones."""
         tries = 0
         for _ in range(_WAITS):
             at = self.place, self.folder, remaining[0], window
@@ -83,11 +83,11 @@ class Operator:
             self.let_an_hour_pass()
 
     def let_an_hour_pass(self) -> None:
-        """Whoever holds the feed and gave no sign has lost it."""
+        """Ends the lease of whoever holds the feed and gave no sign."""
         (self.stores or self.state).expect_lease(-1)
 
     def _follow(self, job: Job, remaining: list[str]) -> list[str]:
-        """What the remedy says; returns the stages that are to be run."""
+        """Follows the remedy, and returns the stages to run."""
         error, remedy = last_error(job), last_remedy(job)
         self.remedies += 1
         if not remedy:
@@ -108,7 +108,7 @@ class Operator:
         raise Defect(f"nobody knows what this remedy asks for: {error}. Remedy: {remedy}")
 
     def command(self, *arguments: str) -> Job:
-        """`changeledger` with these arguments, to its end."""
+        """Runs `changeledger` with these arguments to its end."""
         job = self.lab.jobs.start(self.place, self.folder, ["changeledger.cli", *arguments])
         code = job.wait()
         if code != 0:
@@ -116,7 +116,7 @@ class Operator:
         return job
 
     def backfills(self, windows: Sequence[int]) -> None:
-        """All at once; each waits for the others."""
+        """Carries the windows all at once; each waits for the others."""
         self.let_an_hour_pass()
         failed: list[BaseException] = []
 
@@ -139,7 +139,7 @@ class Operator:
 
 
 def last_error(job: Job) -> str:
-    """Its last error; of an unknown one, the last line."""
+    """Returns the job's last error, or its last line if no known error is there."""
     errors: list[Any] = _ERROR.findall(job.printed)
     if errors:
         return ": ".join(errors[-1])

@@ -1,4 +1,4 @@
-"""What was found, one JSON object a line: so a run that is ended at any moment goes on where it was."""
+"""Stores outcomes, one JSON object per line, so that a run that ends at any moment can resume."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFECT, SKIPPED = "defect", "skipped"
 
 
 class Outcome(NamedTuple):
-    """`code`: the product's state that was tried. `label`: the effect at which the fault was."""
+    """The outcome of a cell. `code`: the product's state that was tried. `label`: the effect at the fault."""
 
     cell: Cell
     label: str
@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
 
 class Outcomes:
-    """The file of outcomes; the last one of a cell counts."""
+    """The file of outcomes. The last outcome of a cell counts."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -37,7 +37,7 @@ class Outcomes:
             file.write(json.dumps(reported) + "\n")
 
     def all(self) -> list[Outcome]:
-        """Skips a line that the end of a run has cut off."""
+        """Returns all outcomes, except a line that the end of a run has cut off."""
         return list(dict(self._read()).values())
 
     def _read(self) -> Iterator[tuple[str, Outcome]]:
@@ -52,14 +52,16 @@ class Outcomes:
             yield cell.id, Outcome(cell, **reported)
 
     def remaining(self, cells: Iterable[Cell], code: str) -> Iterator[Cell]:
-        """Cells without an outcome, in their order. What was a defect, or could not be done, is tried again
-        once the product is another one."""
+        """Yields cells without an outcome, in their order.
+
+        Defects, and cells that could not be run, are tried again once the product has changed.
+        """
         done = {o.cell.id for o in self.all() if o.outcome not in {DEFECT, SKIPPED} or o.code == code}
         return (cell for cell in cells if cell.id not in done)
 
 
 class Effects:
-    """The effects that the outcomes are of, kept beside them for the page."""
+    """Stores the effects that the outcomes refer to, for the page."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -77,8 +79,11 @@ class Effects:
 
 
 class Soak(NamedTuple):
-    """Windows of one feed one after the other, each with a fault. `met`: how often each fault took place;
-    `wrong`: what differs in the end."""
+    """The result of consecutive windows of one feed, each with a fault.
+
+    - `met`: how often each fault took place.
+    - `wrong`: what differs at the end.
+    """
 
     seed: int
     windows: int

@@ -1,4 +1,4 @@
-"""`docs/reliability.md`, written from the outcomes."""
+"""Writes `docs/reliability.md` from the outcomes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _soak(soak: Soak | None) -> str:
 
 
 def _summary(title: str, faults: Sequence[Fault], outcomes: Sequence[Outcome]) -> str:
-    """Faults by ways to go on."""
+    """Returns the table of faults by ways to go on."""
     lines = [f"## {title}", "", *_table(RETRIES)]
     for fault in faults:
         of_fault = [o for o in outcomes if o.cell.fault == fault.name]
@@ -114,7 +114,7 @@ def _summary(title: str, faults: Sequence[Fault], outcomes: Sequence[Outcome]) -
 
 
 def _on_s3(outcomes: Sequence[Outcome]) -> str:
-    """The same of the other lake, and faults by stages."""
+    """Returns the same table for the other lake, and one of faults by stages."""
     if not outcomes:
         return ""
     lines = [_summary("On S3 and a REST catalog", ON_S3, outcomes), _S3, "", *_table({s: s for s in STAGES})]
@@ -128,7 +128,7 @@ def _on_s3(outcomes: Sequence[Outcome]) -> str:
 
 
 def _table(columns: Mapping[str, str]) -> list[str]:
-    """Its first lines; the first column has no name."""
+    """Returns the table's first lines; the first column has no name."""
     return [_row(["", *columns.values()]), _row(["---"] * (len(columns) + 1))]
 
 
@@ -162,7 +162,7 @@ def _stage(known: Known, outcomes: Sequence[Outcome], window: int, stage: str) -
 
 
 def _others(outcomes: Sequence[Outcome]) -> str:
-    """Between stages, and at the source."""
+    """Returns the table of faults between stages and at the source."""
     here = [o for o in outcomes if not o.cell.at]
     if not here:
         return ""

@@ -1,4 +1,4 @@
-"""An HTTP proxy before one server: it can be away, slow, or do to a request what networks and servers do."""
+"""An HTTP proxy before one server: it can be away or slow, or treat a request as networks and servers may."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Proxy:
         return f"http://127.0.0.1:{self.port}"
 
     def calm(self) -> None:
-        """Pass everything on again, and stay."""
+        """Passes everything on again, and stays."""
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving.join()
@@ -76,12 +76,12 @@ class Proxy:
         self.come_back()
 
     def leave_soon(self) -> None:
-        """Refuse connections soon, when the request that is carried has its answer."""
+        """Refuses connections soon, after the present request has its answer."""
         self._leaving = threading.Timer(_SOON_SECONDS, self.leave)
         self._leaving.start()
 
     def leave(self) -> None:
-        """Refuse connections, and end those that are open."""
+        """Refuses connections, and ends open ones."""
         listener, self._listener = self._listener, None
         if listener is not None:
             # Wakes the thread that waits in `accept`.
@@ -93,7 +93,7 @@ class Proxy:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def come_back(self) -> None:
-        """On the port that it had."""
+        """Listens again on the same port."""
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", self.port))
             self.port = self._listener.getsockname()[1]
@@ -117,7 +117,7 @@ class Proxy:
             self._open.discard(client)
 
     def _carry(self, client: socket.socket, reader: BinaryIO) -> bool:
-        """One request and its answer. May another one follow?"""
+        """Carries one request and its answer. Returns whether another request may follow."""
         request = _request(client, reader)
         if request is None or self._listener is None:
             return False
@@ -154,7 +154,7 @@ def _request(client: socket.socket, reader: BinaryIO) -> Request | None:
 
 
 def _answer(reader: BinaryIO, method: str) -> bytes:
-    """Without interim ones; empty if the server has ended the connection."""
+    """Returns the answer without interim ones; empty if the server has ended the connection."""
     while head := _head(reader):
         status = int(head.split(b" ", 2)[1])
         if status >= 200:
@@ -178,7 +178,7 @@ def _body(reader: BinaryIO, head: bytes) -> bytes:
 
 
 def _chunks(reader: BinaryIO) -> list[bytes]:
-    """As they are on the wire, the last one of size 0 and the trailer with them."""
+    """Returns the chunks as on the wire, including the last one of size 0 and the trailer."""
     chunks = []
     while True:
         size = reader.readline()

@@ -1,4 +1,4 @@
-"""A lake on S3 behind a REST catalog, each reached through a proxy that does what is asked of it."""
+"""A lake on S3 behind a REST catalog, each reached through a proxy that can misbehave."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.faults.matrix.proxy import Decision, Deed, Proxy, Request
 
 _SLOW_SECONDS = 0.5
 _RESTARTS_IN_SECONDS = 2.0
-# So many uploads break off.
+# The number of uploads that break off.
 _HALVES = 2
 
 
 class RemoteLake:
-    """`states`: the folder below which each state of the feed has its `catalog.db`, and the bucket is."""
+    """The lake's servers. `states`: the folder of the bucket and of the states with their `catalog.db`."""
 
     def __init__(self, jars: Path, folder: Path, states: Path) -> None:
         self._states = states
@@ -40,15 +40,15 @@ class RemoteLake:
         self._stack.close()
 
     def catalog(self, state: Path) -> dict[str, str]:
-        """`CHANGELEDGER_CATALOG` of the state in that folder."""
+        """Returns the `CHANGELEDGER_CATALOG` of the state in that folder."""
         name = state.relative_to(self._states).as_posix().replace("/", "~")
         reached = {"uri": f"{self.rest.url}/{name}", "s3.endpoint": self.store.url}
-        # A store that does not answer is given up soon, so that a cell takes seconds.
+        # An unresponsive store is given up soon, so that a cell takes seconds.
         return {**self._rest.settings, **reached, "s3.connect-timeout": "5", "s3.request-timeout": "20"}
 
 
 def is_commit(request: Request) -> bool:
-    """Of a table's new state; a table's creation too."""
+    """Returns whether the request commits a table's new state, or creates a table."""
     _, _, place = request.path.partition("/tables")
     return request.method == "POST" and "/tables" in request.path and place.count("/") < 2
 
@@ -56,7 +56,7 @@ def is_commit(request: Request) -> bool:
 def _first(
     wanted: Callable[[Request], bool], deed: Deed, then: Callable[[], None], times: int = 1
 ) -> Decision:
-    """The deed at the first requests of that kind; `then` what follows the last of them."""
+    """Decides on the deed at the first `times` matching requests, and calls `then` at the last of them."""
     numbers = count(1)
     lock = threading.Lock()
 

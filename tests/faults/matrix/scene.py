@@ -1,4 +1,4 @@
-"""One cell: the fault, what goes on after it, and whether the tables are right in the end."""
+"""Runs one cell: the fault, what goes on after it, and the comparison of the tables at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.faults.matrix.stores import Stores
 from tests.faults.matrix.troubles import OF_DISKS, TROUBLES
 
 SURVIVED, STOPPED, DEFECT, SKIPPED = "survived", "stopped", "defect", "skipped"
-# A job may wait for a lock, or for a server that has gone; then its supervisor ends it.
+# A job may wait for a lock or for a lost server; then its supervisor ends it.
 _GIVES_UP_SECONDS = 60.0
 # Two writes are planned in that time, and reach their commits; they wait for twice as long.
 _READY_SECONDS = 1.5
@@ -40,14 +40,14 @@ _IN_CLIENT = {
 
 
 class Verdict(NamedTuple):
-    """What came of a cell."""
+    """The result of a cell."""
 
     outcome: str
     detail: str
 
 
 def play(lab: Lab, base: Base, cell: Cell) -> Verdict:
-    """The cell from its beginning to its verdict. Its logs stay where it is a defect."""
+    """Plays the cell, and returns its verdict. The logs of a defect stay."""
     logs = lab.folder / "logs" / "cells" / cell.id
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
@@ -113,7 +113,7 @@ def _verdict(who: Operator, base: Base, last: int, read_again: bool) -> Verdict:
 
 @contextmanager
 def _stores(who: Operator, cell: Cell) -> Iterator[None]:
-    """In PostgreSQL, for what only a server does."""
+    """Uses stores in PostgreSQL for faults that only a server has."""
     if not cell.fault.startswith("stores_"):
         yield
         return
@@ -127,7 +127,7 @@ def _stores(who: Operator, cell: Cell) -> Iterator[None]:
 
 
 def disturb(who: Operator, cell: Cell) -> bool:
-    """The stage with its fault, until the fault is over. Is the stage done all the same?"""
+    """Runs the stage with its fault until that is over. Returns whether the stage is done all the same."""
     if cell.fault in _IN_CLIENT:
         return _ended(who, _start(who, cell, Fault(_IN_CLIENT[cell.fault], cell.at)))
     if cell.fault == "killed_during":
@@ -138,7 +138,7 @@ def disturb(who: Operator, cell: Cell) -> bool:
     if cell.fault == "together":
         return _together(who, cell)
     if cell.fault == "stopped":
-        # It is woken by `go_on`, once the others are done.
+        # `go_on` wakes it once the others are done.
         job = _start(who, cell, Fault("stop", cell.at))
         job.await_meeting()
         who.let_an_hour_pass()
@@ -171,7 +171,7 @@ def _start(who: Operator, cell: Cell, fault: Fault) -> Job:
 
 
 def _ended(who: Operator, job: Job) -> bool:
-    """The disturbed job has ended, or its supervisor ends it. Has it done its work?"""
+    """Waits for the disturbed job, or ends it as its supervisor. Returns whether it succeeded."""
     try:
         code = job.wait(_GIVES_UP_SECONDS)
     except Hangs:
@@ -184,11 +184,11 @@ def _ended(who: Operator, job: Job) -> bool:
 
 
 def _orphan(who: Operator, cell: Cell) -> bool:
-    """Nobody waits for the job any more; the stage's retry begins, and both go on."""
+    """Starts the stage's retry beside an orphaned job, and lets both continue."""
     orphan = _start(who, cell, Fault("orphan", cell.at))
     orphan.await_meeting()
     retry = who.lab.stage(who.place, who.folder, cell.stage, cell.window, at_once=who.at_once)
-    # Not before the retry has its lease.
+    # Waits until the retry has its lease.
     while retry.code is None and len(retry.written()) < 2:
         time.sleep(0.05)
     orphan.go_on()
@@ -197,7 +197,7 @@ def _orphan(who: Operator, cell: Cell) -> bool:
 
 
 def _together(who: Operator, cell: Cell) -> bool:
-    """A job and its retry both have their write ready, each on what the lake was before the other one's."""
+    """A job and its retry both have a write ready, each based on the lake before the other's write."""
     job = _start(who, cell, Fault("hold", cell.at))
     if not job.await_meeting():
         return _ended(who, job)
@@ -206,7 +206,7 @@ def _together(who: Operator, cell: Cell) -> bool:
     retry = _start(who, cell, same)
     retry.await_meeting()
     with closing(sqlite3.connect(who.state.catalog, timeout=20)) as other:
-        # Who reads now reads the same; who commits waits.
+        # Readers now see the same state, and committers wait.
         other.isolation_level = None
         other.execute("BEGIN IMMEDIATE")
         job.go_on()
@@ -218,13 +218,13 @@ def _together(who: Operator, cell: Cell) -> bool:
 
 
 def _require_known_end(job: Job) -> None:
-    """One that has lost its lease says so; past its last write there is nothing to lose."""
+    """Raises Defect unless the job reports its lost lease; after its last write it had nothing to lose."""
     if job.code not in {0, exit_codes.NOTHING, exit_codes.HELD}:
         raise Defect(f"{job.name} has lost its lease and ends with {job.code}: {last_error(job)}")
 
 
 def go_on(who: Operator, cell: Cell, is_done: bool) -> int:
-    """Returns the window up to which all is released now."""
+    """Goes on after the fault, and returns the window up to which all is released."""
     stages = STAGES[STAGES.index(cell.stage) + (is_done or cell.fault == "half_done") :]
     last = cell.window
     if cell.fault == "by_hand":
@@ -248,7 +248,7 @@ def go_on(who: Operator, cell: Cell, is_done: bool) -> int:
     if sleeping is not None:
         sleeping.go_on()
         _ended(who, sleeping)
-        # Before its first effect it had no lease to lose: it takes one, and looks at what it builds on.
+        # Before its first effect it had no lease to lose: it takes one, and checks what it builds on.
         if cell.at > 1 or not last_error(sleeping).startswith("StageOrderError"):
             _require_known_end(sleeping)
     return last

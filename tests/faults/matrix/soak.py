@@ -1,7 +1,7 @@
-"""Fifty windows of one feed, one after the other, each with a fault: what one has left meets the next.
+"""Fifty consecutive windows of one feed, each with a fault, so that what one fault leaves meets the next.
 
-Places and ways to go on are chosen by seed. In the end the tables are those of one undisturbed window over
-the whole log, the current rows those of the log itself, and raw is what the source has.
+Places and ways to go on are chosen by seed. At the end the tables must equal those of one undisturbed window
+over the whole log, the current rows those of the log itself, and raw the source.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _RETRIES = ("task", "run", "earlier")
 
 
 def run(folder: Path, known: Known, seed: int, say: Callable[[str], None]) -> Soak:
-    """`known`: what each stage does. Raises Defect if there is no way to go on."""
+    """Runs the soak. `known`: the effects of each stage. Raises Defect if there is no way to go on."""
     begin = time.monotonic()
     log = simulate(5, _TRANSACTIONS)
     spans = windows(log)
-    # The last one is the whole log, for what all is compared with.
+    # The last window is the whole log, for the reference.
     whole = (spans[0][0], spans[-1][1])
     with Lab(folder / "soak", own_disk=True, log=log, windows=(*spans, whole)) as lab:
         expected = _undisturbed(lab)
@@ -61,7 +61,7 @@ def run(folder: Path, known: Known, seed: int, say: Callable[[str], None]) -> So
 
 
 def windows(log: Log) -> Windows:
-    """Of equal numbers of transactions; the ends are exclusive."""
+    """Returns windows with equal numbers of transactions; ends are exclusive."""
     each = len(log.transactions) // COUNT
     ends = [log.transactions[at * each].commit_time for at in range(1, COUNT)]
     first = log.transactions[0].commit_time - timedelta(hours=1)
@@ -82,7 +82,7 @@ def _undisturbed(lab: Lab) -> dict[str, Any]:
 
 
 def cells(known: Known, seed: int, *, has_disk: bool) -> list[Cell]:
-    """One for each window, faults by turns in an order by chance."""
+    """Returns one cell per window, with all faults in turn, in random order."""
     rng = Random(seed)
     faults = [fault for fault in FAULTS if is_possible(fault, has_disk=has_disk)]
     chosen: list[Cell] = []
@@ -102,7 +102,7 @@ def is_possible(fault: Fault, *, has_disk: bool) -> bool:
         return True
     if fault.name in OF_DISKS and not has_disk:
         return False
-    # Stores in PostgreSQL are another place; `by_hand` needs a place of its own.
+    # Stores in PostgreSQL are another place, and `by_hand` needs a specific one.
     return (
         fault.places in {"any", "lake", "control"}
         and not fault.name.startswith("stores_")
@@ -111,7 +111,7 @@ def is_possible(fault: Fault, *, has_disk: bool) -> bool:
 
 
 def _play(who: Operator, cell: Cell) -> bool:
-    """The window with its fault, to its release. Has the fault taken place?"""
+    """Plays the window with its fault, to its release. Returns whether the fault took place."""
     who.carry(cell.window, STAGES[: STAGES.index(cell.stage)])
     if not cell.at:
         actions.play(who, cell)

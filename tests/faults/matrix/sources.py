@@ -1,4 +1,4 @@
-"""Faults of a source of change tables: it goes, is cleaned up, or is restored from a backup."""
+"""Faults of a source of change tables: it is lost, cleaned up, or restored from a backup."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.faults.matrix.lab import CHANGE_TABLE, WINDOWS
 from tests.faults.matrix.operator import Defect, Operator, Stopped
 
 _END = WINDOWS[0][1].replace(tzinfo=None)
-# Between the last position that was released, and the changes that follow.
+# Between the last released position and the changes that follow.
 _BEHIND = f"""(SELECT max("__$start_lsn") FROM {CHANGE_TABLE} JOIN cdc.lsn_time_mapping
     ON start_lsn = "__$start_lsn" WHERE tran_end_time < %s)"""
 
 
 def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
-    """The window's extract on a source of its own. What stops it must leave the tables as they were."""
+    """Plays the window on its own copy of the source. A stop must leave the tables as they were."""
     database = "cell_" + cell.id.replace("-", "_")
     url = who.lab.copied_source(database)
     who.place = who.lab.place(who.state, database)
@@ -46,7 +46,7 @@ def _same(who: Operator, base: Base, window: int) -> None:
 
 
 def _gone(who: Operator, cell: Cell, url: str, base: Base) -> Sequence[str]:
-    """Nothing listens there; then it does."""
+    """The source does not answer first, and then it does."""
     true = who.place
     reported = true.environment["AIRFLOW_CONN_SHOP"].replace(f'"port": {who.lab.source.port}', '"port": 9')
     job = who.lab.stage(
@@ -61,9 +61,9 @@ Change = Callable[[Operator, str], Any]
 
 
 def _while_read(act: Change, after: Change | None = None, do: str = "hold") -> Any:
-    """The act behind the source's count of the rows, when Spark's workers are about to read and write them.
+    """Acts after the source's count of the rows, when Spark's workers are about to read and write them.
 
-    `do`: "meet" for before the count, and behind the check. An extract that ends well is not run again.
+    `do`: "meet" acts before the count, but after the check. A successful extract is not run again.
     """
 
     def play(who: Operator, cell: Cell, url: str, base: Base) -> Sequence[str]:
@@ -96,7 +96,7 @@ def _allow(who: Operator, url: str, allowed: str = "true") -> None:
 
 
 def _clean(who: Operator, url: str) -> None:
-    """The clean-up job has removed one transaction that was not read, and all before it."""
+    """Acts like a clean-up job that removed one unread transaction, and all before it."""
     with psycopg.connect(url, autocommit=True) as session:
         (low,) = session.execute(
             f'SELECT min("__$start_lsn") FROM {CHANGE_TABLE} WHERE "__$start_lsn" > {_BEHIND}', (_END,)
@@ -108,7 +108,7 @@ def _clean(who: Operator, url: str) -> None:
 
 
 def _shorten(who: Operator, url: str) -> None:
-    """A backup that ends before the last released position."""
+    """Acts like a restored backup that ends before the last released position."""
     with psycopg.connect(url, autocommit=True) as session:
         (top,) = session.execute(f"SELECT {_BEHIND}", (_END,)).fetchone()  # type: ignore[misc]
         session.execute(f'DELETE FROM {CHANGE_TABLE} WHERE "__$start_lsn" >= %s', (top,))
@@ -116,7 +116,7 @@ def _shorten(who: Operator, url: str) -> None:
 
 
 def _other_past(who: Operator, url: str) -> None:
-    """A backup that ends before it, and other transactions since, which have reached the same LSNs."""
+    """Acts like such a backup on which other transactions have since reached the same LSNs."""
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(
             "UPDATE cdc.lsn_time_mapping SET tran_end_time = tran_end_time + interval '3 ms' "
@@ -133,7 +133,7 @@ def _before(act: Change) -> Any:
     return play
 
 
-# Each returns the stages that are left.
+# Each returns the remaining stages.
 _ACTS: dict[str, Callable[[Operator, Cell, str, Base], Sequence[str]]] = {
     "source_gone": _gone,
     "source_gone_during": _while_read(_refuse, _allow),

@@ -1,4 +1,4 @@
-"""Both stores in PostgreSQL, as installations that share a lake have them: they can go and come back."""
+"""Both stores in PostgreSQL, as in installations that share a lake: they can go and come back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stores(NamedTuple):
         return self.lab.source.url.rpartition("/")[0] + f"/{self.databases[1]}"
 
     def place(self, place: Place) -> Place:
-        """The place, with these stores."""
+        """Returns the place with these stores."""
         source = self.lab.source
         uri = source.url.rpartition("/")[0] + f"/{self.databases[0]}"
         catalog = {"type": "sql", "uri": uri, "warehouse": self.lab.settings.warehouse}
@@ -54,7 +54,7 @@ class Stores(NamedTuple):
         return Place(environment, spark_catalog(catalog))
 
     def refuse(self) -> None:
-        """Every connection is ended, and no new one is let in."""
+        """Ends every connection, and refuses new ones."""
         self._allow("false")
         with self._server() as session:
             ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ANY(%s)"
@@ -64,12 +64,12 @@ class Stores(NamedTuple):
         self._allow("true")
 
     def restart(self, seconds: float = 2.0) -> None:
-        """Gone at once, and back after a while."""
+        """Refuses connections at once, and accepts them again after a while."""
         self.refuse()
         threading.Thread(target=lambda: (time.sleep(seconds), self.accept())).start()
 
     def expect_lease(self, seconds: float) -> None:
-        """As `State.expect_lease`."""
+        """Like `State.expect_lease`."""
         engine = create_engine(self.control_url)
         with engine.begin() as control:
             moment = f"now() + interval '{seconds:.0f} seconds'"
@@ -93,7 +93,7 @@ class Stores(NamedTuple):
         return psycopg.connect(self.lab.server_url, autocommit=True)
 
     def _copy_catalog(self, state: State) -> None:
-        """Iceberg's tables, as Iceberg has made them."""
+        """Copies Iceberg's tables, with Iceberg's own definitions."""
         address = self.lab.server_url.rpartition("/")[0] + f"/{self.databases[0]}"
         with closing(sqlite3.connect(state.catalog)) as old, psycopg.connect(address) as new:
             definitions = old.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -106,7 +106,7 @@ class Stores(NamedTuple):
 
     def _copy_control(self, state: State) -> None:
         upgrade(self.control_url)
-        # A feed's first window begins with a store that has not all tables, or none.
+        # At a feed's first window, the store may lack some or all tables.
         upgrade(f"sqlite:///{state.control}")
         old, new = create_engine(f"sqlite:///{state.control}"), create_engine(self.control_url)
         with old.connect() as source, new.begin() as target:

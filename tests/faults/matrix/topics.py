@@ -1,4 +1,4 @@
-"""Faults of a broker and its topics. Each cell has a topic of its own, so it runs the first window itself."""
+"""Faults of a broker and its topics. Each cell has its own topic, so it runs the first window itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECONDS = 60
 
 
 class _Next(NamedTuple):
-    """How it goes on after a fault: with these stages of a window. `unlike`: the tables that may differ."""
+    """How to go on after a fault: with these stages of a window. `unlike`: the tables that may differ."""
 
     window: int = 2
     unlike: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class _Next(NamedTuple):
 
 
 def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
-    """The first window is released; then the fault, and what goes on after it."""
+    """Releases the first window, then plays the fault and what goes on after it."""
     _set_up(who)
     wanted = _undisturbed(who)
     _begin(who)
@@ -61,7 +61,7 @@ def _same(who: Operator, wanted: Mapping[str, Any], unlike: tuple[str, ...] = ()
 
 
 def _set_up(who: Operator) -> None:
-    """The same feed, of another dialect, from nothing."""
+    """Sets up the same feed in another dialect, from nothing."""
     _forget(who)
     feeds = who.lab.folder / "feeds_of_topics"
     feeds.mkdir(exist_ok=True)
@@ -84,7 +84,7 @@ def _place(who: Operator, state: State, bootstrap: str) -> Any:
 
 
 def _undisturbed(who: Operator) -> dict[str, Any]:
-    """Its tables after each window; from the last time, where the product has not changed."""
+    """Returns the tables after each window, stored from the last time if the product has not changed."""
     file = who.lab.folder / f"topics-{code()}.json"
     if not file.exists():
         _begin(who)
@@ -101,14 +101,14 @@ def _undisturbed(who: Operator) -> dict[str, Any]:
 
 
 def messages(window: int) -> list[Message]:
-    """Those of the table whose time is in the window."""
+    """Returns the table's messages whose time is in the window."""
     start, end = (moment.timestamp() * 1000 for moment in WINDOWS[window - 1])
     reported = debezium.messages(simulate(5, 24), schemas=True, snapshot=False, heartbeats=False)
     return [m for m in reported if m.topic.endswith(TABLE) and start <= m.timestamp_ms < end]
 
 
 def _begin(who: Operator, windows: tuple[int, ...] = (1, 2, 3)) -> None:
-    """The topic, new, with the messages of these windows."""
+    """Creates the topic anew, with the messages of these windows."""
     admin = _admin(who)
     if TOPIC in admin.list_topics(timeout=_SECONDS).topics:
         _done(admin.delete_topics([TOPIC]))
@@ -134,7 +134,7 @@ def _admin(who: Operator) -> AdminClient:
 
 
 def _done(futures: Mapping[Any, Any]) -> None:
-    """The caller holds the client meanwhile: one that nobody holds ends, and its requests with it."""
+    """Waits for all results. The caller must hold the client, which otherwise ends with its requests."""
     for future in futures.values():
         future.result(_SECONDS)
 
@@ -150,7 +150,7 @@ def _gone(who: Operator) -> _Next:
 
 
 def _remove(who: Operator) -> None:
-    """All of the first window, and two messages more."""
+    """Removes all records of the first window, and two more."""
     offset = len(messages(1)) + 2
     admin = _admin(who)
     _done(admin.delete_records([TopicPartition(TOPIC, 0, offset)]))  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ def _retention(who: Operator) -> _Next:
 
 
 def _while_read(effect: str, act: Callable[[Operator], None]) -> Callable[[Operator], _Next]:
-    """The act just before the first effect of that label. An extract that ends well is not run again."""
+    """Acts just before the first effect with that label. A successful extract is not run again."""
 
     def play(who: Operator) -> _Next:
         lab, state = who.lab, who.state.copy(who.lab.disk / "cells" / "undisturbed-extract")
@@ -190,7 +190,7 @@ def _again(windows: tuple[int, ...]) -> Callable[[Operator], _Next]:
 
 
 def _partitions(who: Operator) -> _Next:
-    """The third window's messages are in a partition that was not there before; records say so."""
+    """The third window's messages are in a new partition, so the tables of records differ."""
     _begin_again(who, (1, 2))
     admin = _admin(who)
     _done(admin.create_partitions([NewPartitions(TOPIC, 2)]))
@@ -199,7 +199,7 @@ def _partitions(who: Operator) -> _Next:
 
 
 def _begin_again(who: Operator, windows: tuple[int, ...]) -> None:
-    """From nothing, with another topic: the first window is run again over it."""
+    """Creates another topic, forgets the feed, and runs the first window again."""
     _begin(who, windows)
     _forget(who)
     who.carry(1)
@@ -212,7 +212,7 @@ def _forget(who: Operator) -> None:
 
 
 def _ahead(who: Operator) -> _Next:
-    """The windows after it find nothing, until the clock reaches it."""
+    """The windows after the early message find nothing, until the clock reaches it."""
     _begin_again(who, (1,))
     first, *others = messages(2)
     _send(who, [first._replace(timestamp_ms=first.timestamp_ms + 86_400_000), *others, *messages(3)])
@@ -222,7 +222,10 @@ def _ahead(who: Operator) -> _Next:
 
 
 def _hanging(who: Operator) -> _Next:
-    """Nothing after it can be read, until it is aborted. Its own record is none, but has an offset."""
+    """Nothing after the open transaction can be read until it is aborted.
+
+    The record of the transaction is then no message, but has an offset.
+    """
     _begin_again(who, (1,))
     settings = {"bootstrap.servers": who.lab.kafka.bootstrap, "transactional.id": f"t{datetime.now(UTC)}"}
     producer = in_order(

@@ -1,4 +1,4 @@
-"""What a process meets from outside: it begins when one is entered, and is over when it is left."""
+"""Troubles from outside for a process: each begins on enter, and is over on exit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.faults.matrix.operator import Operator
 
-# For these the lab has a disk of its own, which this process was allowed to mount.
+# These need a disk that the lab was allowed to mount.
 OF_DISKS = ("disk_full", "read_only")
 _BACK_AFTER_SECONDS = 3.0
 
