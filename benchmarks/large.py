@@ -1,4 +1,4 @@
-"""Windows on a published table of many rows: 10,000 updates each, of all its rows or the last."""
+"""Windows on a published table of many rows: 10,000 updates each, spread over it or of its last rows."""
 
 from __future__ import annotations
 

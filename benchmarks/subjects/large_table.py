@@ -2,9 +2,9 @@
 
     python -m benchmarks.subjects.large_table BOOTSTRAP ROWS HOME
 
-Marks: `made`, `warm`, then the stages of two windows: updates of keys spread over the table (`reconcile
-spread`), and of its last ones (`reconcile recent`). Spark appends the rows to main of the ledger, the history
-and the current rows, as after a snapshot: through the line, ten million rows take an hour.
+Marks: `made`, `warm`, then the stages of two windows: updates of keys spread over the table
+(`reconcile spread`), and of its last ones (`reconcile recent`). Spark appends the rows to main of the ledger,
+the history and the current rows, as after a snapshot: through the line, ten million rows take an hour.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ import org.eclipse.jetty.server.ServerConnector;
 import org.eclipse.jetty.util.ssl.SslContextFactory;
 
 /**
- * Iceberg's own REST servlet before a JDBC catalog, for one user: PROPERTIES of the catalog, with `port`, `token` and
- * the members `vended.*`, which whoever loads a table gets for its files. With `secret`, the user gets the token for
- * that, as OAuth2 has it (RFC 6749, 4.4). With `root` instead of `uri` it serves many:
- * of the address `/a~b/v1/...` the catalog is in the SQLite file `a/b/catalog.db` below that folder.
+ * Serves Iceberg's REST servlet in front of a JDBC catalog, for one user. PROPERTIES are those of the catalog,
+ * with `port`, `token` and the members `vended.*`, which a client that loads a table receives for its files.
+ * With `secret`, the user exchanges the secret for the token by OAuth2 (RFC 6749, 4.4). With `root` instead of
+ * `uri` it serves many catalogs: the one at `/a~b/v1/...` is the SQLite file `a/b/catalog.db` below that folder.
  */
 public class RestCatalog {
     private static final String VENDED = "vended.";
@@ -95,7 +95,7 @@ public class RestCatalog {
     private static class Many extends HttpServlet {
         private final Map<String, String> properties;
         private final Map<String, String> vended;
-        // Those that were asked last: each has connections of its own to its file and to the store.
+        // The catalogs used last: each has its own connections to its file and to the store.
         private final Map<String, Opened> opened = new LinkedHashMap<>(16, 0.75f, true) {
             @Override
             protected boolean removeEldestEntry(Map.Entry<String, Opened> eldest) {

@@ -47,8 +47,8 @@ _RUNNING: Final = frozenset({"running", "reset"})
 class FilledFeed:
     """A feed and its state.
 
-    - `trouble`: empty, `audit`, `failure`, `late`, `stale`, `lacking`, `differ`, `drift`, `tolerated`, `taken
-      back`, `running`, or `reset` (a run of a reset works).
+    - `trouble`: empty, `audit`, `failure`, `late`, `stale`, `lacking`, `differ`, `drift`, `tolerated`,
+      `taken back`, `running`, or `reset` (a run of a reset works).
     - `compared_days`: the number of daily proofs, and of daily comparisons with the feed `reference`. The
       reference itself has no comparisons.
     - `detailed`: the number of windows that have their reads, stages and verdicts, as `maintain` leaves them.

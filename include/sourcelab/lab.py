@@ -88,7 +88,7 @@ class Sources:
     def __init__(self, home: Path) -> None:
         self.kafka = KafkaBroker(PROJECT / ".jars" / "kafka", home)
         self.postgres = Postgres(home)
-        # The number of transactions that `load` wrote, and the number that each writer has written since.
+        # The number of transactions that `load` wrote, and the number that each writer has reached since.
         self._loaded = 0
         self._written: dict[str, int] = {}
 

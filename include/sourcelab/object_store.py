@@ -49,7 +49,7 @@ class S3Server(Service):
     def __init__(
         self, jars: Path, home: Path, objects: Path | None = None, *, keystore: Keystore | None = None
     ) -> None:
-        """Prepares a server.
+        """Describes a server that is not started yet.
 
         - `jars`: the folder of all the project's jars.
         - `objects`: the folder in which files stay. Without it, they are below `home` and removed at the end.

@@ -107,7 +107,10 @@ def change_seq(transaction: Transaction, change: Change) -> str:
 
 
 def mask(change: Change, letter: str, header_columns: int) -> int:
-    """Returns the bits of the changed columns as a number; those of the header come first."""
+    """Returns the bits of the changed columns as a number.
+
+    The first column after the header has bit `header_columns`.
+    """
     table = change.table
     named = {"I": table.names, "D": table.key, "U": change.changed, "B": ()}[letter]
     return sum(1 << (header_columns + at) for at, name in enumerate(table.names) if name in named)

@@ -45,7 +45,7 @@ class Column:
 
     @cached_property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of an exact number, or None for other types."""
+        """Precision and scale of an exact number with a scale, or None for other types."""
         if self.base == "money":
             return (19, 4)
         if self.base == "decimal":

@@ -40,8 +40,8 @@ def test_read_again(
 ) -> None:
     """An earlier run quarantined 7, 8 and 9. A window of the past reads 7 and 8 again, and 8 is still bad.
 
-    A run of chosen tables does not judge 7. A window of new records reads none of them, so nothing is
-    searched.
+    In the run of chosen tables, 7 is of another table. A window of new records reads none of them, so nothing
+    is searched.
     """
     ctx = begun(spark, feed_of(name, CONTRACT), request_, begin)
     quarantine, dispositions = ctx.lake.quarantine, ctx.lake.dispositions

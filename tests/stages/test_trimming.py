@@ -79,8 +79,9 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
 def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     """Raw rows of records that are or may come back in quarantine stay.
 
-    - 5: only the row of the run that has it in quarantine is needed, since its topic was created again.
-    - 6: was replayed in vain.
+    - 5: its topic was created again; the row of the run that has it in quarantine stays, and the row read
+      first.
+    - 6: was replayed in vain; quarantine names the replay's run, so the row read first stays.
     - 8: was replayed after a release; a rollback puts it into quarantine again.
     - 9: was replayed, and no rollback can go back before that.
     - 10: has waited longer than raw records are kept; it is quarantined once it has waited too long.
