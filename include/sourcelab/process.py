@@ -1,6 +1,6 @@
 """Runs a server process as a context manager: started on a free port, ready on enter, gone on exit.
 
-No process remains after an exception or SIGTERM, nor, on Linux, if this process is killed.
+Nothing remains after an exception or SIGTERM. On Linux, no process remains even if this one is killed.
 """
 
 from __future__ import annotations

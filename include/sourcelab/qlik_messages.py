@@ -63,8 +63,11 @@ def mask(table: Table, columns: Iterable[str]) -> str:
 
 
 def change_mask(change: Change) -> str:
-    """An insert sets the bits of all columns, a delete those of the key, an update those that it changed.
-    Large objects are never set."""
+    """Returns the mask of a change.
+
+    An insert sets the bits of all columns, a delete those of the key, an update those that it changed. Large
+    objects are never set.
+    """
     table = change.table
     names = {"insert": table.names, "delete": table.key}.get(change.operation, change.changed)
     lobs = {c.name for c in table.columns if is_lob(c)}

@@ -51,10 +51,9 @@ def java() -> str:
 class KafkaBroker(Service):
     """A Kafka broker and controller in one process (KRaft), from a folder of jars.
 
-    Clients create their topics.
-
-    With `tls` it has two more listeners, for logins (SCRAM) and for client certificates, whose users may do
-    what ACLs allow. A client of the plain listener may do everything, and creates users and ACLs.
+    Clients create their topics. With `tls` it has two more listeners, for logins (SCRAM) and for client
+    certificates, whose users may do what ACLs allow. A client of the plain listener may do everything, and
+    creates users and ACLs.
     """
 
     name = "kafka"

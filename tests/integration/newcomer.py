@@ -42,7 +42,7 @@ def backfills() -> list[str]:
 
 
 def hours_of_backfills() -> str:
-    """Returns the line before those commands, which sets `$since` and `$until`."""
+    """Returns the line before the README's backfill commands, which sets `$since` and `$until`."""
     (block,) = blocks("Three ways to run it")
     return block.splitlines()[0]
 

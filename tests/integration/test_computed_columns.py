@@ -42,9 +42,10 @@ def test_a_computed_column_is_not_captured(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Debezium's feed knows it from SQL Server's feed, and Qlik's feed from its own file.
+    """SQL Server states that the column is computed.
 
-    A column in that file that the table does not have is reported.
+    Debezium's feed knows it from SQL Server's feed, and Qlik's feed from its own file. A column in that file
+    that the table does not have is reported.
     """
     log = with_computed(simulate(6, 24), TABLE)
     table = log.table(TABLE)

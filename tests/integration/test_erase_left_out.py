@@ -98,7 +98,7 @@ def test_records_that_could_not_be_read_of_a_row_without_changes(
     unreleased = window()
     extract.run(spark, feed, unreleased)
     assert "before an erasure (1 key of dbo.people)" in caplog.text
-    # No published table says whose records are that a run read without releasing them.
+    # No published table tells whose records a run has read but not released.
     ControlStore(Settings().control_url).leases.release(feed.feed, unreleased.holder)
     assert len(rows(spark, feed.lake.raw)) == 2 * len(kept) + len(gone)
     Erasing.of(spark, feed, "dbo.people", {"id": "2"}).erase("a tester")

@@ -48,7 +48,7 @@ def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Apia"])
 def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: Postgres, zone: str) -> None:
-    """It is not a time of the JVM's zone, whose clock skips an hour or a day, and whose calendar ten days."""
+    """Times are not read in the JVM's zone, whose clock skips an hour or day, and whose calendar ten days."""
     times = (
         "2026-03-29 02:30:00.863899", "2011-12-30 12:00:00", "1582-10-10 23:59:59", "0001-01-01 00:00:00",
         "9999-12-31 23:59:59.999999", "2026-10-25 02:30:00",
@@ -116,7 +116,7 @@ def test_commits_in_an_hour_that_the_servers_clock_shows_twice(
 def test_a_zone_that_was_stated_wrongly_is_corrected_by_a_reset(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the next commits would be an hour before the published ones."""
+    """Without the reset, the next commits would be an hour before the published ones."""
     log, tables = simulate(5, 24), [{"table": "dbo.customers"}]
     sqlserver_cdc.load(postgres.url, log, to_tx=12)
     feed = cdc_feed("zone_corrected", postgres, monkeypatch, tables=tables)

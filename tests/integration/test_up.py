@@ -321,7 +321,7 @@ def test_a_lost_connection(mended: Up) -> None:
 
 
 def test_a_shell_of_one_that_has_ended(installed: Up) -> None:
-    """After its end, a query still works, and a command that needs it fails at once."""
+    """After the installation has ended, a query still works, and a command that needs it fails at once."""
     at = installed.shell
     installed.stack.close()
     old = at.home / "old_env"

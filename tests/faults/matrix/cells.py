@@ -79,7 +79,7 @@ def _places(fault: Fault, effects: Sequence[Effect]) -> list[int]:
 
 
 def _after(fault: Fault, retries: Iterator[str]) -> str:
-    """Returns the way to go on. An action between two stages, or at the source, needs no other retry."""
+    """Returns the way to go on, which is fixed for actions between two stages and at the source."""
     if fault.places in {"source", "topic", "stage"} or fault.name in {"by_hand", "half_done"}:
         return "run" if fault.places in {"source", "topic"} else "task"
     return next(retries)

@@ -2,8 +2,8 @@
 
 An effect is a write of Spark's client (every command except queries), a commit of pyiceberg's catalog, or a
 writing transaction of the control store. Effects are intercepted where they leave the process (Spark
-Connect's client, pyiceberg and SQLAlchemy's driver), so none can be missed, and the product's code does not
-know.
+Connect's client, pyiceberg and SQLAlchemy's driver), so none can be missed, and the product's code is unaware
+of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Goes on after a fault: Airflow, which retries, and a person, who follows a remedy."""
+"""The operator after a fault: Airflow, which retries, and a person, who follows a remedy."""
 
 from __future__ import annotations
 

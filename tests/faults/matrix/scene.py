@@ -218,7 +218,7 @@ def _together(who: Operator, cell: Cell) -> bool:
 
 
 def _require_known_end(job: Job) -> None:
-    """Raises Defect unless the job reports its lost lease; after its last write it had nothing to lose."""
+    """Raises Defect unless the job succeeded (after its last write) or reports its lost lease."""
     if job.code not in {0, exit_codes.NOTHING, exit_codes.HELD}:
         raise Defect(f"{job.name} has lost its lease and ends with {job.code}: {last_error(job)}")
 
