@@ -1,4 +1,4 @@
-"""What was judged is published, whatever happens between the stages."""
+"""Only what was judged is published, whatever happens between the stages."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_another_try_publishes_at_once(
 def test_a_publish_that_wakes_behind_another_release(
     judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It slept past its lease: another run has completed its release and published a later one."""
+    """The publish slept past its lease: another run has completed its release and published a later one."""
     lineages, name = refs.lineages, lake_name(feed, "dbo.customers")
 
     def slept(*of: Any) -> dict[str, set[int]]:

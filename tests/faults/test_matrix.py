@@ -177,7 +177,7 @@ def published_once(who: Operator) -> None:
 
 
 def test_a_job_that_goes_on_late_leaves_raw_alone(lab: Lab, released: Released, tmp_path: Path) -> None:
-    """It was stopped before it looked at raw, and then finds what its retry has written since."""
+    """The job was stopped before it looked at raw, and then finds what its retry has written since."""
     who = before(lab, released, "extract", tmp_path)
     written = held(who, "extract").written()
     who.let_an_hour_pass()

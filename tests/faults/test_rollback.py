@@ -190,7 +190,7 @@ def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: B
 def test_the_window_of_a_database_that_was_restored(
     lake: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run again, it finds nothing, and raw does not keep the rows of the database before the restore."""
+    """Run again, the window finds nothing, and raw drops the rows of the database before the restore."""
     feed = feed_of(postgres, monkeypatch, ONE_TABLE).model_copy(update={"feed": "restored"})
     sqlserver_cdc.load(postgres.url, log, to_tx=8)
     run(lake, feed, following())
@@ -227,7 +227,7 @@ def test_forward_again(lake: SparkSession, feed: Feed) -> None:
 
 @pytest.mark.long
 def test_a_window_that_waits_is_read_anew(lake: SparkSession, feed: Feed) -> None:
-    """It was to begin where the third release ended, but must not skip that release's changes."""
+    """The window was to begin where the third release ended, but must not skip that release's changes."""
     before, over = content(feed), following()
     extract.run(lake, feed, over)
     roll_back(lambda: lake, feed, 2, ASKED)

@@ -97,7 +97,7 @@ def test_a_type_that_a_run_without_a_release_has_widened(
 def test_a_column_that_is_added(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its values in rows written before are unknown, whether these rows were published by then or not."""
+    """The column's values in rows written before are unknown, whether these were published by then or not."""
     contents = {}
     for name, cuts in (("adds", (8, 17)), ("adds_once", (17,))):
         feed = message_feed(name, "ces", kafka, [name], monkeypatch, tables=[{"table": TABLE}])
@@ -143,7 +143,7 @@ def write_again(spark: SparkSession, feed: Feed) -> None:
 def test_a_column_that_is_stated_while_the_table_is_quiet(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Published rows say that it is unknown, though the window has no message of the table."""
+    """Published rows say that the column is unknown, though the window has no message of the table."""
     table = LOG.table(TABLE)
     stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
     messages = list(debezium.messages(LOG, schemas=False, snapshot=True, prefix="quietly"))

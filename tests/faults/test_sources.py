@@ -131,7 +131,8 @@ def test_recreated_and_grown(
     monkeypatch: pytest.MonkeyPatch,
     has_ids: bool,
 ) -> None:
-    """Found by the topic's id or, if the broker has none, by the last record that was read."""
+    """A recreated topic is detected by its id or, if the broker has none, by the last record that was
+    read."""
     if not has_ids:
         monkeypatch.setattr(Kafka, "ids", lambda _, topics: dict.fromkeys(topics, ""))
     create(kafka, topic)
@@ -207,7 +208,7 @@ def test_removed_before_a_window_is_tried_again(
 def test_removed_before_a_first_window_is_tried_again(
     spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
 ) -> None:
-    """Nothing published could lack them: the feed begins where its topic begins now."""
+    """Nothing published could lack the removed records: the feed begins where its topic begins now."""
     create(kafka, topic)
     send(kafka, topic, messages(6))
     over = extracted(spark, feed)
@@ -220,7 +221,7 @@ def test_removed_before_a_first_window_is_tried_again(
 def test_a_window_that_has_nothing_any_more(
     spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
 ) -> None:
-    """It read late records because of the position. Run again, it covers only its own time."""
+    """The window read late records because of the position. Run again, it covers only its own time."""
     create(kafka, topic)
     send(kafka, topic, messages(3))
     run(spark, feed, window())

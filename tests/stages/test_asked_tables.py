@@ -113,7 +113,7 @@ def test_sql_that_cannot_be_computed_is_run_once(
 
 
 def test_tables_of_which_no_record_has_come_are_named() -> None:
-    """They have no ledger, so nothing can be checked, whatever the scope."""
+    """Such tables have no ledger, so nothing can be checked, whatever the scope."""
     wanted = {"expect_table_row_count_to_be_between": {"min_value": 1000}, "scope": "all"}
     tables = [
         {"table": "dbo.misspelt", "expectations": [wanted]},

@@ -73,7 +73,7 @@ def test_again(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
 
 
 def test_files_are_of_one_window_and_topic(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
-    """So a window can be removed without touching another one."""
+    """Each window can thus be removed without touching another one."""
     send(kafka, feed, range(20))
     first, second = window(), window()
     extracted(spark, feed, first)
