@@ -131,8 +131,7 @@ def test_recreated_and_grown(
     monkeypatch: pytest.MonkeyPatch,
     has_ids: bool,
 ) -> None:
-    """A recreated topic is detected by its id or, if the broker has none, by the last record that was
-    read."""
+    """A recreated topic is found by its id or, if the broker has none, by the last record that was read."""
     if not has_ids:
         monkeypatch.setattr(Kafka, "ids", lambda _, topics: dict.fromkeys(topics, ""))
     create(kafka, topic)
