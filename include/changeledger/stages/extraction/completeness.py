@@ -47,8 +47,8 @@ def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets,
     """Stores the expected and received records of each partition, and marks what was read.
 
     Checks first that no topic was created again since the window was resolved. Offsets without a message are
-    transaction markers or aborted messages, but in a compacted topic they are lost changes. Below the offsets in
-    `emptied` they are lost, too: compaction has removed some there, whatever the topic's policy is now.
+    transaction markers or aborted messages, but in a compacted topic they are lost changes. Below the offsets
+    in `emptied` they are lost, too: compaction has removed some there, whatever the topic's policy is now.
     """
     counts = _counted(ctx)
     earliest, policies = kafka.earliest(end), kafka.retention(end)
