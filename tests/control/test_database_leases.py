@@ -191,6 +191,7 @@ def test_what_a_run_has_held_waits_for_its_next_try(url: str, other: ControlStor
         f"id {socket.gethostname()} {Path('/proc/self/ns/pid').readlink()} 999999999 ?",
         this_process(),
     ],
+    ids=["no process", "another machine", "another container", "unknown begin", "running"],
 )
 def test_a_process_that_may_run_keeps_its_lease(url: str, other: ControlStore, process: str) -> None:
     ControlStore(url, process=process).leases.acquire(COMPARISON, holder_here("compare_shop"), 60)
