@@ -207,7 +207,10 @@ def test_of_a_value_that_does_not_fit_column_and_type_are_said() -> None:
     columns = [{"name": "id", "type": "int"}, {"name": "total", "type": "tinyint"}]
     reported = {"table": "dbo.items", "key": ["id"], "columns": columns}
     (decoded,) = decode("qlik_tables", [ct_row("I", "18", id=1, total="300")], tables=[reported])
-    assert (decoded["reason"], decoded["detail"]) == ("value_does_not_fit", "no value of total tinyint")
+    assert (decoded["reason"], decoded["detail"]) == (
+        "value_does_not_fit",
+        "values that do not fit: total tinyint",
+    )
 
 
 def test_a_contract_is_of_its_own_table_alone(tmp_path: Path) -> None:

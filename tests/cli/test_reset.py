@@ -73,7 +73,7 @@ def test_withdrawn(store: ControlStore, capsys: pytest.CaptureFixture[str]) -> N
     assert store.resets.pending(FEED) is None
     with pytest.raises(SystemExit):
         asked("--withdraw", "--reason", "again")
-    assert "no reset that waits" in capsys.readouterr().err
+    assert "no waiting reset" in capsys.readouterr().err
 
 
 def test_a_run_in_flight(store: ControlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ class Rights:
 
 def test_masks_in_place_of_values_stop_the_run() -> None:
     database = Rights(database=0, column_0=0)
-    with pytest.raises(ConfigError, match="masks in place of values: email") as raised:
+    with pytest.raises(ConfigError, match="masks instead of values: email") as raised:
         require_values(database, "cdc", "dbo_it]s_CT", ["email"])
     assert raised.value.remedy.startswith("GRANT UNMASK")
     assert database.asked == [

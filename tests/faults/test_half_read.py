@@ -61,7 +61,7 @@ def is_stopped(spark: SparkSession, feed: Feed, over: Window, sources: str) -> N
 
     The rule starts from the window's stored range.
     """
-    with pytest.raises(StageOrderError, match=r"extract of the window .* has not been run to its end"):
+    with pytest.raises(StageOrderError, match=r"extract of the window .* has not finished"):
         run(spark, feed, over, LATER)
     marked_as_ended(feed, over)
     run(spark, feed, over, (normalize, reconcile))

@@ -157,7 +157,7 @@ def test_the_rows_stand_once(lab: Lab, released: Released, tmp_path: Path, stage
     if retry.wait() != 0:
         # Only main of raw is shared: the orphan was faster, and the next try succeeds.
         assert (stage, retry.code) == ("extract", exit_codes.RETRY), retry.printed
-        assert "another process has written lake.shop.raw while this one was at it" in retry.printed
+        assert "another process wrote lake.shop.raw at the same time" in retry.printed
         assert order != "retry first"
         who.carry(_WINDOW, [stage])
     assert rows_of(who, stage) == released.rows[stage]

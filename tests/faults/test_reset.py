@@ -153,7 +153,7 @@ def test_what_is_refused(lake: SparkSession, feed: Feed, monkeypatch: pytest.Mon
     with pytest.raises(LeaseHeld):
         ask(lake, feed)
     control().leases.release(feed.feed, "a run")
-    with pytest.raises(ConfigError, match="no reset that waits"):
+    with pytest.raises(ConfigError, match="no waiting reset"):
         resetting.withdraw(feed, "ben", "none")
     with monkeypatch.context() as patch:
         patch.setattr(Leases, "release", killed)
@@ -175,7 +175,7 @@ def test_a_source_without_a_record(
 ) -> None:
     sqlserver_cdc.load(postgres.url, log, to_tx=0)
     ask(lake, feed)
-    with pytest.raises(SourceDataLostError, match="no record for a reset"):
+    with pytest.raises(SourceDataLostError, match="no records to read for a reset"):
         extract.run(lake, feed_of(postgres, monkeypatch), following())
     assert control().resets.pending(feed.feed) is not None
 

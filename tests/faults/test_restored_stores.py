@@ -61,7 +61,7 @@ def test_both_are_of_today(stores: Stores, feed: Feed, two_releases: TwoReleases
 def test_the_control_store_is_lost(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
     lake = stores(None, two_releases.second)
     before = content(feed)
-    with pytest.raises(StoresDisagree, match="the control store knows no release, and the lake has some"):
+    with pytest.raises(StoresDisagree, match="the control store knows no release, but the lake has some"):
         extract.run(lake, feed, following())
     assert content(feed) == before
 
@@ -69,7 +69,7 @@ def test_the_control_store_is_lost(stores: Stores, feed: Feed, two_releases: Two
 def test_the_control_store_is_of_yesterday(stores: Stores, feed: Feed, two_releases: TwoReleases) -> None:
     lake = stores(two_releases.first, two_releases.second)
     before = content(feed)
-    with pytest.raises(StoresDisagree, match="the lake has release 2, and the control store ends at 1"):
+    with pytest.raises(StoresDisagree, match="the lake has release 2, but the control store ends at 1"):
         extract.run(lake, feed, following())
     assert content(feed) == before
     assert roll_back(lambda: lake, feed, 1, ASKED).id == 3, "the number of a release is given once"

@@ -197,7 +197,7 @@ def test_a_column_of_a_run_that_is_never_released(
     control.leases.release(feed.feed, other.holder)
     assert columns() == before
     over = Window(start=BEGIN, end=end)
-    with pytest.raises(StageOrderError, match="has not been run to its end"):
+    with pytest.raises(StageOrderError, match="has not finished"):
         run(spark, feed, over, (reconcile, audit, publish))
     run(spark, feed, over)
     published = {

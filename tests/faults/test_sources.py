@@ -264,7 +264,7 @@ def test_marks_of_transactions_are_no_loss(
     # To read a topic is no right to ask for its policy: what looks like a mark may be lost.
     monkeypatch.setattr(Kafka, "retention", lambda _, __: {})
     (read,) = reads(feed, extracted(spark, feed))
-    said = "of 5 offsets 1 have no record, and the login may not ask whether the topic is compacted"
+    said = "1 of 5 offsets have no record, and the login may not ask whether the topic is compacted"
     assert read.problem == f"{said} (DESCRIBE_CONFIGS)"
 
 
@@ -276,7 +276,7 @@ def test_a_compacted_topic(spark: SparkSession, kafka: KafkaBroker, topic: str, 
     over = window()
     run(spark, feed, over, (extract, normalize, reconcile))
     (read,) = reads(feed, over)
-    assert read.problem == "the topic is compacted: of 5 offsets 1 have no record"
+    assert read.problem == "the topic is compacted: 1 of 5 offsets have no record"
     with pytest.raises(AuditFailed, match="source_complete"):
         audit.run(spark, feed, over)
     # What is gone does not come back with another policy, for this window or the next one.
@@ -288,4 +288,4 @@ def test_a_compacted_topic(spark: SparkSession, kafka: KafkaBroker, topic: str, 
         extract.run(spark, feed, again)
         ControlStore(Settings().control_url).leases.release(feed.feed, again.holder)
         (read,) = reads(feed, again)
-        assert read.problem == "the topic was compacted: of 5 offsets 1 have no record"
+        assert read.problem == "the topic was compacted: 1 of 5 offsets have no record"

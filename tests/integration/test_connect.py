@@ -361,7 +361,7 @@ def test_a_proxy_that_refuses_the_token_or_is_not_trusted(
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert proxy.refused, ended.stderr
     assert (
-        "the proxy before Spark's server refuses the token: status = StatusCode.UNAUTHENTICATED"
+        "the proxy in front of Spark's server refuses the token: status = StatusCode.UNAUTHENTICATED"
         in ended.stderr
     )
     assert "Remedy: correct the password of the feed's Spark connection" in ended.stderr

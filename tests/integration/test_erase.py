@@ -307,7 +307,7 @@ def test_a_key_that_a_row_was_moved_from(
     [
         ("dbo.nothing", {"id": "1"}, "has no table dbo.nothing"),
         (TABLE, {"name": "x"}, "the key of dbo.customers is id"),
-        (TABLE, {"id": "x"}, "'x' is no value of dbo.customers.id"),
+        (TABLE, {"id": "x"}, "'x' is not a value of dbo.customers.id"),
     ],
 )
 def test_a_key_that_the_table_has_not(

@@ -179,7 +179,7 @@ def test_what_nobody_needs_goes(
     assert newest is not None
     assert [row["release"] for row in rows(spark, "lake.forgetful.releases")] == [newest.id]
     assert content(spark, feed) == before
-    with pytest.raises(StageOrderError, match="has not been run to its end"):
+    with pytest.raises(StageOrderError, match="has not finished"):
         publish.run(spark, feed, Window(start=dry.start, end=dry.end))
 
 

@@ -24,4 +24,4 @@ def test_the_log_warns_of_a_default(
     produce(kafka.bootstrap, [written], partitions=1)
     with caplog.at_level(logging.WARNING, "changeledger"):
         run(spark, feed, window(), (extract, normalize))
-    assert "defaults: dbo.t: a NULL in qty (1234) may come as the column's DEFAULT" in caplog.text
+    assert "defaults: dbo.t: a NULL in qty (1234) may arrive as the column's DEFAULT" in caplog.text

@@ -35,4 +35,4 @@ def test_a_run_of_flattened_rows(
     with pytest.raises(AuditFailed, match=r"Nothing of the run could be read: flattened_event\.") as error:
         carry(spark, kafka, feed, messages)
     assert "quarantine_limit: 3 violations" in str(error.value)
-    assert "Switch off what took it out: the transform ExtractNewRecordState" in str(error.value)
+    assert "Switch off what removed it: the transform ExtractNewRecordState" in str(error.value)

@@ -236,7 +236,7 @@ def test_a_private_authority_of_postgres(tmp_path: Path) -> None:
         "sslmode": "verify-full",
         "sslrootcert": str(file),
     }
-    with pytest.raises(ConfigError, match="no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         properties("pg.example", sslrootcert=str(tmp_path / "none"))
 
 

@@ -89,7 +89,7 @@ def test_what_the_driver_is_told(
     ("extra", "fields", "says"),
     [
         ({"authentication": "ActiveDirectoryInteractive"}, {}, "asks a person in a browser"),
-        ({"authentication": "activedirectorydefault"}, {}, "may find another login"),
+        ({"authentication": "activedirectorydefault"}, {}, "may use another one"),
         ({"authentication": "ActiveDirectoryIntegrated"}, {}, "each machine's operating system"),
         ({"authentication": "ActiveDirectoryMSI"}, {}, "ActiveDirectoryManagedIdentity now"),
         ({**KERBEROS, "authenticationScheme": "NTLM"}, {}, "authenticationScheme=NTLM is not possible"),
@@ -108,7 +108,7 @@ def test_what_the_driver_is_told(
         ),
         ({"integratedSecurity": "true"}, {}, "needs a DLL of Windows"),
         ({"authenticationScheme": "JavaKerberos"}, PRINCIPAL, "ignores authenticationScheme"),
-        ({**KERBEROS, "authentication": "SqlPassword"}, {}, "two ways to log in"),
+        ({**KERBEROS, "authentication": "SqlPassword"}, {}, "exclude each other"),
         (KERBEROS, {"login": "reader@EXAMPLE.COM"}, "login and password, or neither"),
         ({**KERBEROS, "realm": "A;encrypt=false"}, {}, "no usable extra.realm"),
         ({**KERBEROS, "serverSpn": "x;trustServerCertificate=true"}, {}, "no usable extra.serverSpn"),

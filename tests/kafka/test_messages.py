@@ -309,7 +309,7 @@ def test_a_partition_that_ends_too_early(kafka: KafkaBroker, topic: str) -> None
     """The topic was recreated, or the leader lacks records."""
     create(kafka, topic)
     send(kafka, topic, [{"value": b"%d" % at} for at in range(3)])
-    with pytest.raises(SourceDataLostError, match=r"ends at offset 3, and had messages up to 9"):
+    with pytest.raises(SourceDataLostError, match=r"ends at offset 3, but had messages up to 9"):
         read(kafka, Range(topic, 0, 0, 9), seconds=2)
     with pytest.raises(SourceDataLostError, match="removed while they were read"):
         read(kafka, Range(topic, 0, 8, 9), seconds=2)

@@ -111,7 +111,7 @@ def test_contradictions(settings: dict[str, str]) -> None:
     ],
 )
 def test_settings_that_make_no_client(wrong: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"makes no client of Kafka: .+") as refused:
+    with pytest.raises(ConfigError, match=r"does not make a Kafka client: .+") as refused:
         Kafka("shop", Connection(conn_type="kafka", extra={**HOST, **wrong}))
     assert "secret text" not in str(refused.value)
 

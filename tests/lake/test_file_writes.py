@@ -142,7 +142,7 @@ def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSes
 def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
     backslash, escaped = (NestedField(at, name, LongType()) for at, name in enumerate(("\\", "_x5C"), 1))
     require_distinct_names(Schema(backslash))
-    with pytest.raises(ContractError, match=r"two columns have one name in data files: .*_x5C"):
+    with pytest.raises(ContractError, match=r"two columns have the same name in data files: .*_x5C"):
         require_distinct_names(Schema(backslash, escaped))
 
 

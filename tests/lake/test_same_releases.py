@@ -34,14 +34,14 @@ def test_of_one_time() -> None:
     [
         (
             with_b(tagged=frozenset({7, 9})),
-            "the lake has release 9, and the control store ends at 7",
+            "the lake has release 9, but the control store ends at 7",
             "rollback shop 7",
         ),
         (with_b(tagged=frozenset({3, 5}), snapshot=None), "lake.shop.b ends at release 5", "rollback shop 5"),
         # Release 4 is from before an older control store was restored.
         (with_b(tagged=frozenset({3, 4}), snapshot=None), "lake.shop.b ends at release 4", "rollback shop 3"),
         (with_b(tagged=frozenset(), snapshot=None), "an older lake was restored", "restore both"),
-        (with_b(snapshot=99), "had the tag moved", "rollback shop 7"),
+        (with_b(snapshot=99), "the tag was moved", "rollback shop 7"),
         (with_b(is_there=False), "no table lake.shop.b, which release 7", "restore the catalog"),
         (with_b(is_behind=True), "main of lake.shop.b was moved back", "rollback shop 7"),
     ],

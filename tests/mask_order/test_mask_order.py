@@ -116,7 +116,7 @@ def test_a_stated_order_is_checked(evidence: Evidence, stored: Evidence, order: 
     reading = decide(evidence, stored, "little", "big")
     assert reading.order == order
     if order is None and not evidence.neither:
-        assert reading.why.startswith("the feed states little, and its records contradict that")
+        assert reading.why.startswith("the feed states little, but its records contradict that")
 
 
 def test_evidence_adds_up() -> None:

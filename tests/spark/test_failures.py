@@ -42,20 +42,20 @@ KNOWN = {
         "An error occurred while calling o60.load.\n: org.postgresql.util.PSQLException: Connection to "
         "db:5432 refused. Check that the hostname and port are correct",
         SourceUnavailable,
-        "the source's database does not answer any more: Connection to db:5432 refused. Check that",
+        "the source's database no longer answers: Connection to db:5432 refused. Check that",
         "'shop_kafka'",
     ),
     "database that ends": (
         f"{JOB}x\norg.postgresql.util.PSQLException: FATAL: terminating connection due to administrator "
         "command",
         SourceUnavailable,
-        "not answer any more: FATAL: terminating connection due to administrator command",
+        "no longer answers: FATAL: terminating connection due to administrator command",
         "check that it runs",
     ),
     "SQL Server": (
         ": com.microsoft.sqlserver.jdbc.SQLServerException: The TCP/IP connection to the host db, port "
         '1433 has failed. Error: "Connection refused"',
-        SourceUnavailable, "more: The TCP/IP connection to the host db, port 1433 has", "check that it runs",
+        SourceUnavailable, "no longer answers: The TCP/IP connection to the host db", "check that it runs",
     ),
     "authority": (
         "javax.net.ssl.SSLHandshakeException: PKIX path building failed: unable to find valid certification "
@@ -91,7 +91,7 @@ KNOWN = {
     ),
     "full disk": (
         f"{JOB}x\njava.io.IOException: No space left on device\n\tat org.apache.iceberg.jdbc.JdbcCatalog",
-        SourceUnavailable, "no room is left for the lake", "the warehouse",
+        SourceUnavailable, "no disk space is left for the lake", "the warehouse",
     ),
     "memory": (
         f"{JOB}x\njava.lang.OutOfMemoryError: Java heap space", SparkUnavailable,
@@ -135,7 +135,7 @@ KNOWN = {
     "a token": (
         '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAUTHENTICATED\n\t'
         'details = "wrong token"',
-        ConfigError, "the proxy before Spark's server refuses the token: ", "password",
+        ConfigError, "the proxy in front of Spark's server refuses the token: ", "password",
     ),
     "driver": (
         "Answer from Java side is empty", SparkUnavailable, "Spark does not answer: ", "Spark connection",

@@ -58,7 +58,7 @@ def test_s3_is_called_otherwise_by_java() -> None:
 
 @pytest.mark.parametrize("uri", ["mysql://host/lake", "no url", "jdbc:sqlite:/catalog.db"])
 def test_a_database_that_the_lake_cannot_have(uri: str) -> None:
-    with pytest.raises(ConfigError, match="in no database that changeledger knows"):
+    with pytest.raises(ConfigError, match="not in a database that changeledger supports"):
         members(uri=uri)
 
 

@@ -69,7 +69,7 @@ def test_a_key_is_said_in_any_form_of_its_type(kind: str, said: str, text: str) 
     contract = Contract(table="t", columns=(Column(name="id", type=kind, ordinal=1, key_position=1),))
     assert OneKey.of(contract, {"id": said}).values == {"id": text}
     if "char" not in kind:
-        with pytest.raises(ConfigError, match=r"'zz' is no value of t\.id"):
+        with pytest.raises(ConfigError, match=r"'zz' is not a value of t\.id"):
             OneKey.of(contract, {"id": "zz"})
 
 

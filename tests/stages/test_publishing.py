@@ -47,12 +47,12 @@ def test_hashes_need_a_secret(monkeypatch: pytest.MonkeyPatch, key: str) -> None
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({}, "email was published with `hash`, and is to be published as it is"),
+        ({}, "email was published with `hash`, but is now to be published as it is"),
         (
             {"email": "hash", "note": "drop"},
-            "note was published as it is, and is to be published with `drop`",
+            "note was published as it is, but is now to be published with `drop`",
         ),
-        ({"email": {"hash": True, "rename": "mail"}}, "is to be published with `hash, rename: mail`"),
+        ({"email": {"hash": True, "rename": "mail"}}, "is now to be published with `hash, rename: mail`"),
     ],
 )
 def test_a_change_is_refused(columns: dict[str, Any], said: str) -> None:
@@ -65,6 +65,6 @@ def test_a_change_is_refused(columns: dict[str, Any], said: str) -> None:
 def test_another_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     published = as_stated(feed(email="hash"), PEOPLE)
     monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET + " and another")
-    with pytest.raises(ConfigError, match="CHANGELEDGER_HASH_KEY is not the one") as caught:
+    with pytest.raises(ConfigError, match="CHANGELEDGER_HASH_KEY is not the key") as caught:
         require_as_published(feed(email="hash"), published)
     assert SECRET not in str(caught.value)

@@ -150,10 +150,11 @@ def test_computed_columns_are_not_used() -> None:
 
 
 BAD: list[tuple[str, str, dict[str, Any]]] = [
-    ("value_does_not_fit", "no value of date date", planned("insert", None, {"id": "3", "date": "soon"})),
-    ("value_does_not_fit", "no value of tinyint tinyint, real real",
+    ("value_does_not_fit", "values that do not fit: date date",
+     planned("insert", None, {"id": "3", "date": "soon"})),
+    ("value_does_not_fit", "values that do not fit: tinyint tinyint, real real",
      planned("insert", None, {"id": "3", "tinyint": "256", "real": "NaN", "bit": "true"})),
-    ("value_does_not_fit", "no value of varbinary(max) varbinary(max)",
+    ("value_does_not_fit", "values that do not fit: varbinary(max) varbinary(max)",
      planned("delete", {"id": "3", "varbinary(max)": "0xG"}, None)),
     ("unknown_column", "dbo.all_types has no column gone, BIT",
      planned("update", {"id": "3", "gone": "1", "BIT": "true"}, {"id": "x", "new": None})),

@@ -46,9 +46,9 @@ def require_values(database: SourceDatabase, schema: str, name: str, masked: Seq
     ]
     if hidden:
         raise ConfigError(
-            f"{schema}.{name}: SQL Server shows the login masks in place of values: {shown(hidden)}",
-            "GRANT UNMASK to the connection's login (since SQL Server 2022 it may be ON the table alone), or "
-            "do not publish these columns (`publish:`, `drop`)",
+            f"{schema}.{name}: SQL Server shows the login masks instead of values: {shown(hidden)}",
+            "GRANT UNMASK to the connection's login (SQL Server 2022 and later can grant it ON a "
+            "single table), or do not publish these columns (`publish:`, `drop`)",
         )
 
 

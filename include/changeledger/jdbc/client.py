@@ -123,7 +123,7 @@ def _gateway() -> JavaGateway:
         )
     except FileNotFoundError as error:
         raise ConfigError(
-            f"there is no Java at {error.filename!r}, which asks the source's database",
+            f"there is no Java at {error.filename!r}, which is needed to query the source's database",
             "install Java 17 where the task runs, or set JAVA_HOME to it",
         ) from None
     return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))

@@ -49,8 +49,8 @@ class JdbcDatabase:
     def __init__(self, conn_id: str, connection: Connection) -> None:
         if connection.conn_type not in _DIALECTS:
             raise ConfigError(
-                f"the connection {conn_id!r} has type {connection.conn_type!r}, which is no JDBC database",
-                f"make it one of {', '.join(_DIALECTS)}",
+                f"the connection {conn_id!r} has type {connection.conn_type!r}, which is not a JDBC database",
+                f"set its type to one of {', '.join(_DIALECTS)}",
             )
         self._extra = jdbc_settings.checked(conn_id, connection)
         if connection.conn_type == "mssql":
@@ -186,8 +186,8 @@ class JdbcDatabase:
                 raise cause from error
             raise SourceUnavailable(
                 f"the database of the connection {self._conn_id!r} does not answer: {_reason(error)}",
-                "check that it runs, that what the feed reads is there (SQL Server: the cdc schema) and "
-                "may be read by the login, and the connection's fields",
+                "check that it runs, that what the feed reads exists (SQL Server: the cdc schema) and "
+                "that the login may read it; check the connection's fields",
             ) from error
 
 

@@ -28,12 +28,12 @@ _NOT_POSSIBLE: Final[Mapping[str, Mapping[str, str]]] = {
     "authentication": {
         "ActiveDirectoryInteractive": "it asks a person in a browser",
         "ActiveDirectoryIntegrated": "it logs in as the user of each machine's operating system",
-        "ActiveDirectoryDefault": "it looks around on each machine: Spark's workers may find another login",
+        "ActiveDirectoryDefault": "it searches each machine for a login: Spark's workers may use another one",
         "ActiveDirectoryServicePrincipalCertificate": "its certificate is a file with a password of its own",
         "ActiveDirectoryMSI": f"its name is {MANAGED_IDENTITY} now",
     },
     "authenticationScheme": {
-        "NTLM": "it sends what can be replayed, and no realm vouches for the server",
+        "NTLM": "what it sends can be replayed, and no realm vouches for the server",
         "NativeAuthentication": "it needs a DLL of Windows",
     },
 }
@@ -82,19 +82,19 @@ def checked_login(
     library = _LIBRARIES.get(authentication or "")
     if library is not None and not any(name.startswith(library.begins) for name in jars):
         raise ConfigError(
-            f"the connection {conn_id!r}: {authentication} needs {library.coordinates}, which Microsoft's "
-            "driver does not bring",
-            "put it, and what it depends on, into the folder of CHANGELEDGER_JARS (docs/connections.md)",
+            f"the connection {conn_id!r}: {authentication} needs {library.coordinates}, which "
+            "Microsoft's driver does not include",
+            "put it and its dependencies into the folder of CHANGELEDGER_JARS (docs/connections.md)",
         )
 
 
 def _wrong_kerberos(connection: Connection, extra: Mapping[str, str]) -> str | None:
     if "authentication" in extra:
-        return "authentication and integratedSecurity are two ways to log in"
+        return "authentication and integratedSecurity exclude each other"
     if extra.get("authenticationScheme") != KERBEROS:
         return f"integratedSecurity without authenticationScheme={KERBEROS} needs a DLL of Windows"
     if bool(connection.login) != bool(connection.password):
-        return "Kerberos takes login and password, or neither: then the ticket of the job's user counts"
+        return "Kerberos takes login and password, or neither to use the ticket of the job's user"
     return None
 
 
@@ -104,11 +104,12 @@ def _wrong_entra(connection: Connection, extra: Mapping[str, str]) -> str | None
         return None
     if extra.get("encrypt") == "false" or extra.get("trustServerCertificate") == "true":
         return (
-            f"{authentication} hands a token to the server: it must prove who it is (encrypt, a certificate)"
+            f"{authentication} hands a token to the server, which must prove who it is (encrypt, a "
+            "certificate)"
         )
     if authentication == MANAGED_IDENTITY:
         return (
-            "a managed identity has no password; login is its client id, or empty"
+            "a managed identity has no password; set login to its client id, or leave it empty"
             if connection.password
             else None
         )

@@ -53,8 +53,8 @@ def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
     if unread:
         raise ConfigError(
             f"nothing reads the extra {', '.join(unread)} of the connection {conn_id!r}",
-            f"take it out; the extras of {kind} are {', '.join(known) or 'none'}. Login and password are "
-            "the connection's fields of these names",
+            f"remove it; the extras of {kind} are {', '.join(known) or 'none'}. Put login and password "
+            "into the connection's own fields",
         )
     logins.refuse_impossible(conn_id, extra)
     stated = {name: _value(name, known[name], value) for name, value in extra.items()}
@@ -68,7 +68,7 @@ def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
         values = [f", {name} one of {', '.join(values)}" for name, values in known.items() if values]
         raise ConfigError(
             f"the connection {conn_id!r} has no usable {', '.join(wrong)}",
-            f"the host is a name or address, the schema the database's name{''.join(values)}",
+            f"the host must be a name or address, the schema the database's name{''.join(values)}",
         )
     return {name: value for name, value in stated.items() if value is not None}
 

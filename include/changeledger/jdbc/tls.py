@@ -39,7 +39,7 @@ def postgres_properties(conn_id: str, host: str | None, extra: Mapping[str, str]
         return {"sslmode": mode} | ({"sslfactory": _JVM_TRUST} if mode.startswith("verify") else {})
     if not Path(root).is_file():
         raise ConfigError(
-            f"the connection {conn_id!r}: there is no file {root!r}, its sslrootcert",
+            f"the connection {conn_id!r}: its sslrootcert {root!r} is not a file",
             "give the path of a PEM file that the job, and Spark's workers, can read",
         )
     return {"sslmode": mode, "sslrootcert": root}
@@ -49,7 +49,7 @@ def explained(conn_id: str, connection: Connection, said: str) -> ConfigError | 
     """Returns the error that a driver's text stands for, or None if trying again may help."""
     if match := _NOT_TRUSTED.search(said):
         postgres = connection.conn_type == "postgres"
-        setting = "sslrootcert" if postgres else "trustServerCertificate (of a server that signed its own)"
+        setting = "sslrootcert" if postgres else "trustServerCertificate (if the server signed its own)"
         return ConfigError(
             f"the certificate of the database at {connection.host} is not trusted: {_line(said, match)}",
             f"put the authority that signed it into the extra of the connection {conn_id!r}, as {setting}, "
@@ -59,7 +59,7 @@ def explained(conn_id: str, connection: Connection, said: str) -> ConfigError | 
     if match := _NOT_LET_IN.search(said):
         return ConfigError(
             f"the database at {connection.host} does not accept the login: {_line(said, match)}",
-            f"correct login and password of the connection {conn_id!r}, or let it in at the server",
+            f"correct login and password of the connection {conn_id!r}, or allow the login on the server",
         )
     return None
 

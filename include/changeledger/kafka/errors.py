@@ -41,9 +41,9 @@ _CAUSES: Final = (
     ),
     _cause(
         r"alert (bad certificate|certificate required|unknown ca|certificate unknown)",
-        "Kafka at {servers} does not accept the client's certificate, or wants one: {reason}",
-        "put ssl.certificate.location and ssl.key.location (or both as .pem), of an authority that the "
-        "broker trusts, into the extra of the connection {conn_id!r}",
+        "Kafka at {servers} does not accept the client's certificate, or requires one: {reason}",
+        "put ssl.certificate.location and ssl.key.location (or both as .pem) into the extra of the "
+        "connection {conn_id!r}, with a certificate of an authority that the broker trusts",
     ),
     _cause(
         r"certificate verify failed",

@@ -12,9 +12,9 @@ def check_named(feed: str, left_out: Sequence[str]) -> None:
     """Raises ConfigError if there are topics that were read and that `topics:` no longer names."""
     if left_out:
         raise ConfigError(
-            f"{feed}: `topics:` does not name {', '.join(left_out)} any more, whose messages are published",
-            "put it back, and leave a table that is not wanted out of `tables:` alone (docs/tables.md); "
-            f"where the connector writes into other topics now, {load_again(feed)}",
+            f"{feed}: `topics:` no longer names {', '.join(left_out)}, whose messages are published",
+            "put it back; to drop a table, remove it from `tables:` only (docs/tables.md). If the "
+            f"connector now writes to other topics, {load_again(feed)}",
         )
 
 
@@ -27,7 +27,7 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
     holes = []
     for topic, partitions in wanted.items():
         if topic not in earliest:
-            holes.append(f"the topic {topic} is gone, or the feed's login may not see it any more (DESCRIBE)")
+            holes.append(f"the topic {topic} is gone, or the feed's login can no longer see it (DESCRIBE)")
             continue
         for partition, offset in {**dict.fromkeys(earliest[topic], 0), **partitions}.items():
             low, high = earliest[topic].get(partition), latest[topic].get(partition)
@@ -36,7 +36,7 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
             elif low > offset:
                 holes.append(f"{topic}[{partition}]: offsets {offset} to {low - 1} were removed by retention")
             elif high < offset:
-                holes.append(f"{topic}[{partition}] ends at {high}, {offset} was read: it was recreated")
+                holes.append(f"{topic}[{partition}] ends at {high}, but {offset} was read: it was recreated")
     if holes:
         raise SourceDataLostError(
             f"{feed}: the source no longer has what follows the last release: {'; '.join(holes)}",

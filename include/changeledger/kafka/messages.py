@@ -215,13 +215,13 @@ class _Reading:
         if self._short and not complaints:
             (topic, partition), offset = next(iter(self._short.items()))
             end = self._ends[topic, partition]
-            return _lost(f"{topic}[{partition}] ends at offset {offset}, and had messages up to {end}")
+            return _lost(f"{topic}[{partition}] ends at offset {offset}, but had messages up to {end}")
         nothing = f"nothing came for {self._scan.seconds:.0f} s"
         return self._unavailable(repr(complaints[-1]) if complaints else nothing)
 
     def _unavailable(self, what: str) -> SourceUnavailable:
         return SourceUnavailable(
-            f"the broker does not answer any more: {what}",
+            f"the broker no longer answers: {what}",
             f"check that the broker runs, and the connection {self._scan.settings.conn_id!r}; then clear the "
             "task",
         )

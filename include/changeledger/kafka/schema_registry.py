@@ -66,7 +66,7 @@ class SchemaRegistry:
             raise ConfigError(
                 f"the connection {conn_id!r} has {', '.join(PREFIX + name for name in settings)} without "
                 f"{PREFIX}url",
-                f"add {PREFIX}url, the registry's address, or take the others out of the connection's extra",
+                f"add {PREFIX}url, the registry's address, or remove the others from the connection's extra",
             )
         return cls(conn_id, settings) if settings else None
 
@@ -79,7 +79,7 @@ class SchemaRegistry:
         unknown: list[str] = []
         for schema_id in ids:
             if len(unknown) == _MOST_UNKNOWN:
-                log.warning("%s: %d ids are unknown, others are not asked for", self._address, len(unknown))
+                log.warning("%s: %d ids are unknown, so no others are requested", self._address, len(unknown))
                 return
             schema = self.schema(int(schema_id))
             if schema is not None:
@@ -101,7 +101,7 @@ class SchemaRegistry:
                 return None
             if code >= 500 or code == _TOO_MANY:
                 raise self._unavailable(f"answers {code}") from error
-            raise self._wrong(f"answers {code} to the question for the schema {schema_id}") from error
+            raise self._wrong(f"answers {code} to the request for the schema {schema_id}") from error
         except HTTPError as error:
             raise self._unavailable(f"does not answer: {type(error).__name__}") from error
         text = schema.schema_str

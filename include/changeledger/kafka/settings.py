@@ -83,7 +83,7 @@ def _checked(conn_id: str, settings: Mapping[str, object]) -> dict[str, str]:
             raise ConfigError(
                 f"the connection {conn_id!r} has the setting {name!r}, which is not accepted"
                 f"{f'; did you mean {like!r}?' if like else ''}",
-                f"take it out of the connection's extra; accepted are {', '.join(sorted(_ACCEPTED))}",
+                f"remove it from the connection's extra; accepted are {', '.join(sorted(_ACCEPTED))}",
             )
     if "bootstrap.servers" not in known:
         raise ConfigError(

@@ -72,7 +72,7 @@ def _refuse_fields(conn_id: str, connection: Connection) -> None:
     if unread := [name for name, value in fields.items() if value]:
         raise ConfigError(
             f"nothing reads {', '.join(unread)} of the connection {conn_id!r}",
-            "leave them empty: bootstrap.servers, sasl.username and sasl.password in its extra count",
+            "leave them empty, and put bootstrap.servers, sasl.username and sasl.password into its extra",
         )
 
 
@@ -92,8 +92,8 @@ class Kafka:
             self._admin = AdminClient(self._heard)
         except KafkaException as error:
             raise ConfigError(
-                f"the connection {conn_id!r} makes no client of Kafka: {error.args[0].str()}",
-                "correct its extra: librdkafka's settings",
+                f"the connection {conn_id!r} does not make a Kafka client: {error.args[0].str()}",
+                "correct librdkafka's settings in its extra",
             ) from None
 
     def topics(self, patterns: Iterable[str]) -> list[str]:
@@ -145,7 +145,7 @@ class Kafka:
             if listed_offset.offset >= 0 and stamp is not None and stamp > now:
                 log.warning(
                     "%s[%s]: the message at offset %d has the time %s, in the future: its producer's "
-                    "clock is ahead; all that follows it is read, too",
+                    "clock is ahead; all messages after it are read, too",
                     topic, partition, listed_offset.offset, stamp.isoformat(),
                 )  # fmt: skip
                 ends[topic][partition] = last[topic][partition]

@@ -88,7 +88,7 @@ class Schema:
         except UnusableSchema:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise UnusableSchema(f"no Avro schema: {error}") from error
+            raise UnusableSchema(f"not an Avro schema: {error}") from error
         self._fractions = _fractions(self.root)
 
     def record(self, data: bytes, errors: str = "strict") -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Schema:
     def _read(self, given: Any, namespace: str, depth: int) -> tuple[Node, Any]:
         """Returns the type, and its schema without logical types and with generated names."""
         if depth > _DEEPEST:
-            raise UnusableSchema(f"types in one another, more than {_DEEPEST} deep")
+            raise UnusableSchema(f"types nested more than {_DEEPEST} deep")
         if isinstance(given, list):
             return self._union(given, namespace, depth)
         if isinstance(given, str):
@@ -147,7 +147,7 @@ class Schema:
             if full in self._named:
                 known = self._named[full]
                 if known is None:
-                    raise UnusableSchema(f"{full} holds itself")
+                    raise UnusableSchema(f"{full} contains itself")
                 return known
         raise UnusableSchema(f"a type {name!r} that it does not define")
 
@@ -176,7 +176,7 @@ class Schema:
             return node, {"type": kind, "name": reserved, "size": int(given["size"])}
         symbols = [str(symbol) for symbol in given["symbols"]]
         if not all(map(_SYMBOL.match, symbols)):
-            raise UnusableSchema(f"{full} has symbols that are no names")
+            raise UnusableSchema(f"{full} has symbols that are not names")
         return node, {"type": kind, "name": reserved, "symbols": symbols}
 
     def _reserve(self, full: str) -> str:

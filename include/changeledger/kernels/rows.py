@@ -156,7 +156,7 @@ def as_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
         raise RowsTooLarge(
-            f"{table.num_rows} rows have a column of more than 2 GiB, which one process cannot carry at once",
-            "run shorter windows: fewer changes of one key, or of one moment, then meet in one place",
+            f"{table.num_rows} rows have a column of more than 2 GiB, which one process cannot hold at once",
+            "run shorter windows: one process then gets fewer changes of one key or one moment",
         )
     return batches[0] if batches else empty(table.schema)

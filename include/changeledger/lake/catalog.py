@@ -182,7 +182,8 @@ def _of_server(properties: dict[str, str]) -> Catalog:
     # error's text is not shown: it may quote a member.
     except (KeyError, ValueError) as error:
         raise ConfigError(
-            f"CHANGELEDGER_CATALOG names no catalog of the type {properties['type']}: {type(error).__name__}",
+            f"CHANGELEDGER_CATALOG does not name a catalog of the type {properties['type']}: "
+            f"{type(error).__name__}",
             'correct its `type` and `uri`, such as "rest" and "https://catalog.example.com" (docs/lake.md)',
         ) from None
 

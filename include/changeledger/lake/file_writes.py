@@ -194,7 +194,7 @@ def require_distinct_names(schema: Schema) -> None:
         sanitize_column_names(schema)
     except ValueError as error:
         raise ContractError(
-            f"two columns have one name in data files: {error}",
+            f"two columns have the same name in data files: {error}",
             "leave one of them out of the capture",
         ) from error
 

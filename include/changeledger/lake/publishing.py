@@ -146,10 +146,11 @@ def foreign(earlier: Iterable[ReleaseRow], tables: Iterable[str], mains: Mapping
 
 def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
     return ReleaseStuck(
-        f"{release.feed}: release {release.id} is committed, and somebody else has written main of "
+        f"{release.feed}: release {release.id} is committed, but somebody else wrote main of "
         f"{', '.join(sorted(tables))} before it could be moved",
         f"find out who writes there, then `changeledger release complete {release.feed} --force`: main "
-        f"becomes what was audited, and what it was stays readable by the tag displaced_{release.id}",
+        "becomes what was audited, and its previous state stays readable by the tag "
+        f"displaced_{release.id}",
     )
 
 
@@ -169,7 +170,7 @@ def _point_to(control: ControlStore, release: ReleaseRow) -> None:
     if pointer_of(release.feed).scan(is_own, ("release",)).count():
         return
     window = control.windows.row(release.feed, release.window_id)
-    assert window is not None, "a release is of a window"
+    assert window is not None, "every release has a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     cells = [[cell] for cell in row]
     # If two tries write it at once, the second row replaces the first.

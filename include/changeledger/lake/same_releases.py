@@ -70,8 +70,8 @@ def require_snapshots(release: ReleaseRow) -> None:
     ]
     if lost:
         raise StoresDisagree(
-            f"{release.feed}: release {release.id} is committed, and the lake has not what it would publish "
-            f"of {', '.join(sorted(lost))}: an older lake was restored, or the catalog was lost",
+            f"{release.feed}: release {release.id} is committed, but the lake lacks what it would "
+            f"publish of {', '.join(sorted(lost))}: an older lake was restored, or the catalog was lost",
             f"restore both as of one time ({_BACKUP})",
         )
 
@@ -107,15 +107,15 @@ def disagreement(
     gone = [table for table, known in tables.items() if not known.is_there]
     if gone:
         return (
-            f"{feed}: the lake has no table {', '.join(gone)}, which release {completed.id} has published: "
-            "its catalog was lost or is another one, or the table was dropped",
+            f"{feed}: the lake has no table {', '.join(gone)}, which release {completed.id} has "
+            "published: its catalog was lost or replaced, or the table was dropped",
             f"restore the catalog, or register the tables' files again ({_BACKUP}, 'The catalog is lost')",
         )
     ahead = max((known.newest for known in tables.values()), default=0)
     if ahead > newest:
         return (
-            f"{feed}: the lake has release {ahead}, and the control store ends at {newest}: an older control "
-            "store was restored, or CHANGELEDGER_CONTROL_URL names another one",
+            f"{feed}: the lake has release {ahead}, but the control store ends at {newest}: an older "
+            "control store was restored, or CHANGELEDGER_CONTROL_URL names another one",
             f"restore both as of one time; or go back to what both have: {_rollback(feed, newest)}",
         )
     others = [table for table, known in tables.items() if known.snapshot != completed.tables[table]]
@@ -139,7 +139,7 @@ def _is_older(
     return (
         f"{completed.feed}: release {completed.id} is not in the lake as it was published: "
         f"{', '.join(others)} {'ends' if len(others) == 1 else 'end'} at release "
-        f"{', '.join(map(str, have))}, or had the tag moved: an older lake was restored",
+        f"{', '.join(map(str, have))}, or the tag was moved: an older lake was restored",
         f"restore both as of one time{remedy or f' ({_BACKUP})'}",
     )
 
@@ -150,8 +150,8 @@ def _rollback(feed: str, number: int) -> str:
 
 def _unknown(feed: str) -> tuple[str, str]:
     return (
-        f"{feed}: the control store knows no release, and the lake has some: the control store was lost, or "
-        "CHANGELEDGER_CONTROL_URL names another one",
+        f"{feed}: the control store knows no release, but the lake has some: the control store was "
+        "lost, or CHANGELEDGER_CONTROL_URL names another one",
         f"restore the control store ({_BACKUP}, 'The control store is lost')",
     )
 

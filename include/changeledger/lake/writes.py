@@ -142,7 +142,8 @@ def replace_window(rows: Rows, table: str, window_id: str, since: int | None) ->
     old = list(iceberg_table.scan(scans.of_window(window_id)).plan_files())
     if not all(task.residual == AlwaysTrue() for task in old):
         raise ConfigError(
-            f"{table} has files with rows of several windows: to replace one would remove the others' rows",
+            f"{table} has files with rows of several windows: replacing one window would remove the "
+            "others' rows",
             "find out who has written them; only changeledger may write its raw tables",
         )
     if new_files or old:
@@ -154,8 +155,8 @@ def replace_window(rows: Rows, table: str, window_id: str, since: int | None) ->
 
 def _written_meanwhile(table: str) -> SourceUnavailable:
     return SourceUnavailable(
-        f"another process has written {table} while this one was at it",
-        "nothing: the next try reads the window again, in place of whatever is in the table",
+        f"another process wrote {table} at the same time",
+        "nothing: the next try reads the window again and replaces whatever the table has of it",
     )
 
 

@@ -131,7 +131,7 @@ def _is_possible(order: ByteOrder, total: Evidence) -> bool:
 
 def _proved(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecision:
     if _has_turned(order, evidence):
-        return _closed(f"the masks were {order} before, and this window contradicts that", total)
+        return _closed(f"the masks were {order} before, but this window contradicts that", total)
     return MaskDecision(order, True, f"proved: {total.in_words()}")
 
 
@@ -151,7 +151,7 @@ def _stated(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecisi
     agrees = evidence.against(order) == 0 and (evidence.decisive > 0 or not evidence.undecided)
     judge = evidence if agrees or evidence.decisive > 1 else total
     if not (agrees or _is_possible(order, judge)):
-        return _closed(f"the feed states {order}, and its records contradict that", judge)
+        return _closed(f"the feed states {order}, but its records contradict that", judge)
     return MaskDecision(order, judge.of_only(order) > 0, f"as the feed states: {judge.in_words()}")
 
 

@@ -63,23 +63,23 @@ _CATALOG = _cause(
     r"UncheckedSQLException|PSQLException|SQLiteException|SQLException|\((?:sqlite3|psycopg)\.\w*Error\)",
     SourceUnavailable,
     "the lake's catalog cannot be used",
-    "start that database, or free its file for writing; then clear the task (CHANGELEDGER_CATALOG "
-    "says which one it is); a damaged file: restore its backup (docs/backup.md)",
+    "start that database (CHANGELEDGER_CATALOG names it), or free its file for writing; then clear the "
+    "task. If the file is damaged, restore its backup (docs/backup.md)",
 )
 _GONE = _cause(
     r"(?:FileNotFoundError|NotFoundException).*\.(?:metadata\.json|avro|parquet|puffin)",
     StoresDisagree,
     "a file that the lake's catalog names is gone",
-    "try again: `maintain` and `erase` remove files of which somebody may still read; if it stays gone, "
-    "restore the warehouse and its catalog as of one time, under the path that they had (docs/backup.md)",
+    "try again: `maintain` and `erase` remove files that somebody may still be reading; if it stays "
+    "gone, restore the warehouse and its catalog as of one time, under their old path (docs/backup.md)",
 )
 # The first match counts, so more specific causes come first: a full disk fails in many ways.
 _OF_STORAGE = (
     _cause(
         r"No space left on device|Disk quota exceeded|SQLITE_FULL|disk is full",
         SourceUnavailable,
-        "no room is left for the lake, for a store or for Spark's scratch files",
-        "free room where CHANGELEDGER_HOME, the warehouse and spark.local.dir are; then clear the task",
+        "no disk space is left for the lake, a store or Spark's scratch files",
+        "free disk space where CHANGELEDGER_HOME, the warehouse and spark.local.dir are; then clear the task",
     ),
     _cause(
         r"Read-only file system|SQLITE_READONLY|AccessDeniedException|\(Permission denied\)|PermissionError|"
@@ -103,7 +103,7 @@ _OF_OTHERS = (
         r"S3Exception: .*Status Code: 403",
         ConfigError,
         "the lake's catalog or store refuses the credentials",
-        "correct `token`, `credential` or `s3.*` of CHANGELEDGER_CATALOG, and what that user may do",
+        "correct `token`, `credential` or `s3.*` of CHANGELEDGER_CATALOG, or that user's permissions",
     ),
     _cause(
         r"CERTIFICATE_VERIFY_FAILED|PKIX path|SSL peer certificate",
@@ -142,7 +142,7 @@ _OF_OTHERS = (
         r"many|remaining connection))|SQLServerException: .*(?:TCP/IP connection|Connection reset|connection "
         r"is closed|deadlocked|Read timed out|Socket closed)|SQLITE_BUSY|database is locked",
         SourceUnavailable,
-        "the source's database does not answer any more",
+        "the source's database no longer answers",
         "check that it runs, and the connection{connection}; then clear the task",
     ),
     _cause(
@@ -158,13 +158,13 @@ _OF_OTHERS = (
         # Arrow's offsets have 32 bits.
         r"offset overflow while concatenating arrays|ArrowCapacityError",
         RowsTooLarge,
-        "rows that one process puts together have a column of more than 2 GiB",
-        "run shorter windows: fewer changes of one key, or of one moment, then meet in one place",
+        "the rows that one process combines have a column of more than 2 GiB",
+        "run shorter windows: one process then gets fewer changes of one key or one moment",
     ),
     _cause(
         r"bigger than spark\.driver\.maxResultSize",
         ConfigError,
-        "messages or rows are too large for what Spark's driver takes at once",
+        "messages or rows are larger than Spark's driver accepts at once",
         "set spark.driver.maxResultSize in the Spark connection, and spark.driver.memory to more than that; "
         "or cut the window (docs/running.md, 'A long first load')",
     ),
@@ -172,13 +172,13 @@ _OF_OTHERS = (
         r"PLAN_SIZE_LARGER_THAN_MAX|(?:Sent|Received) message larger than max|"
         r"gRPC message exceeds maximum size",
         RowsTooLarge,
-        "the keys that a window touches are more than Spark's Connect server takes in one message",
+        "the window touches more keys than Spark's Connect server accepts in one message",
         "run shorter windows; or run this one without a server (another Spark connection of the feed)",
     ),
     _cause(
         r"StatusCode\.(?:UNAUTHENTICATED|PERMISSION_DENIED)",
         ConfigError,
-        "the proxy before Spark's server refuses the token",
+        "the proxy in front of Spark's server refuses the token",
         "correct the password of the feed's Spark connection",
     ),
     _cause(

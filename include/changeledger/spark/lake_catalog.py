@@ -69,7 +69,7 @@ def sql_url(uri: str) -> URL:
     url = database_url(uri)
     if url is None or url.get_backend_name() not in {"sqlite", "postgresql"}:
         raise ConfigError(
-            "the lake's catalog is in no database that changeledger knows",
+            "the lake's catalog is not in a database that changeledger supports",
             'set `uri` of CHANGELEDGER_CATALOG to "sqlite:////absolute/path/catalog.db" or to '
             '"postgresql+psycopg://user:password@host:port/database"; in the password `@` is `%40`, `%` is '
             "`%25`",

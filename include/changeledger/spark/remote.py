@@ -12,11 +12,12 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from changeledger.model.errors import ConfigError, SparkUnavailable
 
 _LOOK_SECONDS = 0.05
-_REMEDY = "start it, or correct its address, which is SPARK_REMOTE or the feed's Spark connection"
+_REMEDY = "start it, or correct its address (SPARK_REMOTE, or the feed's Spark connection)"
 # gRPC does not say why a TLS handshake has failed.
 _OVER_TLS = (
-    "; if its certificate is signed by a private authority, name that in GRPC_DEFAULT_SSL_ROOTS_FILE_PATH, "
-    "a file in PEM; if it speaks no TLS, take use_ssl and the password off the connection"
+    "; if its certificate is signed by a private authority, set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to "
+    "that authority's PEM file; if it does not speak TLS, remove use_ssl and the password from the "
+    "connection"
 )
 
 

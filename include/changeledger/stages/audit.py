@@ -119,7 +119,9 @@ def _with_expectations(
     """Adds users' expectations to the subjects. Also returns what these expectations are asked of."""
     contracts, in_all = ctx.contracts(), []
     for name in without_records(ctx.feed, contracts):
-        log.warning("%s: %s: no record of it has come: its expectations are not asked", ctx.feed.feed, name)
+        log.warning(
+            "%s: %s: no record of it has arrived, so its expectations are not evaluated", ctx.feed.feed, name
+        )
     extended = []
     for subject in subjects:
         table = ctx.feed.table(subject.name)

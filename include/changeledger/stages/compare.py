@@ -142,7 +142,9 @@ def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[Comparis
     """Compares each table that both feeds have, from where the last settled comparison ended."""
     both = pair.reference.ledgers.keys() & pair.other.ledgers.keys()
     if alone := sorted(pair.reference.ledgers.keys() ^ pair.other.ledgers.keys()):
-        log.warning("%s: not compared, for one feed alone has it: %s", pair.other.feed.feed, ", ".join(alone))
+        log.warning(
+            "%s: not compared, because only one feed has it: %s", pair.other.feed.feed, ", ".join(alone)
+        )
     names = pair.database.database, pair.reference.feed.feed, pair.other.feed.feed
     settled = {} if pair.full else pair.control.comparisons.settled(*names)
     todo = []

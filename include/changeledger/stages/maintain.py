@@ -53,7 +53,7 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     building = [window for window in waiting if control.windows.stands_on_main(window)]
     if building:
         names = ", ".join(window.window_id for window in building)
-        log.warning("%s: not compacted: %s is built and not released", feed.feed, names)
+        log.warning("%s: not compacted: %s is built but not released", feed.feed, names)
     # Publishing moves main to the built snapshot, which needs all snapshots in between. A window with a
     # pinned replay list needs the snapshot that it pinned when it was extracted.
     needed = [window for window in waiting if window in building or window.replay_snapshot is not None]
@@ -111,7 +111,7 @@ def _drop_branches(
     }
     parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
     count = len({name for names in drop.values() for name in names})
-    log.info("%s: %d branches of runs removed, %d are waited for", feed.feed, count, len(needed))
+    log.info("%s: %d branches of runs removed, %d still needed", feed.feed, count, len(needed))
 
 
 def _drop_tags(

@@ -212,7 +212,12 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
             windows = set(replaced.column("window_id").to_pylist())
             iceberg.delete_changes(gone, names.changes, ctx.branch, windows)
     counts = ", ".join(f"{count:,} {what}" for what, count in sorted(others.counts.items()))
-    log.info("%s: %s: records beside its changes: %s", ctx.feed.feed, table_input.table, counts or "none")
+    log.info(
+        "%s: %s: records without a change in the ledger: %s",
+        ctx.feed.feed,
+        table_input.table,
+        counts or "none",
+    )
     return _Normalized(writes.TableChange(names.changes, ctx.branch, files), others)
 
 

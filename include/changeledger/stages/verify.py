@@ -212,7 +212,7 @@ class _DatabaseProof:
         snapshot = _last_snapshot(self.control, self.database, self.source)
         todo = [] if snapshot is None else _unproved(self.control, snapshot, tables)
         if snapshot is None or not todo:
-            log.info("%s: nothing waits to be proved", self.database)
+            log.info("%s: no proof is waiting", self.database)
             return []
         return self._proved(writer, snapshot, todo)
 
@@ -243,7 +243,7 @@ class _Proving:
         row = self._row(table, counts)
         if sums.differing or sums.apart:
             log.info(
-                "%s: %s: %d of %d parts and %d keys are looked at row by row",
+                "%s: %s: %d of %d parts and %d keys are compared row by row",
                 table.feed.feed, table.table, len(sums.differing), sums.buckets, sums.apart,
             )  # fmt: skip
             judged = proof.judged(sums)

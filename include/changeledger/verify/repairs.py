@@ -133,7 +133,7 @@ def _problems(sides: Sequence[_Side], key: Sequence[pa.Array], contract: Contrac
     def misfits(row: int) -> str:
         unfit = before.unfit[row] if before.unfit[row].any() else after.unfit[row]
         columns = (c for c, is_one in zip(contract.columns, unfit, strict=True) if is_one)
-        return "no value of " + ", ".join(f"{c.name} {c.type}" for c in columns)
+        return "values that do not fit: " + ", ".join(f"{c.name} {c.type}" for c in columns)
 
     has_misfits: Bools = np.logical_or.reduce(before.unfit | after.unfit, axis=1)
     problems.add(has_misfits, "value_does_not_fit", misfits)

@@ -21,7 +21,7 @@ FEED = Feed.model_validate(
         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}],
     }
 )  # fmt: skip
-BEGINS = "dbo.t: values are not as in the source, as the connector is set to alter them: "
+BEGINS = "dbo.t: values differ from the source because the connector is set to alter them: "
 
 
 def source(kind: str, **members: str) -> dict[str, str]:
@@ -149,9 +149,7 @@ def test_without_the_names_of_connect_a_time_looks_like_a_number() -> None:
     leaves out `connect.name`, which Debezium's events always have, and keeps Avro's own logical types.
     """
     (said,) = unnamed({})
-    assert said.startswith(
-        "dbo.t: its Avro schema has no names of Connect's, so that times look like numbers: "
-    )
+    assert said.startswith("dbo.t: its Avro schema lacks Connect's names, so times look like numbers: ")
     assert "the types of at, day in `columns:`" in said
     assert said.endswith("value.converter.connect.meta.data=true")
     (said,) = unnamed({}, "AT")

@@ -81,7 +81,7 @@ both = pytest.mark.parametrize("in_avro", [False, True])
 def test_a_column_whose_null_may_be_its_default_is_said_with_the_converters_setting(in_avro: bool) -> None:
     note = {**field("string"), "default": "", "field": "note"}
     (said,) = warnings(message({"id": 1, "qty": 1234, "note": ""}, WITH_DEFAULT, note), in_avro=in_avro)
-    assert said.startswith('dbo.t: a NULL in qty (1234), note ("") may come as the column\'s DEFAULT')
+    assert said.startswith('dbo.t: a NULL in qty (1234), note ("") may arrive as the column\'s DEFAULT')
     setting = "ignore.default.for.nullables=true" if in_avro else "replace.null.with.default=false"
     assert said.endswith(f"value.converter.{setting}")
 

@@ -98,7 +98,7 @@ def test_a_topic_of_everything() -> None:
     assert offsets_of(raw, discovery) == [(("dbo.items", "id"), [2, 9]), (("dbo.orders", "no"), [3, 8])]
     rows = QLIK_MESSAGES.kernel.decode_other(others(raw, discovery), FEED, discovery).to_pylist()
     waiting, tombstone = [row["detail"] for row in rows if row["disposition"] in {"pending", "tombstone"}]
-    assert waiting.startswith("no metadata of the schema id unknown yet: ")
+    assert waiting.startswith("no metadata for the schema id unknown yet: ")
     assert tombstone is None
     assert [(row["source_position"]["offset"], row["disposition"], row["reason"]) for row in rows] == [
         (0, "control", "metadata"),

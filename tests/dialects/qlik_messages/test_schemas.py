@@ -131,7 +131,7 @@ def test_a_schema_id_keeps_its_meaning() -> None:
     schemas = WriterSchemas(feed(), {}, {})
     learn(schemas, metadata("one", "id"), 100)
     reason, detail = learn(schemas, metadata("one", "id", "name"), 200)
-    assert (reason, detail) == ("schema_contradicts", "one of dbo.items came before with other columns")
+    assert (reason, detail) == ("schema_contradicts", "one of dbo.items came earlier with other columns")
     assert columns_of(schemas, label("one")) == [("id",)]
     assert columns_of(schemas, label()) == [("id",)]
 
@@ -169,17 +169,18 @@ def test_messages_without_a_writer_schema(asked: Label, why: str) -> None:
     [
         (
             label("never"),
-            "no metadata of the schema id never yet: publish it on a topic of the feed. A task that is "
-            "stopped and resumed writes it again, where retention has removed it",
+            "no metadata for the schema id never yet: publish it to a topic of the feed. If retention has "
+            "removed it, stop and resume the task, which then writes it again",
         ),
         (
             label(),
-            "no metadata of dbo.items yet: publish it on a topic of the feed, or state `columns:` and `key:`",
+            "no metadata for dbo.items yet: publish it to a topic of the feed, or state `columns:` and "
+            "`key:`",
         ),
         (
             label(table=None, topic="qlik.all"),
             "neither the topic qlik.all nor its messages name a known table: name the topic schema.table, "
-            "have Qlik write the table's names or a schema id, or take the topic out of `topics:`",
+            "have Qlik write the table's names or a schema id, or remove the topic from `topics:`",
         ),
         # The run counts records by these details, for a table that joins the feed later.
         (label(table=None, topic="qlik.dbo.others"), "dbo.others"),
@@ -314,7 +315,7 @@ def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:
 
 def test_columns_that_differ_in_their_case_only_are_reported() -> None:
     why = learn(WriterSchemas(feed(), {}, {}), metadata("one", "id", "Name", "NAME"), 100)
-    assert why == ("malformed_metadata", "columns differ in their case only: Name, NAME")
+    assert why == ("malformed_metadata", "columns differ only in case: Name, NAME")
 
 
 @pytest.mark.parametrize(

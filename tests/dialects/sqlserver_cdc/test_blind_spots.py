@@ -58,7 +58,9 @@ def test_text_of_another_collation(memory: Memory, number: int, is_wrong: bool) 
         [number],
     )
     texts = [caution.text for caution in cdc(memory).cautions()]
-    assert [text.endswith("another collation than the database: old") for text in texts] == [True] * is_wrong
+    assert [
+        text.endswith("collation of these columns differs from the database's: old") for text in texts
+    ] == [True] * is_wrong
 
 
 def test_columns_that_are_encrypted(memory: Memory) -> None:
@@ -70,7 +72,7 @@ def test_columns_that_are_encrypted(memory: Memory) -> None:
     assert cdc(memory).cautions() == []
     memory.session.execute("UPDATE sys.columns SET encryption_type = 2 WHERE name = 'old'")
     (caution,) = cdc(memory).cautions()
-    assert caution.text == ("dbo_orders: what is read of these columns is ciphertext (Always Encrypted): old")
+    assert caution.text == "dbo_orders: these columns are read as ciphertext (Always Encrypted): old"
 
 
 def test_check_warns_of_them(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def test_halves_are_found_by_their_position() -> None:
     assert {at: outcome for at, outcome in brief(results).items() if at in expected} == expected
     assert {at: results[at]["disposition"] for at in (0, 1)} == {0: "paired", 1: "paired"}
     assert (results[6]["disposition"], results[6]["reason"]) == ("quarantined", "before_without_after")
-    assert results[6]["detail"] == "the row of the new values is not in the complete window"
+    assert results[6]["detail"] == "the window is complete, but lacks the row with the new values"
     assert {at for at, row in results.items() if row["raw_value"]} == {3, 6, 7}
     assert reported(*reversed(rows)) == results
 

@@ -136,7 +136,7 @@ def _problem_of_row(read: Read, number: int, plan: TablePlan) -> Problem:
         return Problem("null_key", "a column of the key is NULL or missing")
     if read.lacks[number].any():
         return incomplete.problem(read.lacks[number], plan)
-    return Problem("key_disagrees", "`pkkey` has another key than the images, so which row it is is open")
+    return Problem("key_disagrees", "`pkkey` and the images have different keys, so the row is uncertain")
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:

@@ -59,5 +59,5 @@ def _are_in(cols: bytes | None, plan: TablePlan) -> Bools:
 
 def problem(lacks: Bools, plan: TablePlan) -> Problem:
     """Returns the problem of one event. `lacks` has a flag for each column."""
-    says = "`cols` or the old image has: whether it is NULL or was not sent is open"
+    says = "`cols` or the old image has: each is NULL or was not sent, and the message does not say which"
     return incomplete("the current image", compress(plan.writer_schema.names, lacks), says)

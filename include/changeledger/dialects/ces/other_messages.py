@@ -28,7 +28,7 @@ def _outcome(value: bytes | None, plan: Discovery) -> Outcome:
     routed = route(value)
     if isinstance(routed, Outcome):
         return routed
-    assert isinstance(routed, Routed), "parts of split events are joined, or left by that"
+    assert isinstance(routed, Routed), "split events are joined or refused before"
     missing = plan.missing.get(routed.way)
     if missing is not None:
         return missing

@@ -103,7 +103,7 @@ def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tup
         last = ends[0].segment
     elif kept[0].said.total is not None:
         last = kept[0].said.total + (kept[0].segment - 1 if begins else 0)
-    shown = "the last is not there" if last is None else f"the last is {last}"
+    shown = "the last one is missing" if last is None else f"the last one is {last}"
     numbers = ", ".join(str(segment.segment) for segment in kept)
     detail = f"segments {numbers} of {kept[0].said.logicalid}, {shown}"
     if _contradicts(segments, kept, last, len(ends)):

@@ -46,7 +46,7 @@ def schema_fault(schema_id: str, schemas: Mapping[str, str], side: Side = "value
     """Returns why records of a schema cannot be read, or None if they can."""
     text = schemas.get(schema_id)
     if text is None:
-        which = f"no schema of the id {schema_id}" + (" of the key" if side == "key" else "")
+        which = f"no schema for the id {schema_id}" + (" of the key" if side == "key" else "")
         what = (
             f"{which}: the registry does not know it, the connection has no schema.registry.url, or this is "
             "Avro without a frame"

@@ -194,8 +194,8 @@ def _other_type(field: Field) -> str:
 
 def _set(field: Field, setting: str, value: str) -> str:
     return (
-        f"the schema block says {field}, the feed {setting}: {value}; set {setting} in the feed's `source:` "
-        "as the connector has it"
+        f"the schema block says {field}, but the feed says {setting}: {value}; set {setting} in the "
+        "feed's `source:` as in the connector"
     )
 
 
@@ -218,13 +218,9 @@ def _of_time(sql: SqlType, source: DebeziumSource, field: Field) -> str | None:
 
 def _of_decimal(field: Field) -> str | None:
     if field.name == DECIMAL and field.kind != "bytes":
-        return f"the schema block has {field} of the type {field.kind}: Connect writes it as bytes"
+        return f"the schema block has {field} with the type {field.kind}, but Connect writes it as bytes"
     if field.name == DECIMAL:
-        return (
-            None
-            if field.scale is not None
-            else f"the schema block has {field} without a scale that is a number"
-        )
+        return None if field.scale is not None else f"the schema block has {field} without a numeric scale"
     is_number = field.kind in {*_WHOLE, *_DOUBLE, "string"} and field.meaning is None
     return None if is_number else _other_type(field)
 

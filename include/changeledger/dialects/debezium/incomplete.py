@@ -19,8 +19,8 @@ from changeledger.kernels.images import Image
 from changeledger.kernels.json_text import Members
 
 _REMEDY = (
-    "whether it is NULL or was not sent is open. Let what stands behind the connector write every member, "
-    "null ones, too"
+    "each is NULL or was not sent, and the message does not say which. Make every tool downstream of "
+    "the connector write all members, also those that are null"
 )
 
 

@@ -26,7 +26,8 @@ from changeledger.model.contract import Column, Contract
 
 KEY_AS_WRITTEN = (
     "name the key's columns in `key:` and `columns:` of the table as the messages do. With "
-    "field.name.adjustment.mode the connector writes an underscore for what Avro has in no name"
+    "field.name.adjustment.mode the connector writes an underscore for each character that Avro does "
+    "not allow in names"
 )
 
 
@@ -69,7 +70,7 @@ def fault(
 
 
 def lacks_of_key(absent: Iterable[str], members: Iterable[str]) -> str:
-    return f"the messages have no column {shown(absent)} of the key, but {shown(members)}"
+    return f"the messages lack {shown(absent)} of the key; their columns are {shown(members)}"
 
 
 def _of_longer_key(key: bytes | None, columns: Contract) -> Outcome | None:
@@ -79,16 +80,21 @@ def _of_longer_key(key: bytes | None, columns: Contract) -> Outcome | None:
     # A column that no image has cannot identify a row of the lake.
     if not beyond or lacking(beyond, columns.names):
         return None
-    what = f"the key of {columns.table} is {shown(names)} in some messages, {shown(in_key)} in others"
-    return Problem("no_key", f"{what}, which mixes rows up: state `key:` of the table").outcome
+    what = f"the key of {columns.table} is {shown(names)} in some messages and {shown(in_key)} in others"
+    return Problem("no_key", f"{what}, so rows would be mixed up: state `key:` of the table").outcome
 
 
 def _not_in_images(key: bytes | None, columns: Contract) -> Outcome | None:
     lacks = lacking(names_in(json_object(key)), columns.names)
     if not lacks:
         return None
-    what = f"the key of {columns.table} has {shown(lacks)}, which its images lack: the rest mixes rows up"
-    remedy = "Take it off column.exclude.list, add it to `columns:` if the feed states them, or state `key:`"
+    what = (
+        f"the key of {columns.table} has {shown(lacks)}, which its images lack: the remaining columns would "
+        "mix up rows"
+    )
+    remedy = (
+        "Remove it from column.exclude.list, add it to `columns:` if the feed states them, or state `key:`"
+    )
     return Problem("no_key", f"{what}. {remedy} of the table").outcome
 
 

@@ -68,8 +68,9 @@ def mismatch(named: str, table: str) -> Problem:
         return Problem("table_mismatch", what)
     return Problem(
         "table_mismatch",
-        f"{what}: the connector writes an underscore for what no topic's name can have. If it is that table, "
-        "name it in `tables:` as the source does; if there are both, list both",
+        f"{what}: the connector writes an underscore for each character that a topic's name cannot "
+        "have. If both names mean one table, name it in `tables:` as the source does; if both tables "
+        "exist, list both",
     )
 
 

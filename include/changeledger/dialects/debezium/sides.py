@@ -20,7 +20,7 @@ from changeledger.model.sql_type import SqlType
 # Reasons of quarantine, in order: the first that applies to a message counts.
 _CONTRADICTS, _NO_KEY, _INEXACT = "schema_contradicts", "no_key", "inexact_number"
 _MISFIT = "value_does_not_fit"
-_KEY_REMEDY = "leave columns of the key as they are, or state another `key:` of the table"
+_KEY_REMEDY = "set the connector to leave columns of the key unchanged, or state another `key:` of the table"
 
 
 class Side(NamedTuple):
@@ -85,7 +85,7 @@ def images(
         if reason in faults:
             raise Problem(reason, "; ".join(dict.fromkeys(faults[reason])))
     if _MISFIT in faults:
-        raise Problem(_MISFIT, f"no value of {', '.join(dict.fromkeys(faults[_MISFIT]))}")
+        raise Problem(_MISFIT, f"values that do not fit: {', '.join(dict.fromkeys(faults[_MISFIT]))}")
     return sides[0], sides[1]
 
 
@@ -104,7 +104,7 @@ def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, li
             faults.setdefault(_CONTRADICTS, []).append(f"{name} {kind}: {cell.contradiction}")
         elif cell.key_lost is not None and (what := cell.key_lost(text)) is not None:
             faults.setdefault(_NO_KEY, []).append(
-                f"{name} {what}, so several rows may have it: {_KEY_REMEDY}"
+                f"{name} {what}, so several rows may have the same value: {_KEY_REMEDY}"
             )
         elif is_unquoted and cell.is_inexact is not None and cell.is_inexact(text):
             faults.setdefault(_INEXACT, []).append(_inexact(name, kind, text))
@@ -119,8 +119,8 @@ def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, li
 
 def _inexact(name: str, kind: str, text: str) -> str:
     return (
-        f"{name} {kind} is the number {text}, of more digits than a double keeps: set the connector's "
-        "decimal.handling.mode to precise or string"
+        f"{name} {kind} is the number {text}, which has more digits than a double keeps: set the "
+        "connector's decimal.handling.mode to precise or string"
     )
 
 

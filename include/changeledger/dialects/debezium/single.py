@@ -199,7 +199,7 @@ def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | N
         if lsns[name] is None and wal is None and not lsn.is_absent(text) and not is_snapshot:
             raise Problem("malformed_lsn", f"{name} is {text}")
     if not is_snapshot and lsns["commit_lsn"] is None and wal is None:
-        raise Problem("no_position", "it has neither commit_lsn nor lsn")
+        raise Problem("no_position", "`source` has neither commit_lsn nor lsn")
     return lsns["commit_lsn"], lsns["change_lsn"], wal
 
 
@@ -219,7 +219,7 @@ def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, 
     written_after = None if op == "d" else envelope.after
     before, after = sides.images(envelope.before, written_after, plan, envelope.unions)
     key_image = before if op == "d" else after
-    assert key_image is not None, "_operation has seen to it"
+    assert key_image is not None, "_operation requires it"
     keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]
     absent = [plan.writer_schema.names[at] for at in keys if key_image.states[at] == NOT_CAPTURED]
     if absent:

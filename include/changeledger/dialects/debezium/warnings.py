@@ -52,7 +52,7 @@ def of_altered(messages: Iterable[Described]) -> list[str]:
         if altered:
             seen.setdefault(table, {}).update(altered)
     return [
-        f"{table}: values are not as in the source, as the connector is set to alter them: "
+        f"{table}: values differ from the source because the connector is set to alter them: "
         + ", ".join(f"{shown([name])} {how}" for name, how in altered.items())
         for table, altered in seen.items()
     ]
@@ -102,8 +102,8 @@ def of_defaults(messages: Iterable[Described], *, in_avro: bool = False) -> list
             defaults |= in_block
             rows += [row for side in ("before", "after") if isinstance(row := payload.get(side), dict)]
     return [
-        f"{table}: a NULL in {_shown(defaults)} may come as the column's DEFAULT, which the converter writes "
-        f"for NULL unless the connector has value.converter.{setting}"
+        f"{table}: a NULL in {_shown(defaults)} may arrive as the column's DEFAULT, which the converter "
+        f"writes for NULL unless the connector sets value.converter.{setting}"
         for table, (defaults, rows) in seen.items()
         if not any(name in row and row[name] is None for row in rows for name in defaults)
     ]
@@ -131,8 +131,8 @@ def of_unnamed(
         if some:
             numbers.setdefault(config.table, {}).update(some)
     return [
-        f"{table}: its Avro schema has no names of Connect's, so that times look like numbers: state the "
-        f"types of {shown(names)} in `columns:`, or set value.converter.connect.meta.data=true"
+        f"{table}: its Avro schema lacks Connect's names, so times look like numbers: state the types "
+        f"of {shown(names)} in `columns:`, or set value.converter.connect.meta.data=true"
         for table, names in numbers.items()
     ]
 

@@ -12,16 +12,16 @@ from changeledger.model.column_names import shown
 # Nesting depth of the search: two wrappings by Connect's converter, or one by another tool, and one more.
 _MOST_DEEP = 3
 _ALONE = (
-    "as a tool between the connector and the topic writes it, or a second converter. Let it pass the bytes "
-    "on (Connect: ByteArrayConverter for both), each event as one message"
+    "as a second converter or a tool between the connector and the topic writes it. Make it pass the "
+    "bytes through unchanged (Connect: ByteArrayConverter for both), each event as one message"
 )
 _IN_TEXT = (
-    "JSON within a JSON text, not an object: let what copies the messages pass the bytes on (Connect: "
-    "ByteArrayConverter), or write objects as such"
+    "JSON inside a JSON string instead of an object: make the tool that copies the messages pass the "
+    "bytes through unchanged (Connect: ByteArrayConverter), or write objects as objects"
 )
 _OBJECTS = ("payload", "before", "after", "source", "transaction")
 _NO_DIALECT = (
-    "which no dialect reads: capture the table by Debezium, Qlik Replicate or change event streaming"
+    "which no dialect reads: capture the table with Debezium, Qlik Replicate or change event streaming"
 )
 # Tools whose changes no dialect reads: name, required members, and required members of nested objects.
 _OTHER_TOOLS: tuple[tuple[str, set[str], Mapping[str, set[str]]], ...] = (

@@ -38,16 +38,17 @@ _CES = "com.microsoft.sql.ces."
 # An Avro record that begins with the text 1.0: `specversion` is the first field of the documented schema.
 _CES_IN_AVRO = b"\x061.0"
 _CES_DATA = (
-    "the data of an event of change event streaming without its envelope, so without operation and "
-    "position: let whole CloudEvents through (structured mode, not binary mode with attributes in headers)"
+    "the data of a change event streaming event without its envelope, so operation and position are "
+    "missing: write whole CloudEvents to the topic (structured mode, not binary mode with attributes "
+    "in headers)"
 )
 _QLIK_MAGIC = "atMSG"
 _QLIK_TYPES = frozenset({"DT", "MD", "MT"})
 _BESIDE_QLIK_OBJECTS = frozenset({"schema", "table", "beforeData"})
 _FLATTENED = (
-    "a row without its envelope, so without operation, position and old values. Switch off what took it out: "
-    "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors. Events of an outbox "
-    "(EventRouter) are no changes: take their topics off"
+    "a row without its envelope, so operation, position and old values are missing. Switch off what "
+    "removed it: the transform ExtractNewRecordState, or after.state.only of Confluent's connectors. "
+    "Events of an outbox (EventRouter) are not changes: remove their topics from the feed"
 )
 # Connect's transform Flatten joins the names of nested members by a configurable delimiter. For each dialect:
 # the pairs of names that every flattened message has, and the objects of which it has at least one.
@@ -59,29 +60,29 @@ _FLATTEN_SIGNS = {
 # Parts of a joined name that are examined: Qlik's and CES's objects are nested in one more.
 _MOST_PARTS = 3
 _SPREAD = (
-    "whose members the transform Flatten has taken out of their objects (`before.id`, `headers_operation`): "
-    "take the transform out (org.apache.kafka.connect.transforms.Flatten$Value)"
+    "whose members the transform Flatten has moved out of their objects (`before.id`, "
+    "`headers_operation`): remove the transform (org.apache.kafka.connect.transforms.Flatten$Value)"
 )
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MARKED = (
-    "the message begins with a byte order mark (EF BB BF), which JSON does not have (RFC 8259): none of the "
-    "dialects writes it, so switch it off in what copies the messages"
+    "the message begins with a byte order mark (EF BB BF), which is not part of JSON (RFC 8259). No "
+    "dialect's source writes one: switch it off in the tool that copies the messages"
 )
 # Copies of a tombstone: some tools write an empty value, others JSON's null.
 _NOTHING = {b"", b"null"}
 _EMPTY = (
-    "the message is empty, or JSON's null, and says nothing: tools that copy messages write a tombstone so, "
-    "which has no value at all. Let such a tool keep values that are null, or leave tombstones out"
+    "the message is empty or JSON's null. Some tools that copy messages turn a tombstone, which has no "
+    "value at all, into this. Make the tool keep null values as they are, or drop tombstones"
 )
 _OBJECTS_FOLLOW = re.compile(rb"\s*\[\s*\{")
 _ARRAY = (
-    "the message is a JSON array, as Event Grid and CloudEvents' batch mode put several events into one: let "
-    "what writes or copies the messages write each by itself"
+    "the message is a JSON array, as Event Grid and CloudEvents' batch mode put several events into "
+    "one: make the tool that writes or copies the messages write each event as its own message"
 )
 _RENAMED = "whose members have names in another case, as ksqlDB writes them: read the topic that it came from"
 _WRAPPED = (
-    "in `payload`, as Connect's JsonConverter wraps what it copies: let it copy bytes (ByteArrayConverter), "
-    "or set value.converter.schemas.enable=false"
+    "in `payload`, as Connect's JsonConverter wraps what it copies: make it copy bytes "
+    "(ByteArrayConverter), or set value.converter.schemas.enable=false"
 )
 # Debezium's own converter wraps its events.
 _READ_WRAPPED = frozenset({"debezium"})
@@ -268,7 +269,7 @@ _CALLED = [(name, what) for name, (_, what) in _WHAT.items()]
 
 def _of_dialect(name: str) -> Problem:
     reason, what = _WHAT[name]
-    return Problem(reason, f"{what}: give its topic to a feed of `dialect: {name}`")
+    return Problem(reason, f"{what}: give its topic to a feed with `dialect: {name}`")
 
 
 def _is_cloudevent(members: Members) -> bool:
@@ -277,9 +278,10 @@ def _is_cloudevent(members: Members) -> bool:
 
 def _cloudevent(kind: str | None, attributes: Iterable[str]) -> Problem:
     if any(name.startswith("iodebezium") for name in attributes) or "debezium" in str(kind).lower():
-        remedy = "set value.converter to another one than io.debezium.converters.CloudEventsConverter"
+        remedy = "set value.converter to a converter other than io.debezium.converters.CloudEventsConverter"
         return Problem("cloudevent", f"a CloudEvent around an event of Debezium (type {kind}): {remedy}")
     return Problem(
         "cloudevent",
-        f"a CloudEvent of the type {kind}, no change of change event streaming: take it off the topic",
+        f"a CloudEvent of the type {kind}, which is not a change event streaming change: keep such "
+        "events off the topic",
     )

@@ -47,7 +47,7 @@ _SIGNS = (
     # The schema's id in eight bytes, then its version in four.
     (rb"\x01\x00{4}.{8}", "hortonworks_frame", "has a frame of Hortonworks Schema Registry (first byte 1)"),
     (rb"\x00{4}[0-9a-f]{32}", "azure_frame", "has a frame of Azure Schema Registry (the id as text)"),
-    (rb"Obj\x01", "avro_file", "is an Avro file, as Event Hubs Capture writes it, and no message"),
+    (rb"Obj\x01", "avro_file", "is an Avro file, as Event Hubs Capture writes it, not a message"),
     (rb"\xc3\x01", "single_object_encoding", "is in Avro's single-object encoding, without a registry's id"),
 )
 # Beginnings of values that a converter of Kafka Connect turned into text. Such keys are `unread_key`.
@@ -56,7 +56,7 @@ _OF_TEXT = "org.apache.kafka.connect.storage.StringConverter"
 _PREFIX = "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
 # What to change for dialects whose messages Kafka Connect does not write.
 _REMEDIES = {
-    "ces": "change event streaming writes no frame: read its event hub, not what another tool makes of it",
+    "ces": "change event streaming writes no frame: read its event hub, not another tool's copy of it",
     "qlik_messages": "set the Kafka endpoint's message format to JSON, or to Avro with its data schemas in "
     "Confluent Schema Registry",
 }
@@ -91,10 +91,12 @@ def unread(value: bytes, headers: Headers, side: Side = "value") -> Frame | None
 
 def _of_text(value: bytes) -> Frame | None:
     if value.startswith(_STRUCT):
-        what = "the value is the text of a record in Java, as Connect's StringConverter writes it"
+        what = "the value is the text form of a Java record, as Connect's StringConverter writes it"
         return Frame("struct_text", what, converters("value"))
     if _JSON_IN_TEXT.match(value):
-        what = "the value is JSON within a JSON text, as Connect's JsonConverter writes what is text already"
+        what = (
+            "the value is JSON inside a JSON string, as Connect's JsonConverter writes what is already text"
+        )
         return Frame("json_in_text", what, f"set value.converter to {_OF_TEXT} where the text is passed on")
     return None
 
@@ -110,7 +112,7 @@ def _in_headers(value: bytes, headers: Headers, side: Side) -> Frame | None:
         setting = f"set {prefix}.headers.enabled=false and {prefix}.as-confluent=true"
     elif name.startswith("__"):
         setting = f"set {side}.converter.{side}.schema.id.serializer={_PREFIX}"
-    what = f"the schema id of the {side} is in the header {name}, and is read in front of the record alone"
+    what = f"the schema id of the {side} is in the header {name}, but is only read in front of the record"
     return Frame(IN_HEADERS, what, setting)
 
 
@@ -125,7 +127,7 @@ def _of_zero_byte(value: bytes, side: Side) -> Frame | None:
         prefix = f"{side}.converter.apicurio.registry"
         what = f"the schema id of the {side}, {long_id}, has 8 bytes as Apicurio's converters write it, not 4"
         return Frame("eight_byte_id", what, f"set {prefix}.as-confluent=true and {prefix}.use-id=contentId")
-    what = f"the {side} begins with a zero byte and 0, which is no schema id"
+    what = f"the {side} begins with a zero byte and 0, which is not a schema id"
     return Frame("no_schema_id", what, converters(side))
 
 

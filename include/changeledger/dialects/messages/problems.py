@@ -59,7 +59,7 @@ def misfits(columns: Sequence[Column], unfit: Iterable[bool]) -> Problem | None:
 
 def no_value_of(columns: Iterable[Column]) -> str:
     """Returns the detail for values that do not fit their columns' types."""
-    return f"no value of {', '.join(f'{column.name} {column.type}' for column in columns)}"
+    return f"values that do not fit: {', '.join(f'{column.name} {column.type}' for column in columns)}"
 
 
 def named(name: str, value: object) -> str:

@@ -107,7 +107,7 @@ def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) ->
     """Returns a record as JSON. Raises Problem."""
     text = schemas.get(schema_id)
     if text is None:
-        why = f"no Avro schema of the id {schema_id}: neither metadata nor a registry has it"
+        why = f"no Avro schema for the id {schema_id}: neither metadata nor a registry has it"
         raise Problem(frames.UNKNOWN_SCHEMA, why)
     try:
         schema = avro.schema(text)

@@ -136,7 +136,7 @@ def _problem_of_place(read: Read, number: int) -> Problem | None:
     if place.bad_time[number]:
         return Problem("malformed_time", f"timestamp is {event.timestamp}")
     if event.operation != REFRESH and not has_sequence and not place.commit_lsn.known[number]:
-        return Problem("no_position", "neither streamPosition nor changeSequence has one")
+        return Problem("no_position", "neither streamPosition nor changeSequence has a position")
     return None
 
 

@@ -33,7 +33,7 @@ def cells(before: Side, after: Side, of_changes: Masks, of_columns: Masks, plan:
 def problem(lacks: Bools, plan: TablePlan) -> Problem:
     """Returns the problem of one event. `lacks` has a flag for each column."""
     says = (
-        "a mask or `beforeData` says is there: whether it is NULL or was not sent is open. Let what stands "
-        "behind Qlik write every member, null ones, too"
+        "a mask or `beforeData` shows to exist: each is NULL or was not sent, and the message does not "
+        "say which. Make every tool downstream of Qlik write all members, also those that are null"
     )
     return incomplete("`data`", compress(plan.writer_schema.names, lacks), says)

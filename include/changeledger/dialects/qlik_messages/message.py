@@ -108,7 +108,7 @@ def _headers(members: Members) -> Texts:
     """
     for name in _MASKS:
         if name in members and json_text.is_unquoted(members[name]):
-            raise Problem("malformed_mask", f"{name} is no text: {json_text.text(members[name])}")
+            raise Problem("malformed_mask", f"{name} is not text: {json_text.text(members[name])}")
     return {name: json_text.text(token) for name, token in members.items()}
 
 

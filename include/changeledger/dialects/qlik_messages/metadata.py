@@ -77,14 +77,14 @@ def read(text: str) -> Metadata:
     ]
     ordinals = [column.ordinal for column in contract_columns]
     if not contract_columns or len(set(ordinals)) < len(contract_columns):
-        raise ValueError(f"ordinals are missing or stand twice: {sorted(ordinals)}")
+        raise ValueError(f"ordinals are missing or occur twice: {sorted(ordinals)}")
     schema_id = None if body.get("schemaId") == "" else body.get("schemaId")
     if schema_id is not None and not is_kept(str(schema_id)):
-        raise ValueError(f"schemaId is no id: {str(schema_id)[:80]!r}")
+        raise ValueError(f"schemaId is not an id: {str(schema_id)[:80]!r}")
     contract_columns.sort(key=lambda column: column.ordinal)
     contract = Contract(table=".".join(str(name) for name in names), columns=tuple(contract_columns))
     if alike := contract.names_alike:
-        raise ValueError(f"columns differ in their case only: {shown(alike)}")
+        raise ValueError(f"columns differ only in case: {shown(alike)}")
     stated_at = instants.known(str(lineage.get("timestamp") or ""))
     return Metadata(None if schema_id is None else str(schema_id), contract, stated_at)
 
@@ -133,7 +133,7 @@ def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
     names = {name.lower() for name in writer_schema.names}
     if lacking := [name for name in config.key if name.lower() not in names]:
         columns = shown(writer_schema.names)
-        return f"`key:` has {shown(lacking)}, and the table has no such column, but {columns}: correct `key:`"
+        return f"`key:` has {shown(lacking)}, but the table has only the columns {columns}: correct `key:`"
     stated_columns = {c.name.lower(): c for c in config.stated}
     for column in writer_schema.columns:
         other = stated_columns.get(column.name.lower())
@@ -143,7 +143,7 @@ def contradiction(writer_schema: Contract, config: TableConfig) -> str | None:
         if _is_other(column.spark_type, SqlType.parse(other.type).spark):
             what, remedy = _KIND_NAMES.get(column.spark_type, (column.type, column.type))
             return (
-                f"metadata has {what} in {shown([column.name])}, and the feed states {other.type}: "
+                f"metadata has {what} in {shown([column.name])}, but the feed states {other.type}: "
                 f"state {remedy} in `columns:`, or leave its type out"
             )
     return None
@@ -190,7 +190,7 @@ def _column(name: str, said: Mapping[str, Any]) -> Column:
     if ordinal < 1 or place < 0:
         raise ValueError(f"{name!r} has ordinal {ordinal} and primaryKeyPosition {place}")
     if not is_name(name):
-        raise ValueError(f"{name[:150]!r} is no name of a column")
+        raise ValueError(f"{name[:150]!r} is not a column name")
     kind = said.get("type")
     if not isinstance(kind, str):
         raise ValueError(f"the type of {name!r} is {kind!r}")
@@ -200,5 +200,5 @@ def _column(name: str, said: Mapping[str, Any]) -> Column:
 
 def _object(value: object, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is no object")
+        raise ValueError(f"{what} is not an object")
     return value

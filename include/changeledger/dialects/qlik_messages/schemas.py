@@ -100,7 +100,7 @@ class WriterSchemas:
         table = writer_schema.table
         if schema_id is not None:
             if self._known.get(schema_id, writer_schema) != writer_schema:
-                return NoSchema(CONTRADICTS, f"{schema_id} of {table} came before with other columns")
+                return NoSchema(CONTRADICTS, f"{schema_id} of {table} came earlier with other columns")
             if schema_id not in self._known:
                 self._known[schema_id] = self._new[schema_id] = writer_schema
         self._metadata.setdefault(table, {})[mark._replace(stated_at=stated_at)] = writer_schema
@@ -259,16 +259,16 @@ def _is_qliks_own(name: str) -> bool:
 def _waits_for(label: Label, table: str | None = None) -> str:
     if label.schema_id is not None:
         return (
-            f"no metadata of the schema id {label.schema_id} yet: publish it on a topic of the feed. A task "
-            "that is stopped and resumed writes it again, where retention has removed it"
+            f"no metadata for the schema id {label.schema_id} yet: publish it to a topic of the feed. "
+            "If retention has removed it, stop and resume the task, which then writes it again"
         )
     if table is not None:
         return (
-            f"no metadata of {table} yet: publish it on a topic of the feed, or state `columns:` and `key:`"
+            f"no metadata for {table} yet: publish it to a topic of the feed, or state `columns:` and `key:`"
         )
     return (
         f"neither the topic {label.topic} nor its messages name a known table: name the topic schema.table, "
-        "have Qlik write the table's names or a schema id, or take the topic out of `topics:`"
+        "have Qlik write the table's names or a schema id, or remove the topic from `topics:`"
     )
 
 

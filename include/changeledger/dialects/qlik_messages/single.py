@@ -105,5 +105,5 @@ def _images(
         return new, None
     keys = ((text((old or {}).get(name)), text((new or {}).get(name))) for name in key)
     if any(None not in pair and pair[0] != pair[1] for pair in keys):
-        raise Problem("ambiguous_row", "a delete has rows of two keys, in `data` and in `beforeData`")
+        raise Problem("ambiguous_row", "a delete has rows with different keys in `data` and `beforeData`")
     return old, None

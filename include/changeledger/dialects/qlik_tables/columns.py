@@ -79,7 +79,7 @@ def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[st
         kind = override.type if override else _type_text(row)
         if kind is None:
             raise ContractError(
-                f"{config.table}.{name} has the type {row['data_type']}, which has no place in the lake",
+                f"{config.table}.{name} has the type {row['data_type']}, which the lake cannot store",
                 f"state the SQL Server type of {name} in `columns:` of the feed's YAML",
             )
         columns.append(

@@ -155,7 +155,7 @@ def _add_time_problems(problems: Problems, rows: _Rows) -> None:
         broken = valid(text) & ~valid(rows.stamp)
         problems.add(broken, "malformed_time", lambda row: f"the timestamp is {text[row].as_py()}")
     no_time = ~valid(rows.times.committed_at)
-    problems.add(no_time, "no_commit_time", "neither timestamp nor change_seq has it")
+    problems.add(no_time, "no_commit_time", "neither timestamp nor change_seq has a commit time")
 
 
 def _add_mask_problems(problems: Problems, rows: _Rows) -> None:

@@ -88,7 +88,7 @@ class Header:
         names = [self.name(header) for header in (CHANGE_SEQ, CHANGE_OPER, OPERATION)]
         if any(map(self.rows.has, names)):
             return None
-        return f"none of the columns {', '.join(names)} is there: correct `header_prefix`"
+        return f"the table has none of the columns {', '.join(names)}: correct `header_prefix`"
 
     def text(self, header: str) -> pa.StringArray:
         """Returns the column's texts without blanks at either end; NULL where nothing is left."""

@@ -171,8 +171,9 @@ class ChangeTables:
         if not rows:
             raise ConfigError(
                 f"{config.table} has no change table {schema}.{name}{SUFFIX}",
-                "switch on `Store changes` for it in the Qlik task, name the schema (`target_schema:`), and "
-                "grant the feed's login SELECT on it; of one with another name make a view with this name",
+                "switch on `Store changes` for it in the Qlik task, name the schema "
+                "(`target_schema:`), and grant the feed's login SELECT on it; if its change table has "
+                "another name, create a view with this name",
             )
         prefix = self._source.header_prefix
         own_names = names_of_headers(config, prefix, rows)
@@ -213,9 +214,10 @@ class ChangeTables:
         (row,) = self._database.rows(select(func.max(seq).label("below")).where(is_later))
         if row["below"] is not None:
             raise SourceDataLostError(
-                f"{self._feed.feed}: {of_table.instance} has changes up to {row['below']} that are later "
-                f"than {read}, which was read: the clock was set back, and the task begun anew. Older "
-                "changes sort behind newer ones: delete them from it, or let the task make it again",
+                f"{self._feed.feed}: {of_table.instance} has changes up to {row['below']} that are "
+                f"later than {read}, which was read: the clock was set back, and the task was started "
+                "anew, so older changes sort after newer ones: delete the older ones from the change "
+                "table, or have the task recreate it",
                 load_again(self._feed.feed),
             )
 

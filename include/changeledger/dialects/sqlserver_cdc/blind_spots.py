@@ -48,23 +48,25 @@ def _by_table(rows: Iterable[Mapping[str, Any]]) -> Mapping[int, list[str]]:
 
 def _switches(instance: CaptureInstance) -> Caution:
     return Caution(
-        f"{instance.name}: partitions of {instance.table} may be switched in and out, and no change says so",
+        f"{instance.name}: partitions of {instance.table} may be switched in and out without a captured "
+        "change",
         "enable the capture with @allow_partition_switch = 0; or verify after each switch, and repair",
     )
 
 
 def _wrong_text(instance: CaptureInstance, names: Sequence[str]) -> Caution:
     return Caution(
-        f"{instance.name}: text that is not ASCII may be wrong in the change table, for these columns have "
-        f"another collation than the database: {shown(names)}",
+        f"{instance.name}: text that is not ASCII may be wrong in the change table, because the "
+        f"collation of these columns differs from the database's: {shown(names)}",
         "make the column nvarchar, or give it the database's collation; verify finds such text",
     )
 
 
 def _ciphertext(instance: CaptureInstance, names: Sequence[str]) -> Caution:
     return Caution(
-        f"{instance.name}: what is read of these columns is ciphertext (Always Encrypted): {shown(names)}",
-        "state their type in `columns:` as varbinary(max), which is what comes, or do not capture them",
+        f"{instance.name}: these columns are read as ciphertext (Always Encrypted): {shown(names)}",
+        "state their type in `columns:` as varbinary(max), the type of the ciphertext, or do not "
+        "capture them",
     )
 
 

@@ -192,7 +192,7 @@ def contract_of(
         )
     if all(row.get("system_type_id", 0) is None for row in captured):
         raise ContractError(
-            f"the columns of the change table {instance.name}_CT are not to be seen",
+            f"the login cannot see the columns of the change table {instance.name}_CT",
             "grant SELECT on it to the feed's login: each capture instance needs a grant of its own "
             "(docs/connections.md, 'Grants')",
         )

@@ -57,7 +57,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: TablePlan) -> Problems:
     problems = Problems(rows.size)
     start, seqval = rows.shown(START_LSN), rows.shown(SEQVAL)
-    wrong = f"is no LSN of {lsn.WIDTH} bytes:"
+    wrong = f"is not an LSN of {lsn.WIDTH} bytes:"
     problems.add(~header.start_lsn.known, "malformed_lsn", lambda row: f"{START_LSN} {wrong} {start(row)}")
     if rows.has(SEQVAL):
         problems.add(~header.seqval.known, "malformed_lsn", lambda row: f"{SEQVAL} {wrong} {seqval(row)}")
@@ -97,12 +97,14 @@ def _add_time_problems(problems: Problems, rows: RawRows, header: Header) -> Non
     is_known, text = valid(header.committed_at), rows.shown(COMMIT_TIME)
     # An empty text is an export's NULL.
     is_other = ~is_known & flags_of(pc.not_equal(pc.utf8_trim_whitespace(rows.text(COMMIT_TIME)), ""))
-    remedy = "let the export write it as 2026-08-07 16:25:00.883"
+    remedy = "have the export write it as 2026-08-07 16:25:00.883"
     problems.add(is_other, "malformed_time", lambda row: f"{COMMIT_TIME} is {text(row)}: {remedy}")
     problems.add(~is_known, "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
     # SQL Server converts an empty text to 1900 (Microsoft's page "CAST and CONVERT").
     is_early = is_known & (numbers(header.committed_at) < clocks.FIRST_KNOWN)
-    problems.add(is_early, "no_commit_time", f"{COMMIT_TIME} is before 1971: an empty text in SQL Server")
+    problems.add(
+        is_early, "no_commit_time", f"{COMMIT_TIME} is before 1971: SQL Server converts an empty text to 1900"
+    )
 
 
 def _highest(plan: TablePlan) -> int:

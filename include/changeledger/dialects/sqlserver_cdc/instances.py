@@ -89,12 +89,12 @@ def _not_captured(table: str, instances: Iterable[CaptureInstance]) -> ConfigErr
     if of_name is None:
         return ConfigError(
             f"{table} has no capture instance",
-            f"{enable}, also if it was dropped and made again, and grant the feed's login SELECT on the cdc "
-            "schema and VIEW DEFINITION on the table's",
+            f"{enable}, also if it was dropped and created again, and grant the feed's login SELECT on "
+            "the cdc schema and VIEW DEFINITION on the table's",
         )
     if not of_name.table:
         return ConfigError(
-            f"which table the capture instance {of_name.name} captures is not to be seen",
+            f"the login cannot see which table the capture instance {of_name.name} captures",
             f"grant the feed's login VIEW DEFINITION on the schema of {table}",
         )
     now = of_name.table

@@ -72,14 +72,14 @@ class CaptureTables:
         """Reads the instances again: a clean-up moves their start_lsn before it removes rows."""
         instances = self._instances()
         lost = [
-            f"{oldest.name}_CT begins at {_shown(oldest)}, {released[table]} was published"
+            f"{oldest.name}_CT begins at {_shown(oldest)}, but {released[table]} was published"
             for table, (oldest, *_) in instances.items()
             if table in released and oldest.begins_after(bytes.fromhex(released[table]))
         ]
         if lost:
             raise SourceDataLostError(
-                f"{self._feed.feed}: changes after the last ones published were cleaned up, or the capture "
-                f"was enabled again, as it is for a table that was made again: {'; '.join(lost)}",
+                f"{self._feed.feed}: changes after the last published ones were cleaned up, or the "
+                f"capture was enabled again, as for a table that was created again: {'; '.join(lost)}",
                 f"raise the retention of the cdc clean-up job; {load_again(self._feed.feed)}",
             )
         self._require_same(instances)
@@ -88,9 +88,10 @@ class CaptureTables:
         known = max(released.values(), default="")
         if top is not None and _text(top) < known:
             raise SourceDataLostError(
-                f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored, "
-                "its capture was enabled again, or a replica answers that is behind the one that was read",
-                "if it is such a replica, run the window again when that has caught up; else "
+                f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was "
+                "restored, its capture was enabled again, or a replica answered that lags behind the "
+                "one read before",
+                "if it is such a replica, run the window again when it has caught up; else "
                 f"{load_again(self._feed.feed)}",
             )
 
@@ -108,9 +109,9 @@ class CaptureTables:
         gone = {table: at for table, at in positions.items() if lowest and lowest <= at not in times}
         if gone:
             raise SourceDataLostError(
-                f"{self._feed.feed}: the source has no transaction {', '.join(sorted(set(gone.values())))} "
-                "any more, which was read of it, though it has older ones: it was restored, or failed over "
-                "with loss",
+                f"{self._feed.feed}: the source no longer has transaction "
+                f"{', '.join(sorted(set(gone.values())))}, which was read from it, although it has "
+                "older ones: it was restored, or failed over with data loss",
                 load_again(self._feed.feed),
             )
         ids = {table: oldest.source_id for table, oldest in self._oldest.items()}
@@ -159,12 +160,14 @@ class CaptureTables:
         empty = [table for table, oldest in self._oldest.items() if oldest.start_lsn is None]
         if empty:
             log.warning(
-                "%s: nothing is captured yet of %s: the capture job has not begun it (sys.sp_cdc_help_jobs)",
+                "%s: nothing is captured yet of %s: the capture job has not started on it "
+                "(sys.sp_cdc_help_jobs)",
                 self._feed.feed, ", ".join(empty),
             )  # fmt: skip
         if window.request.mode == "window" and not captured:
             raise SourceDataLostError(
-                f"{self._feed.feed}: the window ends before anything that the change tables still keep",
+                f"{self._feed.feed}: the window ends before the oldest change that the change tables "
+                "still keep",
                 "choose a later end; what earlier runs have read is in the feed's raw tables",
             )
         first = {table: min(at, _text(before or bytes(WIDTH))) for table, at in released.items()}

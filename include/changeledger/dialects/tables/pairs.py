@@ -23,8 +23,8 @@ from changeledger.kernels.images import Image
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
-_AMBIGUOUS = "several before or after rows stand at one position, and no key says which belong together"
-_NO_AFTER = "the row of the new values is not in the complete window"
+_AMBIGUOUS = "several before or after rows have the same position, and no key says which belong together"
+_NO_AFTER = "the window is complete, but lacks the row with the new values"
 _NONE = -1
 
 

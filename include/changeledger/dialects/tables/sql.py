@@ -96,7 +96,7 @@ def key_positions(config: TableConfig, names: Sequence[str]) -> Mapping[str, int
     missing = [name for name in config.key if name.lower() not in lower_case_names]
     if missing:
         raise ContractError(
-            f"the key of {config.table} has {', '.join(missing)}, which its change table has not",
+            f"the key of {config.table} has {', '.join(missing)}, which its change table lacks",
             f"correct `key:` of {config.table} in the feed's YAML; the columns are {', '.join(names)}",
         )
     return {name.lower(): at for at, name in enumerate(config.key, 1)}

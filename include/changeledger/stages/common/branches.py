@@ -46,7 +46,7 @@ def begin(
     )
     cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
     iceberg.update(ctx.spark, table, ctx.branch, cells)
-    log.info("%s: the rows that are published have no value of %s", table, ", ".join(names))
+    log.info("%s: the published rows have no value of %s", table, ", ".join(names))
     return refs.snapshot_of(table, ctx.branch)
 
 

@@ -279,7 +279,7 @@ class StageContext:
         done = self.control.windows.stage(self.feed.feed, self.window, stage)
         if done is None:
             raise StageOrderError(
-                f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end",
+                f"{self.feed.feed}: {stage} of the window {self.id} has not finished",
                 f"{IN_ORDER}, from {stage} on: in Airflow clear {stage} with what follows it",
             )
         return done.built
@@ -293,7 +293,7 @@ class StageContext:
         read the records of the other tables there."""
         if furthest(released, end) != released:
             raise ConfigError(
-                f"{self.feed.feed}: chosen tables are read again, and the window {self.id} reaches beyond "
-                "what is released",
+                f"{self.feed.feed}: a run of chosen tables must not read beyond the last release, but "
+                f"the window {self.id} does",
                 "run the feed without `tables` first, or end the window earlier",
             )

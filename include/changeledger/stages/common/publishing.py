@@ -36,13 +36,14 @@ def require_as_published(feed: Feed, contract: Contract) -> None:
     if not changed:
         return
     said = "; ".join(
-        f"{shown([old.name])} was published {_words(old)}, and is to be published {_words(new)}"
+        f"{shown([old.name])} was published {_words(old)}, but is now to be published {_words(new)}"
         for old, new in changed
     )
     if all(old.publish == new.publish for old, new in changed):
-        said = "CHANGELEDGER_HASH_KEY is not the one with which the published rows were hashed"
+        said = "CHANGELEDGER_HASH_KEY is not the key with which the published rows were hashed"
     raise ConfigError(
-        f"{feed.feed}: {contract.table}: {said}. Both would stand in one table, and nothing was changed",
+        f"{feed.feed}: {contract.table}: {said}. One table would have rows of both kinds, so nothing "
+        "was changed",
         "put it back; or give the feed a new name (`feed:`), which publishes from the beginning under that "
         "name, and drop the tables of the old one",
     )
@@ -71,8 +72,8 @@ def _require_names(control: ControlStore, feed: Feed) -> None:
             owner = owners[taken[0]]
             raise ConfigError(
                 f"{feed.feed}: {table} would be written into {taken[0]}, which has the rows of {owner}",
-                f"write it as {owner} in `tables:` if it is that table; if it is another one, or was "
-                "renamed, give it a feed of its own, with another `feed:` name",
+                f"write it as {owner} in `tables:` if it is that table; if it is a different table, or "
+                "was renamed, give it a feed of its own, with another `feed:` name",
             )
 
 
@@ -83,8 +84,8 @@ def secret(feed: Feed) -> str:
         raise ConfigError(
             f"{feed.feed}: `publish:` hashes columns, and CHANGELEDGER_HASH_KEY is "
             + ("shorter than 16 characters" if hash_key else "not set"),
-            "set it for Airflow's workers and for commands, for example to the output of `openssl rand -hex "
-            "32`, and keep it: rows that are hashed with another one match nothing",
+            "set it for Airflow's workers and for commands, for example to the output of `openssl rand "
+            "-hex 32`, and keep it: rows that are hashed with another key match nothing",
         )
     return hash_key
 

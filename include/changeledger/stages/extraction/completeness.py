@@ -67,7 +67,7 @@ def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets,
                 was_compacted = first < emptied.get(topic, {}).get(number, 0)
                 problem = _without_record(asked, received, policies.get(topic), was_compacted)
             elif received > asked:
-                problem = f"{received} records came of {asked} offsets"
+                problem = f"{received} records were read from {asked} offsets"
             before = 0 if topic in ctx.released else first
             reads.append(SourceRead(partition_name(topic, number), asked, received, before, problem))
     ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
@@ -77,7 +77,7 @@ def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets,
 
 def _without_record(asked: int, received: int, policy: Retention | None, was_compacted: bool) -> str | None:
     """Returns why offsets have no record; None if they are transaction markers."""
-    lacks = f"of {asked} offsets {asked - received} have no record"
+    lacks = f"{asked - received} of {asked} offsets have no record"
     if policy is None:
         return f"{lacks}, and the login may not ask whether the topic is compacted (DESCRIBE_CONFIGS)"
     if policy.compacts or was_compacted:

@@ -66,7 +66,7 @@ def _require_one_topic(feed: str, before: Mapping[str, str], after: Mapping[str,
     if others:
         raise SourceUnavailable(
             f"{feed}: the topic {', '.join(others)} was deleted and created again while it was read",
-            "run the window again: it reads the topic that is there now",
+            "run the window again: it reads the topic that exists now",
         )
 
 

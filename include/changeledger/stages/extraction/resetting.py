@@ -30,7 +30,7 @@ def require_records(ctx: StageContext) -> None:
     """Raises SourceDataLostError for a reset. Called if the source has no record up to the window's end."""
     if ctx.starts_over:
         raise SourceDataLostError(
-            f"{ctx.feed.feed}: the source has no record for a reset: the published tables stay",
+            f"{ctx.feed.feed}: the source has no records to read for a reset; the published tables stay",
             "let the source send a snapshot and run the feed again, or withdraw the reset: "
             f"`changeledger reset {ctx.feed.feed} --withdraw --reason ...`",
         )
@@ -98,7 +98,7 @@ def _refuse(ctx: StageContext, what: str, lost: list[str]) -> None:
         return
     raise SourceDataLostError(
         f"{text}. A reset would lose them; the published tables stay",
-        "let the source send a snapshot of all tables, and then say so: `changeledger reset "
-        f"{ctx.feed.feed} --accept-gap --reason ...` (the audit still stops a reset that loses rows); or "
-        f"keep what is published: `changeledger reset {ctx.feed.feed} --withdraw --reason ...`",
+        "let the source send a snapshot of all tables, and then confirm it: `changeledger reset "
+        f"{ctx.feed.feed} --accept-gap --reason ...` (the audit still stops a reset that loses rows); "
+        f"or keep what is published: `changeledger reset {ctx.feed.feed} --withdraw --reason ...`",
     )

@@ -79,8 +79,8 @@ def require_landmarks(ctx: StageContext, landmarks: Mapping[str, str], released:
     ]
     if others:
         raise SourceDataLostError(
-            f"{ctx.feed.feed}: the source was restored, failed over with loss, or has another table of that "
-            f"name: {'; '.join(others)}",
+            f"{ctx.feed.feed}: the source was restored, failed over with data loss, or has another "
+            f"table of that name: {'; '.join(others)}",
             load_again(ctx.feed.feed),
         )
 
@@ -102,8 +102,8 @@ def require_places(ctx: StageContext, released: TablePositions) -> None:
     lost = ", ".join(sorted(published & {*known}))
     if lost:
         raise SourceDataLostError(
-            f"{feed}: the feed was loaded again without {lost}, and how far the published changes of that "
-            "reach in the source is not known any more",
+            f"{feed}: the feed was loaded again without {lost}, whose published changes reach a "
+            "position in the source that is no longer known",
             f"leave it out of `tables:`, or load the feed again with it: `changeledger reset {feed} --reason "
             "...`, and run it",
         )
@@ -118,8 +118,8 @@ def require_dialect(control: ControlStore, feed: Feed) -> None:
     was = None if release is None else release.counts.get(DIALECT)
     if was not in {None, feed.dialect}:
         raise ConfigError(
-            f"{feed.feed}: published rows were read by `dialect: {was}`, and the next are to be read by "
-            f"`dialect: {feed.dialect}`: changes of two dialects stand in no order",
+            f"{feed.feed}: published rows were read by `dialect: {was}`, but the next would be read by "
+            f"`dialect: {feed.dialect}`: changes of two dialects have no common order",
             "put it back; or give a feed of the other dialect a name of its own (`feed:`). "
             f"`changeledger reset {feed.feed} --reason ...` loads all of this feed again by the new dialect, "
             "if its source still has everything from the beginning",
@@ -135,10 +135,10 @@ def require_setting(
     if others:
         was = ", ".join(sorted(map(str, others)))
         raise ConfigError(
-            f"{feed.feed}: published rows were read by `{setting.name}: {was}`, and the next are to be read "
-            f"by `{value}`: tables would have rows of both",
-            f"put it back; or, if published rows are wrong, `changeledger reset {feed.feed} --reason ...` "
-            "loads all of them again by the new setting. If the source itself is another one from now on, "
+            f"{feed.feed}: published rows were read by `{setting.name}: {was}`, but the next would be "
+            f"read by `{value}`: tables would have rows of both",
+            f"put it back; or, if published rows are wrong, `changeledger reset {feed.feed} --reason "
+            "...` loads all of them again by the new setting. If the source itself has been replaced, "
             "give the feed a new name",
         )
 

@@ -30,7 +30,7 @@ class OneKey:
         unfit = next((name for name, text in texts.items() if text is None), None)
         if unfit is not None:
             raise ConfigError(
-                f"{named[unfit]!r} is no value of {contract.table}.{unfit}", "write it as the lake has it"
+                f"{named[unfit]!r} is not a value of {contract.table}.{unfit}", "write it as the lake has it"
             )
         return cls(contract, texts)
 

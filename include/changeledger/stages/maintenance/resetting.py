@@ -40,7 +40,7 @@ def withdraw(feed: Feed, by: str, reason: str) -> ResetRow:
         row = control.resets.withdraw(feed.feed, by, reason)
     if row is None:
         raise ConfigError(
-            f"the feed {feed.feed!r} has no reset that waits",
+            f"the feed {feed.feed!r} has no waiting reset",
             f"`changeledger releases {feed.feed}` shows a reset that is published; `changeledger rollback` "
             "takes its release back",
         )

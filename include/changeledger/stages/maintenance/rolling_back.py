@@ -97,8 +97,8 @@ def _snapshots(
         raise ReleaseStuck(
             f"{to.feed}: since release {newest.id} somebody else has written main of "
             f"{', '.join(sorted(written))}",
-            "nothing was taken back. If `changeledger erase` was killed, give it again. Else find out who "
-            "writes there, and undo it: CALL lake.system.rollback_to_snapshot('<table>', "
+            "nothing was taken back. If `changeledger erase` was killed, run it again. Otherwise find "
+            "out who writes there, and undo it: CALL lake.system.rollback_to_snapshot('<table>', "
             f"<snapshot of the tag {release_tag(newest.id)}>)",
         )
     left_out = _left_out(releases, to, later)

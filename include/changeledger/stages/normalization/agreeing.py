@@ -22,13 +22,13 @@ def agreed(table: str, known: Contract | None, writer_schema: Contract | None) -
     if writer_schema is None and known is None:
         raise ContractError(
             f"the messages of {table} do not name its columns: they have no schema block that can be read",
-            f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
-            "another feed of the same `database:` first, whose columns are then taken",
+            f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, "
+            "or run another feed of the same `database:` first, whose columns are then used",
         )
     if known is not None and writer_schema is not None:
         return known.evolved_to(writer_schema)
     either = known or writer_schema
-    assert either is not None, "one of both is there"
+    assert either is not None, "one of the two is known"
     return either
 
 
@@ -52,7 +52,7 @@ def _keyed(contract: Contract, key: Sequence[str]) -> Contract:
     known = set(_lower(contract.names))
     if lacking := [name for name in key if name.lower() not in known]:
         raise ContractError(
-            f"`key:` of {contract.table} has {shown(lacking)}, and the table has no such column, but "
+            f"`key:` of {contract.table} has {shown(lacking)}, but the table has only the columns "
             f"{shown(contract.names)}",
             "correct `key:` in the feed's YAML",
         )

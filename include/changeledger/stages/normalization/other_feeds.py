@@ -24,7 +24,7 @@ class OtherFeeds:
         for other in sorted(self._feeds, key=lambda other: not other.primary):
             contract = self.ctx.control.contracts.of_table(other.feed, table)
             if contract is not None:
-                log.info("%s: %s: columns as %s has them", self.ctx.feed.feed, table, other.feed)
+                log.info("%s: %s: takes the columns that %s has", self.ctx.feed.feed, table, other.feed)
                 return contract.unpublished
         return None
 
@@ -62,5 +62,9 @@ class OtherFeeds:
     def _files(self) -> tuple[dict[str, Feed], list[ConfigError]]:
         feeds, errors = readable_feeds(self.ctx.settings.feeds)
         for error in errors:
-            log.warning("%s: what it knows of tables does not count: %s", self.ctx.feed.feed, error.message)
+            log.warning(
+                "%s: a feed's file cannot be read, and what it says of tables is ignored: %s",
+                self.ctx.feed.feed,
+                error.message,
+            )
         return feeds, errors

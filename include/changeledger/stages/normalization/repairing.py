@@ -43,7 +43,7 @@ def take(ctx: StageContext) -> None:
     ]
     if not proofs:
         raise ConfigError(
-            f"there is nothing to repair: no last proof of {feed.feed!r} against its source has found drift",
+            f"there is nothing to repair: the last proofs of {feed.feed!r} against its source found no drift",
             f"run `changeledger verify {feed.database} --snapshot fresh`: it plans what would correct drift",
         )
     record = row_record(F.col("proof_id"), F.encode("key", "UTF-8"))

@@ -73,7 +73,7 @@ class Building:
         )
         late = self._late(again.combine_chunks(), truncates, keys)
         self._write([files, *(rebuilt.files for rebuilt in late)], *self._gone(intervals, known, late))
-        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
+        log.info("%s: %s: rebuilt the history of %d late keys", ctx.feed.feed, contract.table, len(again))
         return Breaks(contract, continued[buckets.BREAKS], sum(breaks.column("n").to_pylist()), late)
 
     def _written(

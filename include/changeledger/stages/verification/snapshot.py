@@ -142,6 +142,6 @@ def _present(contract: Contract, source_columns: list[str]) -> Contract:
             "name the connection to the right database under `verify:` in the database's YAML",
         )
     if missing:
-        log.warning("%s: not in the source, and not verified: %s", contract.table, ", ".join(missing))
+        log.warning("%s: not in the source, so not verified: %s", contract.table, ", ".join(missing))
     kept = tuple(c for c in contract.columns if c.name not in missing)
     return contract.model_copy(update={"columns": kept})

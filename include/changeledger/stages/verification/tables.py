@@ -155,8 +155,8 @@ def published_rows(
     secret = secret_of(feed, source)
     if any(c.hash_key not in {None, key_id(secret)} for c in source.columns):
         raise ConfigError(
-            f"{feed.feed}: CHANGELEDGER_HASH_KEY is not the one with which {contract.table} is published",
-            "set it to that one, for commands as for Airflow's workers",
+            f"{feed.feed}: CHANGELEDGER_HASH_KEY is not the key with which {contract.table} is published",
+            "set it to that key, for commands as well as for Airflow's workers",
         )
     return columns, PublishedSource(stored, source, secret)
 
