@@ -40,7 +40,7 @@ _OWN_TABLES = (
 
 BOOK: Final[Mapping[str, Entry]] = {
     "mask_agrees_with_images": Entry(
-        "mask and images say the same twice; where they differ, only the source knows which is wrong",
+        "mask and images state the same twice; if they differ, only the source knows which is wrong",
         "[a mask that contradicts its images](when-a-run-stops.md#a-mask-that-contradicts-its-images)",
         f"[`__$update_mask`]({_CDC}), [`changeMask`]({_QLIK})",
     ),
@@ -56,14 +56,14 @@ BOOK: Final[Mapping[str, Entry]] = {
     ),
     "lsn_width": Entry("shorter or longer positions sort wrongly", _OWN_TABLES, f"[`binary(10)`]({_CDC})"),
     "one_log": Entry(
-        "a restored database gives its positions again, and new changes would lose against lost ones; asked "
-        "of Debezium and CES",
+        "a restored database uses its positions again, so new changes would lose against lost ones; checked "
+        "for Debezium and CES",
         "[a gap](when-a-run-stops.md#a-gap)",
         f"[recovery paths]({_FORKS})",
     ),
     "loads_come_first": Entry(
         "a row of a full load has no position and counts as older than every change, so a second load does "
-        "not show in rows that have changed; asked of Qlik",
+        "not show in rows that have changed; checked for Qlik",
         "[load the table into new topics](feeds.md#qlik-messages), and the feed again",
         f"[REFRESH]({_QLIK})",
     ),
@@ -74,26 +74,26 @@ BOOK: Final[Mapping[str, Entry]] = {
     ),
     "order_strict": Entry(
         "with two changes in one place, chance would decide which row is published",
-        "look whether the source sends one position twice; if another feed has the order, compare",
+        "check whether the source sends one position twice; if another feed has the order, compare",
         f"[`__$start_lsn`, `__$seqval`]({_CDC})",
     ),
     "ledger_keeps_everything": Entry("the ledger is the proof of all that is published", _OWN_TABLES),
     "duplicates_leave_one": Entry(
-        "of records that repeat each other none may be lost and none counted twice",
+        "records that repeat each other must count exactly once",
         _OWN_TABLES,
         f"[events come at least once]({_DEBEZIUM})",
     ),
     "interval_forward": Entry(
         "an interval that ends before it begins hides rows from queries by time",
         "[published changes that a window reads again in another text](types.md#what-the-lake-has): begin it "
-        f"later; else {_OWN_TABLES}",
+        f"later; otherwise {_OWN_TABLES}",
     ),
     "one_open_interval": Entry("a row has one present state", _OWN_TABLES),
     "current_equals_open_history": Entry("current rows and history are two views of one state", _OWN_TABLES),
     "current_key_unique": Entry("a join on the key would double rows", _OWN_TABLES),
     "current_key_not_null": Entry("a row without a key can never be found or replaced again", _OWN_TABLES),
     "image_chain": Entry(
-        "an old value that nothing has left shows that a change is missing, was altered, or came twice",
+        "an old value that no change has left shows that a change is missing, was altered, or came twice",
         "[the image chain](when-a-run-stops.md#the-image-chain)",
         f"[the old values of `__$operation` 3]({_CDC})",
     ),
@@ -102,11 +102,11 @@ BOOK: Final[Mapping[str, Entry]] = {
         "clear extract and what follows; if it fails again, report it",
     ),
     "quarantine_limit": Entry(
-        "where many records cannot be read, a setting is wrong rather than a record",
+        "when many records cannot be read, a setting is wrong rather than a record",
         f"look at the reasons in `quarantine`; correct the setting and {_REPLAY}",
     ),
     "no_quarantined_records": Entry(
-        "published rows lack what quarantined records say",
+        "published rows lack the changes in quarantined records",
         f"look at the reasons in `quarantine`; correct the cause and {_REPLAY}",
     ),
     "shapes_fit_contracts": Entry(
@@ -115,18 +115,18 @@ BOOK: Final[Mapping[str, Entry]] = {
         f"[changes of a captured table]({_CDC_ABOUT})",
     ),
     "no_unpaired_images": Entry(
-        "an update has two rows; one alone was cut off or removed by a clean-up",
+        "an update has two rows; a missing one was cut off or removed by a clean-up",
         f"look at the change table around its LSN; {_REPLAY} when both are there",
         f"[`__$operation` 3 and 4]({_CDC})",
     ),
     "source_complete": Entry(
-        "a record that the source had and raw has not is lost for good once the position has moved",
+        "a record that the source had and raw lacks is lost for good once the position has moved",
         "clear extract and what follows; where a topic was compacted: a snapshot into topics with "
         "`cleanup.policy=delete`, and a reset",
         f"[offsets of transaction markers, compaction]({_KAFKA})",
     ),
     "source_from_its_beginning": Entry(
-        "what retention removed before the first read is not in the lake",
+        "records that retention removed before the first read are not in the lake",
         "[start with a snapshot](when-a-run-stops.md#a-gap)",
         f"[retention]({_KAFKA})",
     ),
@@ -144,7 +144,7 @@ BOOK: Final[Mapping[str, Entry]] = {
         f"{_RESET}; repairs are planned again by `verify`",
     ),
     "reset_keeps_rows": Entry(
-        "a row that the source no longer tells of would be gone without a word",
+        "a row that the source no longer sends would disappear silently",
         f"let the source send a snapshot, or withdraw the reset; tolerate rows that are gone: {_RESET}",
     ),
 }
@@ -163,23 +163,23 @@ _OF_RECORDS: Final[Mapping[str, Weight]] = {
     "quarantine_limit": Weight("At most `quarantine_limit` of the records are quarantined.", "error"),
     "no_quarantined_records": Weight("Every record of the run can be read.", "warning"),
     "shapes_fit_contracts": Weight(
-        "What the feed reports of its tables' columns fits the contracts that were published.", "error"
+        "The columns that the feed reports for its tables fit the published contracts.", "error"
     ),
     "no_unpaired_images": Weight("No before row is left without its after row.", "warning"),
-    "source_complete": Weight("Raw has what the source had.", "critical"),
+    "source_complete": Weight("Raw has every record that the source had.", "critical"),
     "source_from_its_beginning": Weight(
         "A partition that the feed reads for the first time still has its first record.", "warning"
     ),
     "source_is_read_on": Weight("Nothing waits at the source for longer than `deadline`.", "warning"),
     "tables_are_whole": Weight(
-        "No table lacks changes that the feed has passed over before it listed the table.", "warning"
+        "No table lacks changes that the feed passed over before it listed the table.", "warning"
     ),
     "reset_reads_everything_again": Weight(
         "A reset reads every published change again.", "`error`, or `warning` with `--accept-gap`"
     ),
     "reset_keeps_rows": Weight(
-        "After a reset every published row is known still, as a row or as a deleted one, and every column "
-        "that was known.",
+        "After a reset every published row is still known, as a row or as a deleted one, and so is every "
+        "column value that was known.",
         "error",
     ),
 }

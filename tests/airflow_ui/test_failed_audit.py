@@ -90,5 +90,5 @@ def test_a_wrong_setting_is_named_with_its_remedy(ledger: Installation) -> None:
 def test_reasons_of_one_remedy_are_named_together(ledger: Installation) -> None:
     fail(ledger, "feed shop", LIMIT, {"why": "9 no_source, 8 not_an_object, 7 not_utf8"})
     text = ledger.client.get(BASE).text
-    assert "<b><code>no_source</code>, <code>not_an_object</code>:</b> The message lacks what makes" in text
+    assert "<b><code>no_source</code>, <code>not_an_object</code>:</b> The message lacks a part" in text
     assert "<b><code>not_utf8</code>:</b> The record itself is damaged" in text

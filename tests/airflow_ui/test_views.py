@@ -115,7 +115,7 @@ def test_every_view_answers(shop: Installation) -> None:
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     page = shop.client.get(f"{BASE}/windows/{window.window_id}").text
     assert "order_strict" in page
-    assert "Look whether the source has sent one position twice" in page
+    assert "Check whether the source has sent one position twice" in page
     assert "trigger the DAG with <code>Tolerate failed rules</code> set to errors" in page
     for path in ("/windows/..%2f..", "/windows/none", "/tables/none"):
         assert shop.client.get(BASE + path).status_code == 404

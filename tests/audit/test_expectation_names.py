@@ -44,5 +44,5 @@ def test_no_expectation_has_the_name_of_a_rule(name: str) -> None:
     table = TableConfig.model_validate(
         {"table": "dbo.t", "expectations": [{"name": name, "sql": "SELECT * FROM current"}]}
     )
-    with pytest.raises(ConfigError, match=f"{name} is a rule of the audit itself"):
+    with pytest.raises(ConfigError, match=f"{name} is already that of a rule"):
         rules(table, set())

@@ -138,9 +138,12 @@ def test_what_the_window_has_and_nobody_asked_for_is_missing() -> None:
     """A window that asked for nothing but has records is not an empty window."""
     assert incomplete({}, [], {}) == []
     (partition,) = incomplete({"t[0]": 6}, [], {})
-    assert partition == ("t[0]", "asked for 6, received 0: the window has 6 offsets of it, and asked for 0")
+    assert partition == (
+        "t[0]",
+        "asked for 6, received 0: the window has 6 offsets of it, but the run asked for 0",
+    )
     (shorter,) = incomplete({"t[0]": 6}, [SourceRead("t[0]", 4, 4)], {"t[0]": 4})
-    assert shorter[1].endswith(": the window has 6 offsets of it, and asked for 4")
+    assert shorter[1].endswith(": the window has 6 offsets of it, but the run asked for 4")
     whole = [SourceRead("dbo_orders", 5, 5)]
     assert incomplete({"dbo.Orders": None}, whole, {"dbo_orders": 5}) == []
     (other,) = incomplete({"dbo.Orders": None, "dbo.Parts": None}, whole, {"dbo_orders": 5})

@@ -56,8 +56,8 @@ def _rules(changes: pa.Table, strangers: Strangers | None, late_loads: Strangers
         return lambda: rows_that(violated(changes), why)
 
     asked = {
-        "one_log": (strangers, "it is of another log"),
-        "loads_come_first": (late_loads, "it counts as older than every change of its key"),
+        "one_log": (strangers, "the change is of another log"),
+        "loads_come_first": (late_loads, "the loaded row counts as older than every change of its key"),
     }
     return {
         **{name: those_that(are_those, why) for name, (are_those, why) in asked.items() if are_those},
@@ -69,7 +69,7 @@ def _rules(changes: pa.Table, strangers: Strangers | None, late_loads: Strangers
         "operation_has_its_images": those_that(
             lambda rows: ~_images_fit(rows), "the images do not fit the operation"
         ),
-        "key_not_null": those_that(_identity_missing, "a part of its identity is NULL"),
+        "key_not_null": those_that(_identity_missing, "a part of the change's identity is NULL"),
         "lsn_width": those_that(_wrong_width, "a log sequence number is not 10 bytes wide"),
     }
 

@@ -109,9 +109,11 @@ class WindowReads:
         for source, offsets in self.promised.items():
             received = self.came.get(source, 0)
             if offsets is None and source not in read_tables:
-                yield _read(source, None, received, "the window has this table, and it was not read")
+                yield _read(source, None, received, "the window has this table, but it was not read")
             elif offsets is not None and asked.get(source) != offsets:
-                problem = f"the window has {offsets} offsets of it, and asked for {asked.get(source, 0)}"
+                problem = (
+                    f"the window has {offsets} offsets of it, but the run asked for {asked.get(source, 0)}"
+                )
                 yield _read(source, offsets, received, problem)
 
 
@@ -134,23 +136,24 @@ def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]
         Rule(
             "source_complete",
             "source_position",
-            f"Raw has what the source had. Offsets without a record are transaction markers. {sources}.",
+            "Raw has every record that the source had. Offsets without a record are transaction markers. "
+            f"{sources}.",
             "critical",
             tuple(window.sums()),
         ),
         Rule(
             "source_from_its_beginning",
             "source_position",
-            "A partition that the feed reads for the first time still has its first record; what retention "
-            "has removed before is not in the lake.",
+            "A partition that the feed reads for the first time still has its first record; records that "
+            "retention removed earlier are not in the lake.",
             "warning",
             tuple(removed),
         ),
         Rule(
             "source_is_read_on",
             "source_position",
-            "Nothing waits at the source for longer than `deadline`: no open transaction, no capture that "
-            "stands still.",
+            "Nothing waits at the source for longer than `deadline`: there is no open transaction, and the "
+            "capture runs.",
             "warning",
             tuple(waiting),
         ),
@@ -159,12 +162,14 @@ def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]
 
 def whole_tables(joined: Mapping[str, int]) -> Rule:
     """Returns `tables_are_whole`. `joined`: how many earlier changes each recently listed table lacks."""
-    lacking = [Sum(table, 1, f"{count:,} earlier changes are not read") for table, count in joined.items()]
+    lacking = [
+        Sum(table, 1, (f"{count:,} earlier changes have not been read")) for table, count in joined.items()
+    ]
     return Rule(
         "tables_are_whole",
         "source_position",
-        "No table lacks changes that the feed has passed over before it listed the table. To read them, "
-        "trigger the DAG with the mode `window` for the table; `changeledger status` says for which time.",
+        "No table lacks changes that the feed passed over before it listed the table. To read them, trigger "
+        "the DAG with the mode `window` for the table; `changeledger status` names the times.",
         "warning",
         tuple(lacking),
     )
@@ -195,7 +200,7 @@ def feed_rules(
         Rule(
             "shapes_fit_contracts",
             "reason",
-            "What the feed reports of its tables' columns fits the contracts that were published.",
+            "The columns that the feed reports for its tables fit the published contracts.",
         ),
         Rule(
             "no_unpaired_images",
@@ -228,13 +233,13 @@ def _quarantine_rules(
             "disposition",
             f"At most {allowed:,} of {records:,} records are quarantined ({limit}); "
             f"{count:,} are.{nothing_read}",
-            sums=(Sum(feed.feed, max(0, count - allowed), reasons or "none is quarantined"),),
+            sums=(Sum(feed.feed, max(0, count - allowed), reasons or "no record is quarantined"),),
         ),
         Rule(
             "no_quarantined_records",
             "disposition",
-            "Every record of the run can be read. Published rows lack the changes of those that cannot."
-            f"{nothing_read}",
+            "Every record of the run can be read. Published rows lack the changes of records that "
+            f"cannot.{nothing_read}",
             "warning",
         ),
     ]

@@ -12,8 +12,8 @@ from changeledger.model.errors import ConfigError
 TOLERATING: Final[Mapping[str, str]] = {
     "critical": "It is critical, so it cannot be tolerated.",
     "error": (
-        "To publish all the same, trigger the DAG with `Tolerate failed rules` set to errors, and a "
-        "reason: that run reads this window's records again."
+        "To publish anyway, trigger the DAG with `Tolerate failed rules` set to errors, and a reason: that "
+        "run reads this window's records again."
     ),
     "warning": "It does not stop the run.",
 }
@@ -22,15 +22,16 @@ _OWN_TABLES: Final = (
     "follows it; if the rule fails again, report it as a fault of changeledger."
 )
 _OWN_EXPECTATION: Final = (
-    "An expectation of the feed's YAML. Correct the rows below in the source, so that the next run reads the "
-    "correction, too; or correct the expectation, and clear all tasks of the failed run."
+    "This is an expectation of the feed's YAML. Either correct the rows below in the source, so that the "
+    "next run also reads the correction, or correct the expectation and clear all tasks of the failed run."
 )
 REMEDIES: Final[Mapping[str, str]] = {
     "mask_agrees_with_images": (
-        "Look at the rows in the source: if the images are right, tolerate the rule, with the reason. If "
-        "they are wrong, let the source send the rows again, and clear all tasks of the failed run. A column "
-        "that the tool computes has no bit of its own: state it with `computed: true` in the feed's YAML; "
-        "one that was added with a DEFAULT has no old value at first: state it with `nullable: false`."
+        "Look at the rows in the source: if the images are right, tolerate the rule, with a reason. If they "
+        "are wrong, let the source send the rows again, and clear all tasks of the failed run. A computed "
+        "column has no bit of its own in the mask: state the column with `computed: true` in the feed's "
+        "YAML. A column that was added with a DEFAULT has no old value at first: state it with `nullable: "
+        "false`."
     ),
     "operation_has_its_images": (
         "Look at the record in its topic or change table: it was cut short or read wrongly. Correct "
@@ -42,29 +43,30 @@ REMEDIES: Final[Mapping[str, str]] = {
     ),
     "lsn_width": _OWN_TABLES,
     "one_log": (
-        "The database was restored, or failed over with loss: what was published of the lost changes is not "
-        "so any more. Let the connector take a snapshot into new topics, and load the feed again "
-        "(`changeledger reset`). If only the clock of the server was set back, tolerate the rule, with the "
+        "The database was restored, or failed over with loss: changes that were published no longer exist in "
+        "the source. Let the connector take a snapshot into new topics, and load the feed again "
+        "(`changeledger reset`). If only the clock of the server was set back, tolerate the rule, with a "
         "reason."
     ),
     "loads_come_first": (
-        "The tool has loaded the table again, or sent its first load again. Such a row has no position: "
-        "where its key has changes, they count and not the row. If the table was loaded because changes "
-        "were lost, let the tool load it into new topics (or a new change table), and load the feed again "
-        "(`changeledger reset`)."
+        "The tool has loaded the table again, or sent its first load again. A loaded row has no position: "
+        "where its key has changes, those count and the loaded row does not. If the table was loaded because "
+        "changes were lost, let the tool load it into new topics (or a new change table), and load the feed "
+        "again (`changeledger reset`)."
     ),
     "change_id_unique": _OWN_TABLES,
     "order_strict": (
-        "Look whether the source has sent one position twice; the view Rows of another feed of the "
-        "database shows the order that it has. If the published order does not matter, tolerate the "
-        "rule, with the reason."
+        "Check whether the source has sent one position twice; the view Rows of another feed of the database "
+        "shows the order that it has. If the published order does not matter, tolerate the rule, with a "
+        "reason."
     ),
     "ledger_keeps_everything": _OWN_TABLES,
     "duplicates_leave_one": _OWN_TABLES,
     "interval_forward": (
         "If the rows say that another change has their position, the window has read published changes "
-        "again, whose values have another text since: a column of a change table has got another length "
-        "(`char(5)`, now `char(10)`) or type. Begin the window after that change. Else: " + _OWN_TABLES
+        "again, and their values now have another text: a column of the change table has changed its length "
+        "(`char(5)`, now `char(10)`) or its type. Begin the window after that change. "
+        "Otherwise:  " + _OWN_TABLES
     ),
     "one_open_interval": _OWN_TABLES,
     "current_equals_open_history": _OWN_TABLES,
@@ -77,12 +79,12 @@ REMEDIES: Final[Mapping[str, str]] = {
     ),
     "conservation": "Clear the task `extract` with what follows it; if the rule fails again, report it.",
     "quarantine_limit": (
-        "Where so many records cannot be read, a setting is wrong rather than a record. The rows below say "
+        "When so many records cannot be read, a setting is wrong rather than a record. The rows below give "
         "the reasons: correct the setting in the feed's YAML, and clear all tasks of the failed run (not "
         "only the failed ones)."
     ),
     "no_quarantined_records": (
-        "Published rows lack what these records say: look at the reasons on the view Quarantine, "
+        "Published rows lack the changes in these records: look at the reasons on the view Quarantine, "
         "correct the cause, and replay there."
     ),
     "shapes_fit_contracts": (
@@ -90,33 +92,34 @@ REMEDIES: Final[Mapping[str, str]] = {
         "type needs a new feed."
     ),
     "no_unpaired_images": (
-        "Look at the change table around the position: one of the two rows of an update is not there. "
-        "When both are, replay it on the view Quarantine."
+        "Look at the change table around the position: one of the two rows of an update is missing. When "
+        "both are there, replay the record on the view Quarantine."
     ),
     "source_complete": (
-        "Clear the task `extract` with what follows it. What compaction removed does not come back with "
-        "another policy: let the source send a snapshot into topics with `cleanup.policy=delete`, and load "
-        "the feed again (`changeledger reset`). If only the producer's transactions left these offsets, "
-        "tolerate the rule, with the reason. Where the login may not ask for the policy: grant "
+        "Clear the task `extract` with what follows it. Records that compaction has removed do not come back "
+        "when the policy changes: let the source send a snapshot into topics with `cleanup.policy=delete`, "
+        "and load the feed again (`changeledger reset`). If only the producer's transactions left these "
+        "offsets, tolerate the rule, with a reason. If the login may not ask for the policy, grant it "
         "DESCRIBE_CONFIGS on the topics."
     ),
     "source_from_its_beginning": (
-        "What retention had removed before the first read is not in the lake: let the source take a snapshot."
+        "Records that retention removed before the first read are not in the lake: let the source take a "
+        "snapshot."
     ),
     "source_is_read_on": (
-        "Look at the capture: the job of SQL Server's agent, the connector, or a producer's open transaction."
+        "Check the capture: the job of SQL Server's agent, the connector, or a producer's open transaction."
     ),
     "tables_are_whole": (
-        "Load what the table lacks: trigger the DAG with the mode `window` for this table, over the "
-        "time that the page of the table names."
+        "Load the changes that the table lacks: trigger the DAG with the mode `window` for this table, over "
+        "the time that the page of the table names."
     ),
     "reset_reads_everything_again": (
-        "The source does not tell all of it again: let it take a snapshot, or withdraw the reset. "
-        "Repairs of verify are planned again afterwards."
+        "The source no longer has all changes: let it take a snapshot, or withdraw the reset. `verify` plans "
+        "its repairs again afterwards."
     ),
     "reset_keeps_rows": (
-        "Let the source take a snapshot, or withdraw the reset. If the rows are gone for good, "
-        "tolerate the rule, with the reason."
+        "Let the source take a snapshot, or withdraw the reset. If the rows are gone for good, tolerate the "
+        "rule, with a reason."
     ),
 }
 
@@ -131,6 +134,6 @@ def require_own_names(table: TableConfig) -> None:
     for expectation in table.expectations:
         if expectation.rule in REMEDIES:
             raise ConfigError(
-                f"{table.table}: {expectation.rule} is a rule of the audit itself",
+                f"{table.table}: the name {expectation.rule} is already that of a rule of the audit",
                 "give the expectation another `name`",
             )

@@ -36,16 +36,16 @@ def reset_rules(tables: Sequence[Replaced], *, accepts_gap: bool) -> list[Rule]:
         Rule(
             READS_EVERYTHING,
             "change_id",
-            "A reset reads every published change again. What the source no longer has stays readable by "
-            "the tag of the release before the reset.",
+            "A reset reads every published change again. Changes that the source no longer has stay readable "
+            "by the tag of the release before the reset.",
             "warning" if accepts_gap else "error",
             tuple(_unread(table) for table in tables),
         ),
         Rule(
             KEEPS_ROWS,
             "key",
-            "After a reset every published row is known still, as a row or as a deleted one, and every "
-            "column that was known.",
+            "After a reset every published row is still known, as a row or as a deleted one, and so is every "
+            "column value that was known.",
             "error",
             tuple(_gone(table) for table in tables),
         ),

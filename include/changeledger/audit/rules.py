@@ -76,9 +76,10 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
     "lsn_width": _Of("commit_lsn", "A log sequence number is 10 bytes wide."),
     ONE_LOG: _Of(
         "commit_lsn",
-        "No change stands in the log before those that were read earlier and was committed after them.",
+        "No change has an earlier place in the log than changes that were read before it, but a later commit "
+        "time.",
     ),
-    LOADS_FIRST: _Of("operation", "No row of a full load comes behind changes of its table.", "warning"),
+    LOADS_FIRST: _Of("operation", "No row of a full load comes after changes of its table.", "warning"),
     "change_id_unique": _Of(
         "change_id",
         "No two changes have the same id, within the run and against everything published.",
@@ -92,7 +93,7 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
     ),
     "duplicates_leave_one": _Of(
         "source_position",
-        "Of records that repeat each other exactly one is a change, of this run or published before.",
+        "Of records that repeat each other, exactly one is a change, in this run or published before.",
         "critical",
     ),
     "interval_forward": _Of(
@@ -100,12 +101,13 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
     ),
     "one_open_interval": _Of(
         "_valid_to",
-        "A key has at most one open interval in the history, and one if the run has changes of it.",
+        "A key has at most one open interval in the history, and exactly one if the run has changes of the "
+        "key.",
     ),
     "current_equals_open_history": _Of(
         "_is_deleted",
-        "Every key of this run has a current row exactly where its open interval is not deleted, and of the "
-        "same change.",
+        "A key of this run has a current row if and only if its open interval is not deleted, and both come "
+        "from the same change.",
     ),
     "current_key_unique": _Of("", "A key has at most one current row."),
     "current_key_not_null": _Of("", "No current row has a key column that is NULL."),

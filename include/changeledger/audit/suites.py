@@ -176,7 +176,7 @@ def _outcomes_of_rows(
     for name, subjects in asked.items():
         of_rule = {subject: _of_table(results[name], name, subject) for subject in subjects}
         if not results[name].success and all(outcome.success for outcome in of_rule.values()):
-            of_rule = dict.fromkeys(subjects, RuleOutcome.unchecked("it fails, and no table says where"))
+            of_rule = dict.fromkeys(subjects, RuleOutcome.unchecked("it fails, but no table says where"))
         outcomes |= {(subject, name): outcome for subject, outcome in of_rule.items()}
     return outcomes
 

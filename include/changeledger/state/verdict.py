@@ -75,8 +75,8 @@ def _differences(facts: CutoverFacts) -> Iterator[Reason]:
     known = {name.lower() for name in facts.both}
     tables = [table for name, table in facts.compared.tables.items() if name in known]
     for name, what in (
-        ("lost", f"that {old} has, and {new} has not"),
-        ("surplus", f"that {new} has, and {old} has not"),
+        ("lost", f"that {old} has and {new} lacks"),
+        ("surplus", f"that {new} has and {old} lacks"),
         ("differs", f"that {new} has with another operation or value"),
         ("order", f"that {new} has at another place of the log"),
     ):
@@ -90,7 +90,7 @@ def _differences(facts: CutoverFacts) -> Iterator[Reason]:
                 f"{table.table}: {counted(acceptance.differences, 'difference')} "
                 f"accepted by {acceptance.by}: {acceptance.reason}"
             )
-            yield Reason(NOTE, "accepted", text, "whoever signs signs this, too")
+            yield Reason(NOTE, "accepted", text, "whoever signs the page also accepts this")
 
 
 def _successor(facts: CutoverFacts) -> Iterator[Reason]:
@@ -105,8 +105,8 @@ def _successor(facts: CutoverFacts) -> Iterator[Reason]:
     if lost := [f"{of.table}.{name}" for of in facts.columns for name in of.lost]:
         text = f"{new.feed} does not have the columns {_named(lost)}, which {facts.old.feed} has"
         remedy = (
-            f"let the tool of {new.feed} capture them; what the source has no more, or nobody needs, "
-            f"leave out of what {facts.old.feed} publishes (`publish:`)"
+            f"let the tool of {new.feed} capture them; if the source no longer has them, or nobody needs "
+            f"them, drop them from what {facts.old.feed} publishes (`publish:`)"
         )
         yield Reason(NO_GO, "column_not_read", text, remedy)
     if new.gaps:
@@ -163,8 +163,8 @@ def _not_covered(facts: CutoverFacts, tables: Sequence[str]) -> Reason:
         text = f"the comparisons have a hole in the period in {_named(tables)}"
         return Reason(NOT_YET, "hole", text, f"run `changeledger compare {facts.database} --full`")
     text = (
-        f"the comparisons begin {_at(begun)}, after the period does; it is covered on {_at(at)}, "
-        f"{said(at - facts.period.until)} from now"
+        f"the comparisons begin {_at(begun)}, after the period begins; they cover a whole period on "
+        f"{_at(at)}, {said(at - facts.period.until)} from now"
     )
     return Reason(NOT_YET, "not_covered", text, "wait, or ask for a shorter period (--days)")
 
@@ -190,7 +190,10 @@ def _proofs(facts: CutoverFacts) -> Iterator[Reason]:
         yield Reason(NOT_YET, "no_proof", f"never proved against the source: {_named(absent)}", verify)
     waiting = [table for table, row in others.items() if row is not None and row.outcome != PROVEN]
     if waiting:
-        text = f"the proof of {_named(waiting)} waits for windows that end after the source was read"
+        text = (
+            f"the proof of {_named(waiting)} waits until windows are released that end after the source was "
+            "read"
+        )
         yield Reason(NOT_YET, "proof_waits", text, f"wait for {facts.new.feed}'s next release, then {verify}")
     old = [
         table
@@ -205,31 +208,34 @@ def _notes(facts: CutoverFacts) -> Iterator[Reason]:
     """Yields notes about what was not checked, and what else to know."""
     quiet = [t.table for t in facts.compared.tables.values() if not t.in_period]
     if quiet:
-        text = f"no event of the period was compared of {_named(quiet)}: nothing is known of how they change"
-        yield Reason(NOTE, "quiet_table", text, "a proof says that its rows are right, and no more")
+        text = (
+            f"no event of {_named(quiet)} was compared in the period: nothing is known about how they change"
+        )
+        yield Reason(NOTE, "quiet_table", text, "a proof says only that its rows are right")
     if facts.only_new:
         text = f"only {facts.new.feed} reads {_named(facts.only_new)}: there is nothing to compare it with"
-        yield Reason(NOTE, "only_new", text, "its proof is all that speaks for it")
+        yield Reason(NOTE, "only_new", text, "only its proof speaks for it")
     unseen = [f"{of.table}.{name} ({why})" for of in facts.columns for name, why in of.not_compared.items()]
     if unseen:
         text = f"not compared: {_named(unseen)}"
-        yield Reason(NOTE, "column_not_compared", text, "nothing is known of the successor's values there")
+        yield Reason(NOTE, "column_not_compared", text, "nothing is known about the successor's values there")
     if shifted := facts.compared.expected.get(COMMIT_TIME, 0):
         text = f"{counted(shifted, 'event')} have commit times that are more than 5 seconds apart"
         action = (
-            "find out which clock is right (`time_zone:`, the tool's own): histories begin by these times"
+            "find out which clock is right (`time_zone:`, the tool's own): intervals of the history begin at "
+            "these times"
         )
         yield Reason(NOTE, "commit_time", text, action)
     for feed in (facts.old, facts.new):
         yield from _notes_of(feed)
-    text = "the last transaction that both feeds have is never compared: it may be there in part"
-    yield Reason(NOTE, "last_transaction", text, "the next comparison takes it up")
+    text = "the last transaction that both feeds have is never compared: a part of it may still be missing"
+    yield Reason(NOTE, "last_transaction", text, "the next comparison includes it")
 
 
 def _notes_of(feed: FeedFacts) -> Iterator[Reason]:
     if feed.uncompared:
         text = f"{counted(feed.uncompared, 'change')} of {feed.feed} were released after the last comparison"
-        yield Reason(NOTE, "uncompared", text, "the next comparison takes them up", feed.feed)
+        yield Reason(NOTE, "uncompared", text, "the next comparison includes them", feed.feed)
     waiting = feed.in_quarantine + feed.quarantined_before
     if waiting and feed.share <= feed.quarantine_limit:
         text = (
@@ -241,7 +247,7 @@ def _notes_of(feed: FeedFacts) -> Iterator[Reason]:
     if feed.masks.unproved:
         text = f"{feed.feed}: the order of change masks is not proved in {_named(feed.masks.unproved)}"
         yield Reason(
-            NOTE, "masks", text, "values were compared; which columns a mask names was not", feed.feed
+            NOTE, "masks", text, "values were compared, but not the columns that the masks name", feed.feed
         )
     if feed.failure is not None:
         text = f"the last run of {feed.feed} failed at {_failed(feed.failure)}"

@@ -88,7 +88,9 @@ def _rows(feed: Feed, config: TableConfig, reader: TableReader, database: JdbcDa
 def _retention(feed: Feed, reader: TableReader) -> Checks[None]:
     since = reader.kept_since()
     if since is None:
-        yield Check("retention", WARNING, "the source has no change yet", "check again once it has")
+        yield Check(
+            "retention", WARNING, "the source has no change yet", ("check again after a row has changed")
+        )
         return
     reach = datetime.now(UTC) - since
     pause = retention.longest_pause(feed.schedule)
@@ -98,7 +100,8 @@ def _retention(feed: Feed, reader: TableReader) -> Checks[None]:
     else:
         yield Check(
             "retention", WARNING, text,
-            "if the capture is not new, raise the retention of its clean-up: what is removed unread is lost",
+            "unless the capture is new, raise the retention of its clean-up: changes removed before a run "
+            "reads them are lost",
         )  # fmt: skip
 
 

@@ -22,7 +22,10 @@ FAILED: Final = "failed"
 
 _MOST_COLUMNS = 12
 _SHOWN = 3
-_WAITS = "widen `topics:` if what they wait for is on another topic; in a run it may be in an earlier window"
+_WAITS = (
+    "widen `topics:` if they wait for records on another topic; a run may already have those from an earlier "
+    "window"
+)
 _CORRECT = "see docs/feeds.md, 'Messages of another form'; `changeledger decode` shows how a record is read"
 
 Result = TypeVar("Result")
@@ -80,12 +83,12 @@ def _described(contract: Contract, where: str) -> Check:
     check = f"table {contract.table}"
     if not contract.key:
         return Check(
-            check, FAILED, f"{where}nothing names its key",
+            check, FAILED, f"{where}its key is not known",
             f"state `key:` of {contract.table} in the feed's YAML",
         )  # fmt: skip
     key = ", ".join(f"{column.name} {column.type}" for column in contract.key)
     others = [f"{shown([c.name])} {c.type}" for c in contract.columns if not c.key_position]
-    return Check(check, OK, f"{where}key {key}; columns {listed(others, _MOST_COLUMNS) or 'none beside'}")
+    return Check(check, OK, f"{where}key {key}; columns {listed(others, _MOST_COLUMNS) or 'no others'}")
 
 
 def unknown_columns(config: TableConfig, contracts: Sequence[Contract]) -> Iterator[Check]:
@@ -98,8 +101,11 @@ def unknown_columns(config: TableConfig, contracts: Sequence[Contract]) -> Itera
     for name, said in of_each[-1].items():
         if all(name in unknown for unknown in of_each):
             yield Check(
-                f"table {config.table}", WARNING, f"`columns:` names a column that it does not have: {said}",
-                "correct it in the feed's YAML, unless the source has lost it or is to get it",
+                f"table {config.table}", WARNING, (
+                    f"`columns:` names a column that the table does not have: {said}"
+                ),
+                "correct the name in the feed's YAML, unless the source has dropped the column or will add "
+                "it",
             )  # fmt: skip
 
 
@@ -108,7 +114,7 @@ def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
     dispositions = Counter(result["disposition"] for result in results)
     changes = [result for result in results if result["disposition"] == change.CHANGE]
     said = ", ".join(f"{number} {disposition}" for disposition, number in dispositions.most_common())
-    text = f"{counted(len(results), 'record')} looked at: {said or 'none'}"
+    text = f"{counted(len(results), 'record')} read: {said or 'none'}"
     if changes:
         yield Check("records", OK, text, records=changes[-_SHOWN:])
     else:

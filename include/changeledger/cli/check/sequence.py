@@ -59,7 +59,7 @@ def _publishing(feed: Feed) -> Checks[None]:
         from changeledger.stages.common.publishing import secret  # noqa: PLC0415
 
         secret(feed)
-        yield Check("publish", OK, f"CHANGELEDGER_HASH_KEY is there, for columns of {', '.join(hashed)}")
+        yield Check("publish", OK, f"CHANGELEDGER_HASH_KEY is set, for columns of {', '.join(hashed)}")
 
 
 def _spark(feed: Feed) -> Checks[None]:
@@ -71,7 +71,7 @@ def _spark(feed: Feed) -> Checks[None]:
     spark = connection(feed.spark_connection)
     # An sc:// address may contain a token after a semicolon.
     place = (spark.host or spark.conn_type).partition(";")[0]
-    yield Check("spark", OK, f"Java and {count} are there; {feed.spark_connection} is {place}")
+    yield Check("spark", OK, f"Java and {count} are installed; {feed.spark_connection} is {place}")
 
 
 def _connection(feed: Feed) -> Checks[Connection]:

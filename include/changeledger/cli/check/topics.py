@@ -58,7 +58,7 @@ def _topics(feed: Feed, kafka: Kafka) -> Checks[list[str]]:
         if not kafka.topics([pattern]):
             yield Check(
                 "topics", WARNING, f"no topic matches {pattern}",
-                "correct `topics:`, or grant the login DESCRIBE on it; it may also come later",
+                "correct `topics:`, or grant the login DESCRIBE on the topic; it may also be created later",
             )  # fmt: skip
     more = f" and {counted(len(topics) - 3, 'other')}" if len(topics) > 3 else ""
     yield Check("topics", OK, f"{counted(len(topics), 'topic')}: {', '.join(topics[:3])}{more}")
@@ -71,13 +71,13 @@ def _retention(feed: Feed, kafka: Kafka, topics: Sequence[str]) -> Checks[None]:
     if compacted:
         yield Check(
             "retention", WARNING, f"{', '.join(compacted)} is compacted: older changes of a key are removed",
-            "set cleanup.policy=delete: a change that is removed unread stops the run",
+            "set cleanup.policy=delete: a change that is removed before it was read stops the run",
         )  # fmt: skip
     by_size = [topic for topic in topics if topic in known and known[topic].size is not None]
     if by_size:
         yield Check(
             "retention", WARNING, f"{', '.join(by_size)} removes messages by size (retention.bytes), too",
-            "make room for what comes between two runs",
+            "raise it to hold all messages that arrive between two runs",
         )  # fmt: skip
     by_age = [(known[topic].seconds, topic) for topic in topics if topic in known]
     limited = [(seconds, topic) for seconds, topic in by_age if seconds is not None]
@@ -99,14 +99,14 @@ def _readable(feed: Feed, kafka: Kafka, topics: Sequence[str]) -> Checks[pa.Reco
     number = sum(last[topic][p] - first[topic][p] for topic in last for p in last[topic])
     if not number:
         yield Check(
-            "grants", WARNING, "the topics are empty: whether the login may READ them is not known",
+            "grants", WARNING, "the topics are empty, so it is not known whether the login may READ them",
             f"let {feed.dialect} write a record, and check again",
         )  # fmt: skip
         return _batch([])
     heads = {t: {p: min(at + _EACH_END, last[t][p]) for p, at in ps.items()} for t, ps in first.items()}
     tails = {t: {p: max(heads[t][p], end - _EACH_END) for p, end in ps.items()} for t, ps in last.items()}
     batches = [*_read(kafka, first, heads), *_read(kafka, tails, last)]
-    yield Check("grants", OK, f"the login may read; {counted(number, 'offset')} are there")
+    yield Check("grants", OK, f"the login may read; the topics have {counted(number, 'offset')}")
     return _batch(batches)
 
 
@@ -143,12 +143,12 @@ def _format(connection: Connection, messages: pa.RecordBatch) -> Check:
     named = messages.select(["key", "value", "headers"]).to_pylist()
     ids = frames.schema_ids((row["key"], row["value"], row["headers"] or ()) for row in named)
     if not ids:
-        return Check("format", OK, "the messages name no schema of a registry: JSON, if they can be read")
+        return Check("format", OK, "the messages name no schema of a registry, so they are read as JSON")
     names = f"the messages name {counted(len(ids), 'schema')} of a registry ({', '.join(ids[:5])})"
     if connection.extra.get(f"{PREFIX}url"):
         return Check("format", OK, names)
     return Check(
-        "format", WARNING, f"{names}, and the connection names none",
+        "format", WARNING, f"{names}, but the connection names no registry",
         f"add {PREFIX}url to the extra of the connection",
     )  # fmt: skip
 
@@ -161,6 +161,7 @@ def _tables(feed: Feed, inputs: Sequence[Input]) -> Checks[None]:
             yield from described(config, {"": contract})
         else:
             yield Check(
-                f"table {config.table}", WARNING, "no message of it is among those looked at",
-                "is it captured, and its topic among `topics:`? Change a row of it, and check again",
+                f"table {config.table}", WARNING, "none of the messages read is of this table",
+                "check that the table is captured and its topic is in `topics:`; change a row of it, and "
+                "check again",
             )  # fmt: skip
