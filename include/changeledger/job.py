@@ -101,7 +101,7 @@ def main_of_database(
     """
     name = run.__module__.rpartition(".")[2]
     parser = JobParser()
-    parser.add_argument("--database", required=True, help="as the feeds' YAML names it")
+    parser.add_argument("--database", required=True, help="the database's name, as in the feeds' YAML")
     parser.add_argument(
         f"--{choice.name}", choices=choice.words, default=next(iter(choice.words)), dest="word"
     )
@@ -238,7 +238,7 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
         ):
             continues = run(session, feed, window, lease)
     except SparkNeeded:
-        log.info("%s: the window has records, which Spark reads", feed.feed)
+        log.info("%s: the window has records that Spark must read", feed.feed)
         return exit_codes.NEEDS_SPARK
     log.info(
         "%s %s done in %.1f s, after %.1f s for the Spark session",
@@ -276,7 +276,7 @@ def _parser(stage: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--end", required=True, type=_moment, help="end of the window, not included")
     parser.add_argument(
-        "--request", default="{}", metavar="JSON", help="what the run is asked for: window.Request"
+        "--request", default="{}", metavar="JSON", help="the run's request (window.Request) as JSON"
     )
     parser.add_argument(
         "--no-spark", action="store_true", help=f"end with {exit_codes.NEEDS_SPARK} instead of starting Spark"

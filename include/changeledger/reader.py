@@ -46,7 +46,7 @@ def read(  # noqa: PLR0913 - those of `changeledger.read`
 ) -> pa.Table:
     """See `changeledger.read`."""
     if kind not in get_args(Kind):
-        raise ConfigError(f"there is no kind {kind!r} of table", f"choose from {', '.join(get_args(Kind))}")
+        raise ConfigError(f"{kind!r} is not a kind of table", f"choose from {', '.join(get_args(Kind))}")
     moment = None if as_of is None else _utc(as_of, kind)
     with failures.named():
         _require_catalog()
@@ -63,13 +63,13 @@ def _utc(as_of: datetime, kind: Kind) -> datetime:
     """Converts the time to UTC. Raises ConfigError if it has no zone, or if `kind` has no rows of a time."""
     if kind != "current":
         raise ConfigError(
-            f"as_of gives the rows of a time, and not {kind}",
-            f'leave out kind="{kind}", or read it without as_of and filter it by its own times',
+            f"as_of returns the rows at a time, not {kind}",
+            f'leave out kind="{kind}", or leave out as_of and filter the rows by their own times',
         )
     if not isinstance(as_of, datetime) or as_of.utcoffset() is None:
         raise ConfigError(
             f"as_of={as_of!r} is not a time with a zone",
-            "pass one, such as datetime(2026, 1, 31, 12, tzinfo=UTC)",
+            "pass a time with a zone, such as datetime(2026, 1, 31, 12, tzinfo=UTC)",
         )
     return as_of.astimezone(UTC)
 
@@ -98,7 +98,7 @@ def _tags(feed: str) -> dict[int, str]:
     raise ConfigError(
         f"the lake has no release of a feed {feed!r}",
         choice(feed, [name for name in feeds if name != feed])
-        + f". If the name is right: `changeledger status {feed}` says how the feed stands",
+        + f". If the name is right: `changeledger status {feed}` shows the state of the feed",
     )
 
 
@@ -110,8 +110,8 @@ def _tag(feed: str, release: int | None) -> str:
         return tags[number]
     raise ConfigError(
         f"{feed} has no release {release!r} that can be read",
-        f"choose from {', '.join(map(str, sorted(tags)))}; `maintain` removes releases older than the "
-        "feed's `retention`, `erase` all but the newest",
+        f"choose from {', '.join(map(str, sorted(tags)))}; `maintain` removes releases older than the feed's "
+        "`retention`, and `erase` removes all but the newest",
     )
 
 
@@ -143,9 +143,7 @@ def _nearest(feed: str, tag: str, tags: Iterable[str], name: str) -> str:
     if later:
         return f"read release={later[0]}, the next that contains it: a release has the tables of its feed"
     if known:
-        return (
-            f"read release={known[-1]}, the last that contains it: the feed does not list the table any more"
-        )
+        return f"read release={known[-1]}, the last that contains it: the feed no longer lists the table"
     return f"no release that contains it can be read any more: changeledger query 'FROM {name}'"
 
 
@@ -184,7 +182,7 @@ def _rows_at(history: DataScan, columns: list[str], moment: datetime, table: str
         first = pc.min(_arrow(history, ["_valid_from"]).column(0)).as_py()
         if first is not None and moment < first:
             raise ConfigError(
-                f"nothing is known of {table} at {moment}: its history begins at {first}",
+                f"nothing is known about {table} at {moment}: its history begins at {first}",
                 "ask for a later time",
             )
     return rows

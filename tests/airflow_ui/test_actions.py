@@ -18,7 +18,7 @@ REFUSED = "Invalid input for param tables: 'dbo.new' is not one of ['dbo.t']\n\n
     ("error", "says"),
     [
         (DagNotFound("Dag id shop not found in DagModel"), "Airflow has no DAG shop to trigger"),
-        (ParamValidationError(REFUSED), "DAG shop does not take this: " + REFUSED.partition("\n")[0]),
+        (ParamValidationError(REFUSED), "DAG shop does not accept this: " + REFUSED.partition("\n")[0]),
     ],
 )
 def test_a_dag_that_airflow_has_not_read_yet(

@@ -79,7 +79,7 @@ def test_a_wrong_setting_is_named_with_its_remedy(ledger: Installation) -> None:
     why = "dbo.t: mask_order_contradicted: the feed states little"
     fail(ledger, "feed shop", LIMIT, {"why": "910 mask_order_contradicted"}, {"why": why}, says=says)
     text = ledger.client.get("/changeledger/").text
-    assert f"The audit has stopped a window by {LIMIT}. {says}" in text
+    assert f"The audit has stopped a window because of {LIMIT}. {says}" in text
     text = ledger.client.get(BASE).text
     assert "2 records" in text
     assert "The setting <code>mask_order</code> of the feed&#39;s YAML names the wrong end" in text

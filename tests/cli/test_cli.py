@@ -88,11 +88,11 @@ def test_a_folder_without_feeds_is_none_of_feeds_that_stand_well(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("compare", "shop", "--full", "--accept", "known"), "--full compares, and --accept does not"),
-        (("tables", "shop_cdc", "--reason", "known"), "--reason belongs to --decline"),
+        (("compare", "shop", "--full", "--accept", "known"), "--full compares, but --accept does not"),
+        (("tables", "shop_cdc", "--reason", "known"), "--reason is only for --decline"),
         (
             ("reset", "shop_cdc", "--withdraw", "--accept-gap", "--reason", "known"),
-            "--accept-gap is for a reset, and --withdraw takes one back",
+            "--accept-gap is for a reset, but --withdraw takes one back",
         ),
     ],
 )
@@ -116,7 +116,7 @@ def test_accepting_needs_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_key_to_erase_has_each_column_once(key: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     ended = called(capsys, "erase", "shop_ces", "dbo.customers", *key)
     assert ended.returncode == 1
-    assert "the key is named as COLUMN=VALUE, each column once" in ended.stderr
+    assert "the key must be given as COLUMN=VALUE, each column once" in ended.stderr
 
 
 @pytest.mark.parametrize(("typed", "is_done"), [("dbo.customers\n", True), ("y\n", False), ("", False)])

@@ -512,9 +512,9 @@ def test_a_contract_that_is_wrong_says_what_is(tmp_path: Path) -> None:
     with pytest.raises(ContractError, match="'blob' is not a SQL Server type"):
         records.contracts(path)
     for wrong, why in (
-        ("[{name: a, type: int, ordinal: 2}, {name: b, type: int}]", "two columns have one ordinal"),
+        ("[{name: a, type: int, ordinal: 2}, {name: b, type: int}]", "two columns have the same ordinal"),
         ("[{name: a, type: int}, {name: A, type: int}]", "columns names a column twice: a, A"),
-        ("[{name: a, type: int}]\nkey: [b]", "key names what is no column: b"),
+        ("[{name: a, type: int}]\nkey: [b]", "key names columns that do not exist: b"),
     ):
         path.write_text(f"table: dbo.t\ncolumns: {wrong}\n")
         with pytest.raises(ConfigError, match=why):
@@ -566,7 +566,7 @@ def test_a_cell_with_half_of_a_character_is_no_record() -> None:
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ('{"id": 1, "name": "a", "name": "b"}', "'name' is there twice"),
+        ('{"id": 1, "name": "a", "name": "b"}', "'name' occurs twice"),
         ('{"id": 1, "name": {"a": 1}}', "a cell is an object or a list"),
         ('{"id": 1, "name": [1.50]}', "a cell is an object or a list"),
     ],
@@ -643,7 +643,7 @@ def test_a_feed_of_another_dialect_is_refused(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(PROJECT / "include")},
     )  # fmt: skip
     assert ran.returncode == 1
-    assert "say --dialect ces" in ran.stderr
+    assert "use --dialect ces" in ran.stderr
 
 
 def test_what_people_should_know_of_records_stands_beside_the_results() -> None:

@@ -191,12 +191,12 @@ def test_no_column_is_left_out_of_json(
     asked = f"SELECT a.id, b.id, a.name FROM {TABLE} a JOIN {TABLE} b ON a.id = b.id WHERE a.id = 1"
     ended = ran(home, "query", "--json", asked)
     assert (ended.stdout, ended.returncode) == ("", 1)
-    assert "of which JSON would have one: id" in ended.stderr
-    # Otherwise the whole process would get another time zone.
+    assert "JSON would keep only one of them: id" in ended.stderr
+    # The zone of the whole process would be another one.
     monkeypatch.setattr(spark_sql, "use_utc", lambda: None)
     monkeypatch.setattr(command, "opened", lambda _: nullcontext(lake))
     for on_spark in (False, True):
-        with pytest.raises(ConfigError, match="of which JSON would have one: id"):
+        with pytest.raises(ConfigError, match="JSON would keep only one of them: id"):
             command.query(asked, as_json=True, on_spark=on_spark)
         assert capsys.readouterr().out == ""
         command.query(asked, on_spark=on_spark)
@@ -234,7 +234,7 @@ def test_the_lake_is_shown() -> None:
     assert shown is not None
     assert ("duckdb",) in [*shown.rows]
     assert engine._shown("SHOW CREATE TABLE lake.duckdb.rows") is None
-    with pytest.raises(ConfigError, match=r"nothing is published yet of lake.duckd\n.* mean `lake.duckdb`"):
+    with pytest.raises(ConfigError, match=r"nothing of lake.duckd is published yet\n.* mean `lake.duckdb`"):
         engine._shown("SHOW TABLES IN lake.duckd")
 
 
@@ -247,13 +247,17 @@ def test_the_lake_is_shown() -> None:
             "did you mean `lake.duckdb.rows`?",
         ),
         ("SELECT 1 FROM lake.duckdb.xyz", "no table lake.duckdb.xyz", "SHOW TABLES IN lake.duckdb"),
-        ("DESCRIBE lake.duck_db.rows", "nothing is published yet of lake.duck_db", "`lake.duckdb.rows`?"),
-        ("FROM lake.no_feed.rows.files", "nothing is published yet", "changeledger status no_feed"),
+        ("DESCRIBE lake.duck_db.rows", "nothing of lake.duck_db is published yet", "`lake.duckdb.rows`?"),
+        (
+            "FROM lake.no_feed.rows.files",
+            "nothing of lake.no_feed is published yet",
+            "changeledger status no_feed",
+        ),
         ("FROM {t}.tag_earl", "has no tag earl", "did you mean `early`?"),
         ("FROM {t}.branch_early", "has no branch early", "FROM lake.duckdb.rows.refs"),
         ("FROM {t} VERSION AS OF 7", "has no version 7", "rows.refs"),
-        ("FROM {t} TIMESTAMP AS OF 'yesterday'", "'yesterday' is no time", "write it as '2026-01-31"),
-        ("FROM {t} TIMESTAMP AS OF '2001-01-01'", "or they are kept no more", "rows.history' lists"),
+        ("FROM {t} TIMESTAMP AS OF 'yesterday'", "'yesterday' is not a time", "write it as '2026-01-31"),
+        ("FROM {t} TIMESTAMP AS OF '2001-01-01'", "or they are no longer kept", "rows.history' lists"),
         ("SELECT missing FROM {t}", 'Referenced column "missing" not found', "run it with --spark if"),
         ("SELECT CAST(name AS INT) FROM {t} WHERE id = 1", "Could not convert", "correct the statement"),
     ],
@@ -271,7 +275,7 @@ def test_a_lack_of_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         engine.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 20_000_000})
     )
-    with pytest.raises(ConfigError, match=r"needs more memory than there is(.|\n)*run it with --spark"):
+    with pytest.raises(ConfigError, match=r"needs more memory than is available(.|\n)*run it with --spark"):
         rows("SELECT array_agg(range) FROM {t}, range(3000000)")
     monkeypatch.undo()
 

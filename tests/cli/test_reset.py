@@ -44,7 +44,7 @@ def test_it_is_confirmed(
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     with pytest.raises(SystemExit):
         asked("--reason", "wrong rows")
-    assert "nothing was reset: it was not confirmed" in capsys.readouterr().err
+    assert "nothing was reset, because it was not confirmed" in capsys.readouterr().err
     assert store.resets.pending(FEED) is None
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{FEED}\n"))
     asked("--reason", "wrong rows")

@@ -33,7 +33,7 @@ def test_another_shell_gets_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_service_of_this_make_up_is_lost(file: Path) -> None:
-    assert f"see whether it runs. If it is started again: `. '{file}'`" in shell.note(LOST)
+    assert f"check whether it runs. If you start it again, then `. '{file}'`" in shell.note(LOST)
     assert shell.note(ConfigError("another thing", "do it")) == ""
 
 

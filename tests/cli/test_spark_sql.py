@@ -93,8 +93,12 @@ def test_what_the_rows_do_not_allow_is_said(table: SparkSession, sql: str, error
             "no table lake.querying.xyz",
             "SHOW TABLES",
         ),
-        ("DESCRIBE lake.queryin.rows", "nothing is published yet of lake.queryin", "`lake.querying.rows`?"),
-        ("SELECT 1 FROM lake.no_feed.rows.files", "nothing is published yet", "changeledger status no_feed"),
+        ("DESCRIBE lake.queryin.rows", "nothing of lake.queryin is published yet", "`lake.querying.rows`?"),
+        (
+            "SELECT 1 FROM lake.no_feed.rows.files",
+            "nothing of lake.no_feed is published yet",
+            "changeledger status no_feed",
+        ),
     ],
 )
 def test_a_table_that_is_not_there(table: SparkSession, sql: str, error: str, remedy: str) -> None:

@@ -60,7 +60,7 @@ def test_whatever_there_is_to_say() -> None:
         "INCOMPLETE dbo.w lacks 1 earlier change: trigger its DAG with the mode `window` for this table, or "
         "`changeledger",
         "tables --decline`",
-        "not read dbo.x: no longer in the feed; its tables stay",
+        "not read dbo.x: no longer in the feed; the published tables stay",
         "running a run",
         "not released w",
         "failed dbo.t: order (3)",

@@ -73,7 +73,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
         ),
         (
             GOOD.replace("sqlserver_cdc", "oracle"),
-            "dialect: Value error, 'oracle' is none of ces, debezium",
+            "dialect: Value error, 'oracle' is not one of ces, debezium",
         ),
         (GOOD + "keep: P1D\n", "keep: `keep` is now `retention`"),
         (GOOD + "late_after: PT1H\n", "late_after: `late_after` is now `deadline`"),
@@ -90,7 +90,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
             GOOD.replace("dbo.Orders", "dbo.Orders.Lines")
             .replace("sqlserver_cdc", "debezium")
             .replace("cdc_schema: cdc", "topics: [t]"),
-            "dbo.Orders.Lines is not `schema.table`; of messages, tables whose names have a dot cannot",
+            "dbo.Orders.Lines is not `schema.table`; tables whose names have a dot cannot be read",
         ),
         (GOOD + "  - table: DBO.ORDERS\n", "table listed twice: dbo.Orders, DBO.ORDERS"),
         (GOOD + "    key: [id, line, ID]\n", "tables.0: Value error, key names a column twice: id, ID"),
@@ -106,7 +106,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
         ),
         (
             GOOD.replace("sqlserver_cdc", "qlik_tables") + "time_zone: Europe/Berlin\n",
-            "time_zone: Value error, no qlik_tables has times without a zone that are not UTC: leave it out",
+            "time_zone: Value error, qlik_tables has no times without a zone except in UTC: leave it out",
         ),
         (GOOD + "quarantine_limit: 2\n", "quarantine_limit: Input should be less than or equal to 1"),
         (
@@ -137,7 +137,7 @@ def test_bad_yaml_names_the_file(tmp_path: Path, text: str) -> None:
 def test_a_member_that_stands_twice_hides_no_rule(tmp_path: Path) -> None:
     """YAML 1.2, 3.2.1.3: keys of a mapping are unique. The first rule for `email` hashed the column."""
     twice = "    publish: {columns: {email: hash, phone: drop, email: {rename: mail}}}\n"
-    with pytest.raises(ConfigError, match=r"(?s)cannot be read: 'email' is there twice.*line 8"):
+    with pytest.raises(ConfigError, match=r"(?s)cannot be read: 'email' occurs twice.*line 8"):
         load_feed(feed_file(tmp_path, GOOD + twice))
     merged = "    publish: {columns: {email: &mail {hash: true}, phone: {<<: *mail, rename: tel}}}\n"
     (table,) = load_feed(feed_file(tmp_path, GOOD + merged)).tables
@@ -273,10 +273,10 @@ def test_settings_default_below_their_home(monkeypatch: pytest.MonkeyPatch, tmp_
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("CATALOG", '{"s3.secret-access-key": s3cr3t}', "catalog: it is no JSON object"),
+        ("CATALOG", '{"s3.secret-access-key": s3cr3t}', "catalog: it is not a JSON object"),
         ("CATALOG", '{"s3.secret-access-key": ["s3cr3t"]}', "catalog.s3.secret-access-key: Input should be"),
         ("REDACT_VALUES", "s3cr3t", "redact_values: Input should be a valid boolean"),
-        ("PAGES", "http://s3cr3t", "pages: Value error, pages are stored in a folder"),
+        ("PAGES", "http://s3cr3t", "pages: Value error, pages can be stored in a folder"),
     ],
 )
 def test_a_wrong_setting_is_named_and_not_shown(
@@ -296,7 +296,7 @@ def test_a_misspelt_variable_is_refused(name: str, monkeypatch: pytest.MonkeyPat
     """A misspelt variable would have no effect: values would get into logs, rows would not be read."""
     monkeypatch.setenv(f"CHANGELEDGER_{name}", "s3cr3t")
     with pytest.raises(
-        ConfigError, match=f"CHANGELEDGER_{name} is no setting, did you mean CHANGELEDGER_"
+        ConfigError, match=f"CHANGELEDGER_{name} is not a setting, did you mean CHANGELEDGER_"
     ) as raised:
         Settings()
     assert "s3cr3t" not in str(raised.value)

@@ -56,8 +56,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"expect_column_values_to_not_be_in_set": {"column": "a", "value_set": [b"a"]}},
         "value_set has bytes, which it does not compare with a column's: use `sql`",
     ),
-    # With NULL in a set, Spark finds other values neither in it nor outside of it.
-    ({IN_SET: {"column": "a", "value_set": ["open", None]}}, "value_set has null, beside which Spark takes"),
+    # Spark finds a value neither in a set that has NULL nor out of it.
+    ({IN_SET: {"column": "a", "value_set": ["open", None]}}, "value_set has null, and with it Spark takes"),
     # `{open, paid}` in YAML.
     ({IN_SET: {"column": "a", "value_set": {"open": None, "paid": None}}}, "value_set has members"),
     ({IN_SET: {"column": "a", "value_set": None}}, f"{IN_SET} needs value_set"),
@@ -198,4 +198,4 @@ def test_a_file_in_no_folder_is_named(tmp_path: Path) -> None:
     file.rename(file.parents[1] / file.name)
     feeds, (error,) = readable_feeds(feed.parent)
     assert list(feeds) == ["shop"]
-    assert error.message.endswith("orders.yaml are not read: the file is in no feed's folder")
+    assert error.message.endswith("orders.yaml are not read: the file is not in a feed's folder")

@@ -42,17 +42,17 @@ def feed_in(folder: Path, text: str) -> Path:
         ("deadline: 12:00\n", "deadline: Value error, write it in ISO 8601"),
         ("deadline: '12:00:00'\n", "deadline: Value error, write it in ISO 8601"),
         ("raw_retention: P3000Y\n", "raw_retention: Value error, is longer than a thousand years"),
-        ("schedule: 61 * * * *\n", "schedule: Value error, '61 * * * *' is no cron expression"),
-        ("schedule: hourly\n", "schedule: Value error, 'hourly' is no cron expression"),
+        ("schedule: 61 * * * *\n", "schedule: Value error, '61 * * * *' is not a cron expression"),
+        ("schedule: hourly\n", "schedule: Value error, 'hourly' is not a cron expression"),
         # 31 February.
-        ("schedule: 0 0 31 2 *\n", "schedule: Value error, '0 0 31 2 *' is no cron expression"),
-        # A folder of time zones.
+        ("schedule: 0 0 31 2 *\n", "schedule: Value error, '0 0 31 2 *' is not a cron expression"),
+        # A folder of zones.
         ("time_zone: Europe\n", "time_zone: Value error, 'Europe' is not an IANA time zone"),
         ("notify: [{notifier: a.B, on: [drifting]}]\n", "notify: Value error, a.B would never tell drifting"),
         ("    columns: [{name: id, type: integer}]\n", "'integer' is not a SQL Server type"),
         (
             "    key: [ID]\n    publish: {columns: {id: drop}}\n",
-            "tables.0: Value error, `publish:` leaves out ID, which is of the key: hash it instead",
+            "tables.0: Value error, `publish:` leaves out ID, a key column: hash it instead",
         ),
         (
             "    columns: [{name: id, type: int}]\n    publish: {columns: {Id: {cast: timestamp}}}\n",
@@ -71,7 +71,10 @@ def feed_in(folder: Path, text: str) -> Path:
             "  - table: dbo.orders_history\n",
             "two source tables would both be lake.shop_cdc.dbo_orders_history",
         ),
-        ("  - table: replay.requests\n", "would be lake.shop_cdc.replay_requests, which is the feed's own"),
+        (
+            "  - table: replay.requests\n",
+            "would be lake.shop_cdc.replay_requests, a table of the feed itself",
+        ),
     ],
 )
 def test_a_feed_with_a_wrong_value(tmp_path: Path, text: str, said: str) -> None:
@@ -121,10 +124,13 @@ def test_a_tolerated_verdict_tolerates_no_other() -> None:
     ("text", "said"),
     [
         ("compare: {fail_above: {missing: -1}}", "compare.fail_above.missing: Input should be greater than"),
-        ("verify: {cdc_schema: cdc}", "verify: Value error, `cdc_schema` is one at `connection`"),
+        (
+            "verify: {cdc_schema: cdc}",
+            "verify: Value error, `cdc_schema` belongs to a database at `connection`",
+        ),
         ("verify: {lag: 5}", "verify.lag: Value error, write it in ISO 8601"),
         ("verify: {schemas: {dbo: a, DBO: b}}", "names a schema twice: dbo, DBO"),
-        ("feeds: [a, b, a]", "feeds: Value error, a stands twice"),
+        ("feeds: [a, b, a]", "feeds: Value error, a is listed twice"),
     ],
 )
 def test_a_database_with_a_wrong_value(tmp_path: Path, text: str, said: str) -> None:
@@ -169,8 +175,11 @@ def test_a_file_that_nobody_reads_is_named(tmp_path: Path, read: Callable[[Path]
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("database: shp\n", "no feed is of the database 'shp', did you mean 'shop'?"),
-        ("database: shop\nverify: {schemas: {sales: b}}\n", "names sales, of which no feed has a table"),
+        ("database: shp\n", "no feed has the database 'shp', did you mean 'shop'?"),
+        (
+            "database: shop\nverify: {schemas: {sales: b}}\n",
+            "names sales, but no feed has a table of that schema",
+        ),
     ],
 )
 def test_what_a_database_says_in_vain(

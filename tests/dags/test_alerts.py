@@ -163,7 +163,7 @@ def test_a_webhook_that_does_not_answer(
 ) -> None:
     monkeypatch.setenv("TEST_WEBHOOK", "http://127.0.0.1:9/secret")
     alerts.on_failure(told(FEED))(context("extract"))
-    assert "test_alerts.Webhook has told nobody: URLError" in caplog.text
+    assert "test_alerts.Webhook could not notify anybody: URLError" in caplog.text
     assert "secret" not in caplog.text
 
 
@@ -227,7 +227,7 @@ def test_a_feed_recovers_with_its_last_stage(control: ControlStore, reported: li
         ),
         ({"notifier": f"{SMTP}", "with": {"two": "a@b.c"}}, "no argument `two`\n.*did you mean `to`"),
         ({"notifier": f"{SMTP}"}, "missing 1 required positional argument: 'to'"),
-        ({"notifier": "json.JSONDecoder"}, "JSONDecoder is no notifier of json"),
+        ({"notifier": "json.JSONDecoder"}, "JSONDecoder is not a notifier of json"),
     ],
 )
 def test_a_notifier_that_cannot_be_called(notify: dict[str, Any], said: str) -> None:

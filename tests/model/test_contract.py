@@ -192,7 +192,7 @@ def test_a_key_whose_values_get_another_text_is_refused(old: str, new: str) -> N
     (Microsoft's page "char and varchar"). Values that become GUIDs or times get these types' own text ("CAST
     and CONVERT").
     """
-    with pytest.raises(ContractError, match=r"dbo\.items\.id, of the key, changed its type") as raised:
+    with pytest.raises(ContractError, match=r"dbo\.items\.id, a key column, changed its type") as raised:
         contract(("id", old)).evolved_to(contract(("id", new)))
     assert "new feed" in raised.value.remedy
     # Outside the key, both texts compare as equal.
@@ -226,7 +226,7 @@ def test_a_table_without_key_cannot_be_published() -> None:
 
 @pytest.mark.parametrize("name", [*sorted(RESERVED), "_CHANGE_ID", "ID", "\u0130d", "\u0131D"])
 def test_reserved_and_doubled_names_are_refused(name: str) -> None:
-    with pytest.raises(ContractError, match="there twice or is the ledger's own"):
+    with pytest.raises(ContractError, match="occurs twice or has a name that the ledger itself uses"):
         contract(("id", "int"), (name, "int")).checked()
 
 

@@ -41,7 +41,7 @@ def test_a_contract_as_it_is_published() -> None:
     ("rules", "said"),
     [
         ({"emial": "drop"}, "names a column that the table does not have: emial, did you mean email?"),
-        ({"ID": "drop"}, "dbo.items.id is of the key and cannot be left out"),
+        ({"ID": "drop"}, "dbo.items.id is a key column and cannot be left out"),
         ({"weight": "hash"}, "dbo.items.weight: real cannot be hashed"),
         ({"email": {"cast": "bigint"}}, r"dbo.items.email: nvarchar\(100\) cannot be cast to bigint"),
         ({"email": {"cast": "string"}}, "cannot be cast to string: that is the same"),
@@ -76,24 +76,24 @@ def test_a_rule_may_await_its_column() -> None:
 
 
 def test_two_columns_of_one_published_name() -> None:
-    with pytest.raises(ContractError, match="'note' that is there twice"):
+    with pytest.raises(ContractError, match="'note' that occurs twice"):
         published(email={"rename": "note"}).published.checked()
 
 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"email": "hsah"}, "'hsah' is none of drop, hash, did you mean `hash`?"),
+        ({"email": "hsah"}, "'hsah' is not one of drop, hash, did you mean `hash`?"),
         ({"email": {"hsah": True}}, "email.hsah: unknown setting, did you mean `hash`?"),
         ({"email": {}}, "says nothing"),
         ({"email": {"drop": True, "rename": "mail"}}, "`drop` contradicts `rename`"),
         ({"email": {"drop": True, "hash": True}}, "`drop` contradicts `hash`"),
         ({"email": {"hash": True, "cast": "string"}}, "`hash` contradicts `cast`"),
-        ({"email": {"cast": "text"}}, r"'text' is none of string, bigint, timestamp, decimal\(p,s\)"),
+        ({"email": {"cast": "text"}}, r"'text' is not one of string, bigint, timestamp, decimal\(p,s\)"),
         ({"email": {"cast": "strng"}}, "did you mean `string`?"),
         ({"email": {"rename": "_operation"}}, "'_operation' cannot be the name of a published column"),
         ({"email": "drop", "EMAIL": "hash"}, "two rules for email, EMAIL"),
-        ({"email": {"rename": "a"}, "note": {"rename": "A"}}, "two are renamed to a"),
+        ({"email": {"rename": "a"}, "note": {"rename": "A"}}, "two columns are renamed to a"),
     ],
 )
 def test_what_the_yaml_cannot_say(columns: dict[str, Any], said: str) -> None:

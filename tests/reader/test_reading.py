@@ -132,7 +132,7 @@ def test_as_of_in_a_release() -> None:
         ({"table": "dbo.custmers"}, "no table 'dbo.custmers'", "did you mean 'dbo_customers'?"),
         ({"table": "xyz"}, "no table 'xyz'", "choose from dbo_customers, sales_order_lines"),
         ({"release": 9}, "no release 9", "choose from 1, 2, 3"),
-        ({"release": 9}, "no release 9", "`erase` all but the newest"),
+        ({"release": 9}, "no release 9", "`erase` removes all but the newest"),
         ({"release": 1}, "release_1 of shop_cdc does not contain dbo.customers", "release=2, the next"),
         ({"table": "sales.Order Lines"}, "release_3 of shop_cdc does not contain", "release=1, the last"),
         ({"columns": ["nam"]}, "no column 'nam'", "did you mean 'name'?"),

@@ -281,7 +281,7 @@ def test_rows_by_a_value(control: ControlStore) -> None:
 
 @pytest.mark.parametrize(
     ("key", "error"),
-    [({}, "named was nothing"), ({"id": "x"}, "no value of that type"), ({"name": "ann"}, "named was name")],
+    [({}, "named was nothing"), ({"id": "x"}, "not of that type"), ({"name": "ann"}, "named was name")],
 )
 def test_a_key_is_named_whole_and_typed(control: ControlStore, key: dict[str, str], error: str) -> None:
     publish(control, FEED)

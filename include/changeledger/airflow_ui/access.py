@@ -52,7 +52,7 @@ def the_feed(dag_id: str) -> Feed:
     if feed is None:
         raise HTTPException(
             404,
-            f"{dag_id} is no feed, or its file cannot be read; the list of all feeds says which, and why",
+            f"{dag_id} is not a feed, or its file cannot be read: the list of all feeds says why",
         )
     return feed
 
@@ -88,7 +88,7 @@ def from_this_page(request: Request) -> None:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
     is_ours = site == "same-origin" if site is not None else urlsplit(origin).netloc == request.url.netloc
     if not is_ours:
-        raise HTTPException(403, "this must be asked for on the page itself")
+        raise HTTPException(403, "ask for this on the page itself")
 
 
 FROM_THIS_PAGE = Depends(from_this_page)

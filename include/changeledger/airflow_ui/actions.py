@@ -23,8 +23,8 @@ Trigger = Callable[[str, Mapping[str, Any], str], str]
 RollBack = Callable[[str, int, str, str, bool], None]
 
 _NOT_READ = (
-    "Airflow reads the files of feeds about once a minute: try again then. If it stays so, the import error "
-    "of `settings_errors.py` above Airflow's list of DAGs says why"
+    "Airflow reads the files of feeds about once a minute: try again after a minute. If it still fails, the "
+    "import error of `settings_errors.py` above Airflow's list of DAGs says why"
 )
 # A rollback of a thousand tables takes a minute or two.
 _PATIENCE_SECONDS = 600
@@ -44,7 +44,7 @@ def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
         raise ConfigError(f"Airflow has no DAG {feed} to trigger", _NOT_READ) from None
     except ParamValidationError as error:
         said = str(error).partition("\n")[0]
-        raise ConfigError(f"Airflow's DAG {feed} does not take this: {said}", _NOT_READ) from None
+        raise ConfigError(f"Airflow's DAG {feed} does not accept this: {said}", _NOT_READ) from None
     return "" if run is None else str(run.run_id)
 
 
@@ -64,9 +64,9 @@ def roll_back(feed: str, release: int, reason: str, by: str, reads_again: bool) 
         )
     except subprocess.TimeoutExpired:
         raise StageOrderError(
-            f"the rollback has not ended within {_PATIENCE_SECONDS} s, and was broken off",
-            f"ask for it again, best by `changeledger rollback {feed} {release} --reason ...`: it goes on "
-            "where it was. The feed's runs wait until then, or for an hour",
+            f"the rollback did not end within {_PATIENCE_SECONDS} s and was stopped",
+            f"roll back again, preferably with `changeledger rollback {feed} {release} --reason ...`: it "
+            "continues where it stopped. The feed's runs wait until then, or for an hour",
         ) from None
     if done.returncode:
         said, _, remedy = done.stderr.strip().partition("\n  Remedy: ")

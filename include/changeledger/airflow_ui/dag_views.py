@@ -28,7 +28,7 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
             return RedirectResponse(f"{root}/agreement/{quote(dag_id.removeprefix(prefix))}")
     if dag_id == "maintain":
         return RedirectResponse(f"{root}/")
-    raise HTTPException(404, f"{dag_id} is no DAG of the ledger: there is nothing to say of it.")
+    raise HTTPException(404, f"{dag_id} is not a DAG of the ledger: there is nothing to show.")
 
 
 @router.get("/runs/{run_id}")

@@ -36,7 +36,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-_NOTHING = "there are no Data Docs here: the audit has not run, or they were removed"
+_NOTHING = "there are no Data Docs here: the audit has not run, or the pages were removed"
 _LOST = "the pages cannot be read now: check the folder or store of CHANGELEDGER_PAGES, and try again"
 
 

@@ -27,10 +27,10 @@ from changeledger.state.search import search
 router = APIRouter(prefix="/feeds/{dag_id}/rows", dependencies=[MAY_SEE])
 
 _HIDDEN = ConfigError(
-    "values are hidden here, and an address with a key is kept in logs and histories",
-    "type the key into the form, which keeps it out of the address",
+    "values are hidden here, but an address with a key is kept in logs and histories",
+    "enter the key in the form, which keeps it out of the address",
 )
-_NOT_BY_VALUE = ConfigError("values are hidden here, so rows cannot be found by them", "name the key")
+_NOT_BY_VALUE = ConfigError("values are hidden here, so rows cannot be found by them", "enter the key")
 
 
 class _Asked(NamedTuple):
@@ -184,4 +184,4 @@ def _moment(text: str) -> datetime | None:
     try:
         return moments.in_utc(text)
     except ValueError:
-        raise ConfigError(f"{text!r} is no time", "write it as 2026-01-31T12:00:00, in UTC") from None
+        raise ConfigError(f"{text!r} is not a time", "write it as 2026-01-31T12:00:00, in UTC") from None

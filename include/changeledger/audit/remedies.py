@@ -66,7 +66,7 @@ REMEDIES: Final[Mapping[str, str]] = {
         "If the rows say that another change has their position, the window has read published changes "
         "again, and their values now have another text: a column of the change table has changed its length "
         "(`char(5)`, now `char(10)`) or its type. Begin the window after that change. "
-        "Otherwise:  " + _OWN_TABLES
+        "Otherwise: " + _OWN_TABLES
     ),
     "one_open_interval": _OWN_TABLES,
     "current_equals_open_history": _OWN_TABLES,

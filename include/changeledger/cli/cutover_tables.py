@@ -49,7 +49,7 @@ def _tables(facts: CutoverFacts) -> Table:
 def _feeds(facts: CutoverFacts) -> Table:
     grid = Table("feed", "p50", "p95", "worst", "records", "quarantine", "masks", "gaps", "not compared yet")
     for feed in (facts.old, facts.new):
-        masks = f"{len(feed.masks.proved)} proved, {len(feed.masks.unproved)} not"
+        masks = f"{len(feed.masks.proved)} proved, {len(feed.masks.unproved)} not proved"
         cells = (
             feed.feed, *_late(feed), f"{feed.records:,}", f"{feed.in_quarantine:,}", masks,
             counted(len(feed.gaps), "gap"), counted(feed.uncompared, "change"),

@@ -58,7 +58,7 @@ def require_lake(settings: Settings) -> None:
     """Raises ConfigError if all stores are embedded and none exists: opening would create empty ones."""
     if nothing_has_run(settings):
         raise ConfigError(
-            f"there is no lake in {settings.home}: nothing has been run with it",
+            f"there is no lake in {settings.home}: no feed has run there",
             "set CHANGELEDGER_HOME to the folder of the runs (`make up` prints it), or run a feed first",
         )
 
@@ -83,7 +83,7 @@ def confirm(question: str, answer: str, done: str) -> None:
     except EOFError:
         typed = ""
     if typed.strip() != answer:
-        raise ConfigError(f"nothing was {done}: it was not confirmed", f"type {answer}, or say --yes")
+        raise ConfigError(f"nothing was {done}, because it was not confirmed", f"type {answer}, or add --yes")
 
 
 def _show_progress() -> None:

@@ -28,10 +28,10 @@ from changeledger.spark import failures
 
 _CODES = """Exit codes:
 
-0: done; compare and verify: and nothing is wrong
+0: done; compare and verify: nothing is wrong
 
-1: stopped, the last lines say why and what to do; compare and verify: also if something is wrong; status:
-a feed is late; cutover: no-go; check: a check has failed
+1: stopped, and the last lines say why and what to do; compare and verify: something is wrong; status: a
+feed is late; cutover: no-go; check: a check has failed
 
 2: the arguments are wrong
 

@@ -58,7 +58,7 @@ def _require_quarantined(feed: Feed, name: str, value: str, known: Collection[st
             f"nothing in the quarantine of {feed.feed} has the {what} {value!r}",
             f"did you mean {near!r}?"
             if near
-            else f"`changeledger quarantine list {feed.feed}` shows what it has",
+            else f"`changeledger quarantine list {feed.feed}` shows what is in it",
         )
 
 

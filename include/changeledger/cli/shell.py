@@ -25,5 +25,7 @@ def note(error: ChangeledgerError) -> str:
     if f"SPARK_REMOTE={shlex.quote(os.environ.get('SPARK_REMOTE', ''))}\n" not in current:
         return f"\n  `make up` was started again after this shell got its environment: `{command}`"
     if isinstance(error, SourceUnavailable):
-        return f"\n  This shell uses a `make up`: see whether it runs. If it is started again: `{command}`"
+        return (
+            f"\n  This shell uses a `make up`: check whether it runs. If you start it again, then `{command}`"
+        )
     return ""

@@ -36,11 +36,13 @@ def require_feed(feed: str, table: str = "") -> None:
     if _tables(feed):
         return
     near = meant(feed, catalog.namespaces())
-    remedy = f"`changeledger status {feed}` says how the feed stands: tables come with its first release"
+    remedy = (
+        f"`changeledger status {feed}` shows the state of the feed: its tables appear with its first release"
+    )
     if near is not None and near != feed:
         name = ".".join(filter(None, (catalog.NAME, near, table)))
         remedy = f"did you mean `{name}`? If not: {remedy}"
-    raise ConfigError(f"nothing is published yet of {catalog.NAME}.{feed}", remedy)
+    raise ConfigError(f"nothing of {catalog.NAME}.{feed} is published yet", remedy)
 
 
 def named(statement: Statement) -> list[tuple[str, str]]:

@@ -100,7 +100,9 @@ def _trouble(feed: FeedStatus) -> list[tuple[str, str]]:
         for table, count, since, until in feed.incomplete
     ]
     if feed.removed:
-        lines.append(("not read", f"{', '.join(feed.removed)}: no longer in the feed; its tables stay"))
+        lines.append(
+            ("not read", (f"{', '.join(feed.removed)}: no longer in the feed; the published tables stay"))
+        )
     return lines
 
 

@@ -89,7 +89,9 @@ class Verify(Strict):
     @model_validator(mode="after")
     def _schema_is_of_its_connection(self) -> Verify:
         if self.cdc_schema is not None and self.connection is None:
-            raise ValueError("`cdc_schema` is one at `connection`: name that, too, or leave both out")
+            raise ValueError(
+                "`cdc_schema` belongs to a database at `connection`: set `connection`, too, or leave both out"
+            )
         return self
 
 
@@ -116,7 +118,7 @@ class Database(Strict):
     @classmethod
     def _are_named_once(cls, feeds: tuple[str, ...]) -> tuple[str, ...]:
         if twice := sorted({name for name in feeds if feeds.count(name) > 1}):
-            raise ValueError(f"{', '.join(twice)} stands twice")
+            raise ValueError(f"{', '.join(twice)} is listed twice")
         return feeds
 
     @field_validator("notify")
@@ -195,8 +197,8 @@ class Database(Strict):
         if names and not of_database:
             near = meant(self.database, names)
             guess = f", did you mean {near!r}?" if near else ""
-            said = f"no feed is of the database {self.database!r}{guess}"
-            return ConfigError(said, f"name one that feeds have as `database:`: {', '.join(names)}")
+            said = f"no feed has the database {self.database!r}{guess}"
+            return ConfigError(said, f"use a name that feeds have as `database:`: {', '.join(names)}")
         primary = [feed.feed for feed in of_database if feed.primary]
         if len(primary) > 1 and self.reference is None:
             said = f"{' and '.join(primary)} are both the primary feed of {self.database}"
@@ -207,7 +209,8 @@ class Database(Strict):
         others = sorted(self.verify.schemas.keys() - known) if self.verify else []
         if of_database and others:
             said = (
-                f"{self.database}: `verify: schemas:` names {', '.join(others)}, of which no feed has a table"
+                f"{self.database}: `verify: schemas:` names {', '.join(others)}, but no feed has a table of "
+                "that schema"
             )
             return ConfigError(said, f"name schemas as the feeds do: {', '.join(sorted(known))}")
         return None
@@ -240,7 +243,7 @@ def readable_databases(
             database = read_yaml(path, Database, "the file", "docs/settings.md")
             database.require_feeds(feeds)
             if database.database in databases:
-                said = f"two files of {folder} are of the database {database.database!r}"
+                said = f"two files of {folder} are for the database {database.database!r}"
                 raise ConfigError(said, f"remove one, see {path}")
             databases[database.database] = database
         except ConfigError as error:

@@ -157,23 +157,25 @@ def _require_values(kind: str, given: set[str]) -> None:
     for choice in _SAYING:
         names = [name for name in choice if name in parameters]
         if names and not given.intersection(names):
-            raise ValueError(f"{kind} would hold whatever the table has: it needs {' or '.join(names)}")
+            raise ValueError(
+                f"{kind} would always pass, whatever the table contains: it needs {' or '.join(names)}"
+            )
 
 
 def _altered(name: str, value: Any) -> str:
     """Says why Great Expectations would compare with another value, and what to do. Empty if it would not."""
     values = value if isinstance(value, list | set | tuple) else [value]
     if isinstance(value, dict) and name not in _OF_MEMBERS:
-        return "has members: write a value, or a list as [open, paid]"
+        return "has members: write a value, or a list such as [open, paid]"
     if any(isinstance(v, bytes) for v in values):
         return "has bytes, which it does not compare with a column's: use `sql`"
     if name == "value_set" and None in values:
         return (
-            "has null, beside which Spark takes every value for one of the set: leave it out, for NULLs are "
-            "passed over"
+            "has null, and with it Spark takes every value for one of the set: leave null out, because NULLs "
+            "are skipped anyway"
         )
     if name in _BOUNDS and _is_inexact(value):
-        return f"is {value}, beyond what it compares exactly: use `sql`"
+        return f"is {value}, which it cannot compare exactly: use `sql`"
     return ""
 
 

@@ -106,7 +106,7 @@ class Feed(Strict):
     def _is_free(cls, value: str) -> str:
         if value in _RESERVED or value.startswith(BEGINNINGS):
             raise ValueError(
-                f"{value!r} may be a DAG or a namespace of this program's own; choose another name: none of "
+                f"{value!r} may be a DAG or a namespace of this program's own; choose another name: not "
                 f"{', '.join(_RESERVED)}, and none that begins with {' or '.join(BEGINNINGS)}"
             )
         return value
@@ -115,7 +115,7 @@ class Feed(Strict):
     @classmethod
     def _is_a_dialect(cls, value: str) -> str:
         if value not in SOURCE_MODELS:
-            raise ValueError(f"{value!r} is none of {', '.join(sorted(SOURCE_MODELS))}")
+            raise ValueError(f"{value!r} is not one of {', '.join(sorted(SOURCE_MODELS))}")
         return value
 
     @field_validator("time_zone")
@@ -128,7 +128,7 @@ class Feed(Strict):
             raise ValueError(f"{value!r} is not an IANA time zone") from error
         dialect = info.data.get("dialect")
         if value != "UTC" and dialect in SOURCE_MODELS and dialect != "sqlserver_cdc":
-            raise ValueError(f"no {dialect} has times without a zone that are not UTC: leave it out")
+            raise ValueError(f"{dialect} has no times without a zone except in UTC: leave it out")
         return value
 
     @field_validator("notify")
@@ -147,7 +147,7 @@ class Feed(Strict):
             croniter(value, _ANY_DAY).get_next()
         except CroniterError as error:
             raise ValueError(
-                f"{value!r} is no cron expression: {error}; write for example '0 * * * *'"
+                f"{value!r} is not a cron expression: {error}; write for example '0 * * * *'"
             ) from None
         return value
 
@@ -167,8 +167,8 @@ class Feed(Strict):
         twice = [t.table for t in self.tables if names.count(t.table.lower()) > 1]
         if twice:
             raise ValueError(
-                f"table listed twice: {', '.join(twice)}; tables whose names differ in case only need feeds "
-                "of their own, each with another `database:`"
+                f"table listed twice: {', '.join(twice)}; tables whose names differ in case only need a feed "
+                "each, every feed with another `database:`"
             )
         return self
 
@@ -177,8 +177,8 @@ class Feed(Strict):
         dotted = [t.table for t in self.tables if t.table.count(".") > 1]
         if dotted and self.dialect not in _READS_DOTTED_NAMES:
             raise ValueError(
-                f"{', '.join(dotted)} is not `schema.table`; of messages, tables whose names have a dot "
-                "cannot be read"
+                f"{', '.join(dotted)} is not `schema.table`; tables whose names have a dot cannot be read "
+                "from messages"
             )
         return self
 

@@ -34,7 +34,7 @@ class _Yaml(yaml.CSafeLoader):
                 continue
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value!r} is there twice", key.start_mark
+                    None, None, f"{key.value!r} occurs twice", key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -159,7 +159,7 @@ def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError
     """Yields errors for expectations that no feed reads: those outside a folder named like a feed."""
     for path in sorted(_expectations(folder).glob("*.y*ml")):
         yield ConfigError(
-            f"the expectations in {path} are not read: the file is in no feed's folder",
+            f"the expectations in {path} are not read: the file is not in a feed's folder",
             f"move it to {path.parent}/<feed>/",
         )
     for path in sorted({file.parent for file in expectation_files(folder)}):

@@ -38,5 +38,5 @@ def telling(notify: tuple[Notify, ...], events: frozenset[Event]) -> tuple[Notif
     for notifier in notify:
         if events.isdisjoint(notifier.on):
             said, there_are = ", ".join(notifier.on), ", ".join(sorted(events))
-            raise ValueError(f"{notifier.notifier} would never tell {said}: here `on:` can be {there_are}")
+            raise ValueError(f"{notifier.notifier} would never report {said}: here `on:` can be {there_are}")
     return notify

@@ -64,7 +64,9 @@ def _refuse_misspelt(known: Iterable[str]) -> None:
             continue
         if near := meant(setting, known, _ALIKE):
             right = f"{_PREFIX}{near.upper()}"
-            raise ConfigError(f"{name} is no setting, did you mean {right}?", f"set {right}, or unset {name}")
+            raise ConfigError(
+                (f"{name} is not a setting, did you mean {right}?"), f"set {right}, or unset {name}"
+            )
 
 
 class Settings(BaseSettings):
@@ -81,7 +83,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**given)
         except SettingsError:
-            raise _refused("catalog", "it is no JSON object") from None
+            raise _refused("catalog", "it is not a JSON object") from None
         except ValidationError as error:
             wrong = error.errors()[0]
             raise _refused(".".join(map(str, wrong["loc"])), wrong["msg"]) from None
@@ -131,7 +133,7 @@ class Settings(BaseSettings):
     @classmethod
     def _known_store(cls, pages: str) -> str:
         if "://" in pages and not pages.startswith(S3):
-            raise ValueError("pages are stored in a folder or in s3://bucket/folder")
+            raise ValueError("pages can be stored in a folder or in s3://bucket/folder")
         return pages
 
     @model_validator(mode="after")

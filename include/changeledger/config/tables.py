@@ -66,7 +66,7 @@ class Publishing(Strict):
         if twice := alike(list(self.columns)):
             raise ValueError(f"columns: two rules for {', '.join(twice)}")
         if twice := alike([rule.rename for rule in self.columns.values() if rule.rename]):
-            raise ValueError(f"columns: two are renamed to {twice[0]}")
+            raise ValueError(f"columns: two columns are renamed to {twice[0]}")
         return self
 
 
@@ -118,7 +118,7 @@ class TableConfig(Strict):
         rules = {name.lower(): rule for name, rule in self.publish.columns.items()}
         for name in self.key:
             if name.lower() in rules and rules[name.lower()].drop:
-                raise ValueError(f"`publish:` leaves out {name}, which is of the key: hash it instead")
+                raise ValueError(f"`publish:` leaves out {name}, a key column: hash it instead")
         for column in self.stated:
             try:
                 if column.name.lower() in rules:

@@ -94,8 +94,9 @@ def lost(feed: str, held: LeaseRow | None) -> LeaseLost:
     # The other run may have ended already.
     taker = (held and held.holder) or "another run"
     return LeaseLost(
-        f"this run has lost its lease on {worked_on(feed)} to {taker}; nothing that it does counts any more",
-        "nothing: the run that has the lease continues; if it is this run's own retry, its log says how",
+        f"this run has lost its lease on {worked_on(feed)} to {taker}; nothing that it does from now on "
+        "counts",
+        "do nothing: the run that has the lease continues; if that is a retry of this run, see its log",
     )
 
 

@@ -60,7 +60,9 @@ def _parsed(url: str) -> URL:
     try:
         parsed.get_dialect()
     except (NoSuchModuleError, ModuleNotFoundError):
-        raise ConfigError("CHANGELEDGER_CONTROL_URL names no database that is known", _REMEDY) from None
+        raise ConfigError(
+            ("CHANGELEDGER_CONTROL_URL does not name a known kind of database"), _REMEDY
+        ) from None
     if backend not in {"sqlite", "postgresql"}:
         raise ConfigError(f"the control store cannot be kept in {backend}", _REMEDY)
     if backend == "sqlite" and not parsed.database:
@@ -106,8 +108,8 @@ def reachable(engine: Engine) -> Iterator[None]:
         url = engine.url.difference_update_query(_secrets(engine.url)).render_as_string(hide_password=True)
         raise SourceUnavailable(
             f"the control store {url} cannot be used: {_without_secrets(error, engine.url)}",
-            "start that database, or free the file and its folder for writing (CHANGELEDGER_CONTROL_URL); a "
-            "damaged file: restore its backup (docs/backup.md)",
+            "start that database, or make the file and its folder writable (CHANGELEDGER_CONTROL_URL); if "
+            "the file is damaged, restore its backup (docs/backup.md)",
         ) from None
 
 
@@ -200,6 +202,6 @@ def _require_whole(connection: Connection) -> None:
     ]
     if lacking:
         raise ConfigError(
-            f"the control store lacks {', '.join(lacking)}: an unreleased version has made it",
-            "use stores that a release has made, or begin with new ones (CHANGELEDGER_HOME)",
+            f"the control store lacks {', '.join(lacking)}: an unreleased version has created it",
+            "use stores that a release has created, or begin with new ones (CHANGELEDGER_HOME)",
         )

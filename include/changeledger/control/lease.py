@@ -242,7 +242,7 @@ class _Heartbeat:
                     LeaseLost(
                         f"this run's lease on {worked_on(self._feed)} has run out: it was not renewed for "
                         f"{self._seconds:.0f} s",
-                        "check that the control store answers and can be written; the next try goes on",
+                        "check that the control store answers and can be written; the next try continues",
                     )
                 )
 

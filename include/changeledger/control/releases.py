@@ -211,12 +211,12 @@ def _require_passed(session: Session, feed: str, window_id: str, tables: dict[st
     if judged is None or failed:
         raise StageOrderError(
             f"{feed}: the audit of the window {window_id} has not passed: {failed or 'it was not run'}",
-            "run the audit, and look at its Data Docs where it fails",
+            "run the audit, and look at its Data Docs if it fails",
         )
     others = sorted(t for t, snapshot in judged.tables.items() if tables.get(t) != snapshot)
     if others:
         raise StageOrderError(
-            f"{feed}: the audit of the window {window_id} has judged other snapshots of {', '.join(others)}",
+            f"{feed}: the audit of the window {window_id} has checked other snapshots of {', '.join(others)}",
             "run the audit of the window again: in Airflow clear it with what follows it",
         )
 
@@ -224,7 +224,7 @@ def _require_passed(session: Session, feed: str, window_id: str, tables: dict[st
 def built_on_another(feed: str, window_id: str) -> tuple[str, str]:
     """Returns message and remedy for a window whose branches were not built on the present main."""
     return (
-        f"{feed}: since the window {window_id} was built, another was released or the tables were "
-        "maintained: what it has built would undo that",
+        f"{feed}: since the window {window_id} was built, another window was released or the tables were "
+        "maintained: publishing it would undo that",
         "run it again from normalize: in Airflow clear normalize with what follows it",
     )

@@ -99,7 +99,7 @@ class Contract(Strict):
             said = ", ".join(named) or "nothing"
             raise ConfigError(
                 f"the key of {self.table} is {', '.join(names.values()) or 'not known'}; named was {said}",
-                f"name each column of the key once: {' '.join(f'{name}=...' for name in names.values())}",
+                f"name each key column once: {' '.join(f'{name}=...' for name in names.values())}",
             )
         return {name: named[name] for name in names.values()}
 
@@ -169,7 +169,7 @@ class Contract(Strict):
         for said in self.unknown(name for name, rule in rules.items() if not rule.expected).values():
             raise ContractError(
                 f"`publish:` of {self.table} names a column that the table does not have: {said}",
-                "correct it; or, if the source is to get it, say `expected: true`",
+                "correct the name; if the source will add the column, set `expected: true`",
             )
         columns = (self._published_by(c, by_name.get(c.name.lower()), hash_key) for c in self.columns)
         return self.model_copy(update={"columns": tuple(columns)})
@@ -180,7 +180,7 @@ class Contract(Strict):
         named = f"{self.table}.{shown([column.name])}"
         if rule.drop and column.key_position:
             raise ContractError(
-                f"{named} is of the key and cannot be left out of what is published",
+                f"{named} is a key column and cannot be left out of what is published",
                 "hash it instead: `hash: true` in `publish:` of the feed's YAML",
             )
         try:
@@ -215,16 +215,17 @@ class Contract(Strict):
             except ContractError as error:
                 named = shown([column.name])
                 raise ContractError(
-                    f"{self.table}.{named} has the type {column.type}, which has no place in the lake",
+                    f"{self.table}.{named} has the type {column.type}, which the lake cannot store",
                     f"state the SQL Server type of {named} in `columns:` of the feed's YAML, or leave "
                     "it out of the capture",
                 ) from error
             name = folded(column.name)
             if name in seen or name in RESERVED:
                 raise ContractError(
-                    f"{self.table} has a column {column.name!r} that is there twice or is the ledger's own",
-                    "give it another name where `publish:` of the feed's YAML renames a column so; else "
-                    "rename it in the source, or leave it out of the capture",
+                    f"{self.table} has a column {column.name!r} that occurs twice or has a name that the "
+                    "ledger itself uses",
+                    "if `publish:` of the feed's YAML renames a column to this name, choose another name; "
+                    "otherwise rename the column in the source, or leave it out of the capture",
                 )
             seen.add(name)
         return self
@@ -242,8 +243,8 @@ class Contract(Strict):
             raise ContractError(
                 f"{self.table} changed its key from {[c.name for c in self.key]} "
                 f"to {[c.name for c in newer.key]}",
-                "publish the table as a new feed that states the new key (`key:`); or state the old one "
-                "here, if no two rows share it",
+                "publish the table as a new feed that states the new key (`key:`); or state the old key "
+                "here, if no two rows share its values",
             )
         for old, new in zip(self.key, newer.key, strict=True):
             growth.require_same_text(self.table, old, new)

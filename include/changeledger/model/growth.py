@@ -59,8 +59,8 @@ def require_same_text(table: str, old: Column, new: Column) -> None:
     """
     if old.spark_type == new.spark_type and _has_other_text(old, new):
         raise ContractError(
-            f"{table}.{shown([old.name])}, of the key, changed its type from {old.type} to {new.type}: "
-            "the text of its values is another one",
+            f"{table}.{shown([old.name])}, a key column, changed its type from {old.type} to {new.type}, "
+            "which changes the text of its values",
             f"publish the table as a new feed whose `columns:` state {new.type}",
         )
 

@@ -14,4 +14,4 @@ def in_utc(text: str) -> datetime:
     try:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except OverflowError as error:
-        raise ValueError(f"the zone of {text!r} leads out of the years that there are") from error
+        raise ValueError(f"the zone of {text!r} leads outside the years 1 to 9999") from error

@@ -47,7 +47,7 @@ class PublishRule(Strict):
         if value not in _WORDS:
             near = meant(value, _WORDS)
             raise ValueError(
-                f"{value!r} is none of {', '.join(_WORDS)}" + (f", did you mean `{near}`?" if near else "")
+                f"{value!r} is not one of {', '.join(_WORDS)}" + (f", did you mean `{near}`?" if near else "")
             )
         return {value: True}
 
@@ -57,7 +57,10 @@ class PublishRule(Strict):
         if not named:
             raise ValueError("says nothing: give `drop`, `hash`, `cast` or `rename`, or leave the column out")
         if self.drop and len(named) > 1:
-            raise ValueError(f"`drop` contradicts `{named[1]}`: a column that is left out has neither")
+            raise ValueError(
+                f"`drop` contradicts `{named[1]}`: a column that is left out cannot be hashed, cast or "
+                "renamed"
+            )
         if self.hash and self.cast:
             raise ValueError("`hash` contradicts `cast`: a hash is text")
         if self.cast and self.cast not in _TARGETS:
@@ -87,7 +90,7 @@ class PublishRule(Strict):
         if self.hash:
             if known.spark in _WITHOUT_TEXT:
                 raise ContractError(
-                    f"{source} cannot be hashed: its text depends on who writes it", _OTHERWISE
+                    f"{source} cannot be hashed: its text depends on the tool that writes it", _OTHERWISE
                 )
             return _HASHED
         if not self.cast:
@@ -95,7 +98,8 @@ class PublishRule(Strict):
         target = _TARGETS.get(self.cast, self.cast)
         if not _holds(SqlType.parse(target).spark, known.spark):
             raise ContractError(
-                f"{source} cannot be cast to {self.cast}: that is the same, or does not hold all values",
+                f"{source} cannot be cast to {self.cast}: that is the same type, or it cannot hold all "
+                "values",
                 _OTHERWISE,
             )
         return target
@@ -112,7 +116,7 @@ def _require_decimal(text: str) -> None:
     if not is_decimal:
         near = meant(text, _TARGETS)
         guess = f", did you mean `{near}`?" if near else ""
-        raise ValueError(f"`cast`: {text!r} is none of {', '.join(_TARGETS)}, decimal(p,s){guess}")
+        raise ValueError(f"`cast`: {text!r} is not one of {', '.join(_TARGETS)}, decimal(p,s){guess}")
 
 
 def _holds(wide: str, narrow: str) -> bool:

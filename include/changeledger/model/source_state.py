@@ -120,6 +120,6 @@ def _ahead(newest: datetime | None, at: datetime) -> str | None:
     if newest is None or newest <= at + _SKEW:
         return None
     return (
-        f"a record has the time {newest:%Y-%m-%d %H:%M:%S} UTC, which is in the future: the clock of who "
-        "wrote it is ahead, or the feed's `time_zone` is another"
+        f"a record has the time {newest:%Y-%m-%d %H:%M:%S} UTC, which is in the future: the clock of its "
+        "writer is ahead, or the feed's `time_zone` is wrong"
     )

@@ -115,7 +115,7 @@ def _distinct(namespace: str, tables: tuple[str, ...]) -> Mapping[str, TableName
     own = sorted(counts.keys() & set(FeedTables.of(namespace)))
     if own:
         raise ConfigError(
-            f"a source table would be {own[0]}, which is the feed's own",
+            f"a source table would be {own[0]}, a table of the feed itself",
             "leave that table out: it cannot be published",
         )
     return names

@@ -43,19 +43,20 @@ class Request(Strict):
     def _fits_together(self) -> Request:
         if self.tables and self.mode == "incremental":
             raise ValueError(
-                "tables are chosen with the mode `window` (a released window is read again), `replay` or "
-                "`repair`; "
-                "an incremental run accounts for the records of all tables"
+                "tables can only be chosen with the mode `window` (a released window is read again), "
+                "`replay` or `repair`; an incremental run accounts for the records of all tables"
             )
         if self.mode == "replay" and self.dry_run:
             raise ValueError(
-                "`replay` has no dry run: the next run would read what it puts on the list. "
+                "`replay` has no dry run: the next run would read the records that it puts on the list. "
                 "`changeledger decode` shows how a record is read"
             )
         if self.tolerate != "nothing" and not self.reason.strip():
             raise ValueError("`tolerate` needs a `reason`: it is kept with the release")
         if self.tolerate == "nothing" and self.reason.strip():
-            raise ValueError("a `reason` is for `tolerate`; choose `error` there, or leave the reason empty")
+            raise ValueError(
+                "a `reason` is only for `tolerate`: choose `error` there, or leave the reason empty"
+            )
         return self
 
     @property

@@ -67,9 +67,9 @@ Then trigger this DAG with *snapshot: fresh*, which reads the source again.
 _NO_SOURCE = "none, so the source is not read; name one under `verify:` in the database's YAML"
 
 _SNAPSHOTS = {
-    AUTO: "auto: if nothing waits to be proved",
-    FRESH: "fresh: now, whatever waits",
-    REUSE: "reuse: not at all, only continue with what was read",
+    AUTO: "auto: if no snapshot waits for its proof",
+    FRESH: "fresh: now, even if one waits",
+    REUSE: "reuse: never, only continue with what was read",
 }
 
 
@@ -89,7 +89,7 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 
         arguments=["--full", "{{ params.full | lower }}"],
         params={
             "full": Param(
-                False, type="boolean", title="Full", description="compare all there is, not only what is new"
+                False, type="boolean", title="Full", description="Compare everything, not only what is new."
             )
         },
         daily=daily,
@@ -125,7 +125,9 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
                 title="Read the source",
                 enum=list(_SNAPSHOTS),
                 values_display=_SNAPSHOTS,
-                description="A run that a feed's release has begun reads it only if nobody has yet.",
+                description=(
+                    "A run that a feed's release has started reads the source only if no run has read it yet."
+                ),
             )
         },
         daily=daily,

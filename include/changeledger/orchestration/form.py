@@ -16,9 +16,9 @@ _MODES = {
     "incremental": "incremental: what is new since the last release",
     "window": "window: from start to end",
     "replay": "replay: quarantined records, after a fix",
-    "repair": "repair: what the last verification has found wrong, as it has planned",
+    "repair": "repair: the corrections that the last verification has planned",
 }
-_TOLERATE = {"nothing": "nothing: a failed rule stops the run", "error": "errors, for the reason below"}
+_TOLERATE = {"nothing": "nothing: a failed rule stops the run", "error": "errors, with the reason below"}
 
 
 def params(feed: Feed) -> dict[str, Param]:
@@ -37,7 +37,10 @@ def params(feed: Feed) -> dict[str, Param]:
         "end": _moment("End", "Only with the mode window. Not included; not in the future."),
         "tables": _tables([t.table for t in feed.tables]),
         "dry_run": Param(
-            False, type="boolean", title="Dry run", description="Everything but publish; the branch stays."
+            False,
+            type="boolean",
+            title="Dry run",
+            description=("Run everything except publish; the branch is kept."),
         ),
         "tolerate": Param(
             "nothing",
@@ -45,13 +48,16 @@ def params(feed: Feed) -> dict[str, Param]:
             title="Tolerate failed rules",
             enum=list(_TOLERATE),
             values_display=_TOLERATE,
-            description="Critical rules always stop it: records or changes would be lost.",
+            description="Critical rules always stop the run: records or changes would be lost.",
         ),
         "reason": Param(
             None,
             type=["null", "string"],
             title="Reason",
-            description="Why they may pass. Kept with the release, and shown on the page Ledger.",
+            description=(
+                "Why failed rules may be tolerated. It is kept with the release, and shown on the page "
+                "Ledger."
+            ),
         ),
     }
 
@@ -64,8 +70,10 @@ def _tables(names: list[str]) -> Param:
         items={"type": "string", "enum": names},
         examples=names,
         uniqueItems=True,
-        description="None: all. With the mode window: read these tables again, over a window that is "
-        "released. With replay or repair: the quarantined records, or the drift, of these tables.",
+        description=(
+            "Empty: all tables. With the mode window: read these tables again, over a window that is "
+            "released. With replay or repair: the quarantined records, or the drift, of these tables."
+        ),
     )
 
 

@@ -196,12 +196,14 @@ class JobOperator(SparkSubmitOperator):
             self.log.info("%s", "\n".join(text for _, text in self._lines.kept()))
             again = datetime.now(UTC) + _WAIT
             self.log.info(
-                "Another process has the lease; see above. Retries automatically at %s, as no try", again
+                "Another process has the lease; see above. Retries automatically at %s; this does not count "
+                "as a try",
+                again,
             )
             return AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
         if returncode == exit_codes.NOTHING:
             self._log_kept()
-            self.log.info("Nothing is left to do for this window: what follows is skipped")
+            self.log.info("Nothing is left to do for this window: the tasks that follow are skipped")
             skipped = sorted(self.get_flat_relative_ids(upstream=False))
             return DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
         final = returncode == exit_codes.FINAL

@@ -31,7 +31,7 @@ it.
 def maintain_dag(feeds: Iterable[Feed], schedule: str = "0 3 * * 0", owner: str = "data-engineering") -> DAG:
     with DAG(
         dag_id="maintain",
-        description="Compaction, expiry of snapshots, orphan files",
+        description="Compact files, expire snapshots, remove orphan files",
         doc_md=_DOC,
         schedule=CronDataIntervalTimetable(schedule, timezone="UTC"),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),

@@ -87,7 +87,7 @@ def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) ->
         notifier(notify)({**context, _NAME: said})
     except Exception as error:  # noqa: BLE001 - whatever a provider raises
         # Without the error's text: it may contain the address of a channel, which is a secret.
-        log.warning("%s has told nobody: %s", notify.notifier, type(error).__name__)
+        log.warning("%s could not notify anybody: %s", notify.notifier, type(error).__name__)
 
 
 def _text(value: Any) -> str:
@@ -133,7 +133,7 @@ def _class(path: str) -> type[BaseNotifier]:
     others.pop(BaseNotifier.__name__, None)
     near = meant(name, others)
     guess = f"did you mean `{near}`?" if near else f"it has {', '.join(others) or 'none'}:"
-    raise ConfigError(f"{name} is no notifier of {module}", f"{guess} {_WHERE}")
+    raise ConfigError(f"{name} is not a notifier of {module}", f"{guess} {_WHERE}")
 
 
 def _parameters(notifier_class: type[BaseNotifier]) -> list[str]:

@@ -44,7 +44,8 @@ def resolve_window(feed: Feed, params: Mapping[str, Any], run: DagRunProtocol) -
         )
     if end > run.run_after:
         raise ConfigError(
-            f"the window ends at {end.isoformat()}, in the future: what comes until then would be missed",
+            f"the window ends at {end.isoformat()}, in the future: records that arrive until then would be "
+            "missed",
             f"trigger the DAG with an `end` up to {run.run_after.isoformat()}, or later",
         )
     return Window(start=start.astimezone(UTC), end=end.astimezone(UTC), request=asked)

@@ -85,7 +85,7 @@ def typed(text: str, column: Column) -> Any:
     except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ConfigError(
             # Without the text, because it may be a value that others must not see.
-            f"{column.name} is {column.type}, and what was asked for is no value of that type",
+            f"{column.name} is {column.type}, but the value asked for is not of that type",
             "write it as the page shows values of this column",
         ) from None
 

@@ -232,7 +232,8 @@ def last_days(days: float) -> Period:
     """Returns the period of the last days. Raises ConfigError unless it is between 0 and 3650 days."""
     if not 0 < days <= 3650:
         raise ConfigError(
-            f"a period of {days:g} days is none", "name the days to look back, such as --days 14"
+            f"a period of {days:g} days is not possible",
+            ("give the number of days to look back, such as --days 14"),
         )
     until = datetime.now(UTC).replace(microsecond=0)
     return Period(until - timedelta(days=days), until)

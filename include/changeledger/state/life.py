@@ -129,12 +129,12 @@ def key_of_change(place: Place, change_id: str, lsn: str = "", *, before: bool =
     try:
         where = And(where, is_equal("commit_lsn", bytes.fromhex(lsn))) if lsn else where
     except ValueError:
-        raise ConfigError(f"{lsn!r} is no LSN", "follow the link on the page again") from None
+        raise ConfigError(f"{lsn!r} is not an LSN", "follow the link on the page again") from None
     keys = ledger.scan(where, selected_fields=(side,), limit=1).to_arrow().column(side).to_pylist()
     if not keys or keys[0] is None:
         raise ConfigError(
             f"{place.feed} has published no such change of {place.table}",
-            "it was compared before the release was taken back, or the table was built again",
+            "compare again: the comparison is older than a rollback or a new build of the table",
         )
     return key_texts(keys[0])
 
@@ -169,8 +169,8 @@ def _is_key(side: str, key: Sequence[Column], wanted: Mapping[str, Any]) -> Bool
     dotted = next((c.name for c in key if "." in c.name), None)
     if dotted is not None:
         raise ConfigError(
-            f"{dotted} has a dot in its name: its files cannot be searched by it",
-            "ask `changeledger query` for the row",
+            f"{dotted} has a dot in its name, so the files cannot be searched by this column",
+            "find the row with `changeledger query`",
         )
     return reduce(And, (_is_equal(f"{side}.{c.name}", c, wanted[c.name]) for c in key))
 

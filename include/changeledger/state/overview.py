@@ -196,7 +196,7 @@ def _failures(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason
         yield Reason(BAD, f"{failure.stage.capitalize()} has failed: {error}", WINDOW, failure.window_id)
     newest = rows.releases[0] if rows.releases else None
     if newest is not None and newest.status == "committed" and rows.holder is None:
-        text = f"Release {newest.id} is committed and not finished: the next run finishes it."
+        text = f"Release {newest.id} is committed but not finished: the next run finishes it."
         yield Reason(BAD, text, RELEASES)
 
 
@@ -205,7 +205,7 @@ def _stopped(rules: Sequence[FailedRule]) -> str:
     others = f", and {counted(more, 'other rule')}" if more else ""
     if first.table.startswith(OF_RECORDS) and first.says and not first.error:
         # A rule about all records of the run has the numbers in its own text.
-        return f"The audit has stopped a window by {first.rule}{others}. {shortened(first.says)}"
+        return f"The audit has stopped a window because of {first.rule}{others}. {shortened(first.says)}"
     what = "could not be checked" if first.error else f"is violated by {counted(first.violations, 'row')}"
     return f"The audit has stopped a window: {first.rule} of {first.table} {what}{others}."
 

@@ -88,7 +88,7 @@ def _described(contract: Contract, where: str) -> Check:
         )  # fmt: skip
     key = ", ".join(f"{column.name} {column.type}" for column in contract.key)
     others = [f"{shown([c.name])} {c.type}" for c in contract.columns if not c.key_position]
-    return Check(check, OK, f"{where}key {key}; columns {listed(others, _MOST_COLUMNS) or 'no others'}")
+    return Check(check, OK, f"{where}key {key}; columns {listed(others, _MOST_COLUMNS) or 'none beside'}")
 
 
 def unknown_columns(config: TableConfig, contracts: Sequence[Contract]) -> Iterator[Check]:

@@ -8,6 +8,6 @@ import typer
 
 Feed = Annotated[str, typer.Argument(help="The feed's name.", metavar="FEED")]
 Database = Annotated[str, typer.Argument(help="As the feeds' YAML names it.", metavar="DATABASE")]
-By = Annotated[str, typer.Option(metavar="NAME", help="Who asks; your login's name by default.")]
+By = Annotated[str, typer.Option(metavar="NAME", help="Who asks for it; your login's name by default.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a row, instead of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per row instead of a table.")]

@@ -16,15 +16,16 @@ from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
 
 _Feed = Annotated[str, typer.Option("--from", metavar="FEED", help="The feed in use.")]
-_Successor = Annotated[str, typer.Option("--to", metavar="FEED", help="The feed that would replace it.")]
+_Successor = Annotated[str, typer.Option("--to", metavar="FEED", help="The feed that is to replace it.")]
 
 _Days = Annotated[float, typer.Option(metavar="N", help="How many days to look back.")]
 _Events = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Fewer compared events are too few; 1,000 by default.")
+    int | None,
+    typer.Option(metavar="N", min=1, help="With fewer compared events it is `not yet`; 1,000 by default."),
 ]
-_AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, with all that the page says.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print the page's contents as one JSON object.")]
 _Page = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the page to print and sign, as one file of HTML.")
+    Path | None, typer.Option(metavar="FILE", help="Write the page, to print and sign, as one HTML file.")
 ]
 
 
@@ -70,6 +71,6 @@ def _write(page: Path, text: str) -> None:
         page.write_text(text, "utf-8")
     except OSError as error:
         raise ConfigError(
-            f"the page {page} cannot be written: {error.strerror}", "name a file that you may write"
+            f"the page {page} cannot be written: {error.strerror}", "name a file that you may write to"
         ) from error
     say(f"the page: {page}")

@@ -22,10 +22,14 @@ from changeledger.model.misspelt import choice
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OneFeed = Annotated[str, typer.Option("--feed", help="Only this one, instead of all of the database.")]
+_OneFeed = Annotated[str, typer.Option("--feed", help="Only this feed, instead of all of the database.")]
 _Snapshot = Annotated[
     Snapshot,
-    typer.Option(help="Read the source: if no snapshot waits for its proof, always, or never."),
+    typer.Option(
+        help=(
+            "When to read the source. auto: if no snapshot waits for its proof; fresh: always; reuse: never."
+        )
+    ),
 ]
 
 
@@ -53,13 +57,17 @@ def _work(
 def compare(
     name: arguments.Database,
     full: Annotated[
-        bool, typer.Option("--full", help="Compare everything, not only what is new since the last time.")
+        bool,
+        typer.Option("--full", help="Compare everything, not only what is new since the last comparison."),
     ] = False,
     accept: Annotated[
-        str | None, typer.Option(metavar="REASON", help="Accept what disagrees so far, instead of comparing.")
+        str | None,
+        typer.Option(
+            metavar="REASON", help="Accept the disagreements so far, for this reason, instead of comparing."
+        ),
     ] = None,
-    feed: Annotated[str, typer.Option(help="With --accept: of this feed alone.")] = "",
-    table: Annotated[str, typer.Option(help="With --accept: of this table alone.")] = "",
+    feed: Annotated[str, typer.Option(help="With --accept: only those of this feed.")] = "",
+    table: Annotated[str, typer.Option(help="With --accept: only those of this table.")] = "",
 ) -> None:
     """Compare the feeds of one database, change by change, and write the report.
 
@@ -67,7 +75,7 @@ def compare(
     """
     if accept is not None:
         if full:
-            raise ConfigError("--full compares, and --accept does not", "leave one of them out")
+            raise ConfigError("--full compares, but --accept does not", "leave one of them out")
         _accept(name, accept, feed, table)
         return
     if feed or table:
@@ -86,7 +94,7 @@ def compare(
 def _accept(name: str, reason: str, feed: str, table: str) -> None:
     """Accepts what disagrees. Raises ConfigError if nothing disagrees, or if the reason is empty."""
     if not reason.strip():
-        raise ConfigError("--accept is empty: the report shows the reason", "say why")
+        raise ConfigError("the reason of --accept is empty, but the report shows it", "say why")
     from changeledger.control import ControlStore  # noqa: PLC0415 - as in `opened`
 
     settings = Settings()
@@ -103,7 +111,7 @@ def _accept(name: str, reason: str, feed: str, table: str) -> None:
             f"nothing disagrees in {database.database}" + "".join(f", {of}" for of in (feed, table) if of),
             f"see `changeledger compare {database.database}`",
         )
-    print(f"accepted by {by}: {accepted} disagreement(s); the next comparison goes on behind them")  # noqa: T201
+    print(f"accepted by {by}: {accepted} disagreement(s); the next comparison begins after them")  # noqa: T201
 
 
 def _require_known(database: Database, feeds: Mapping[str, Feed], feed: str, table: str) -> None:

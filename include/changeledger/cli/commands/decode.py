@@ -20,12 +20,14 @@ from changeledger.pages.escaping import escaped, json_line
 
 def _known(dialect: str) -> str:
     if dialect not in SOURCE_MODELS:
-        raise typer.BadParameter(f"{dialect!r} is none of {', '.join(sorted(SOURCE_MODELS))}")
+        raise typer.BadParameter(f"{dialect!r} is not one of {', '.join(sorted(SOURCE_MODELS))}")
     return dialect
 
 
 _Dialect = Annotated[str, typer.Option(help=f"One of {', '.join(sorted(SOURCE_MODELS))}.", callback=_known)]
-_File = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="JSON lines; standard input if none.")]
+_File = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="A file of JSON lines; standard input if omitted.")
+]
 
 
 def decode(
@@ -37,7 +39,7 @@ def decode(
     contract: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A table's columns and key (YAML, JSON).")
     ] = None,
-    pretty: Annotated[bool, typer.Option("--pretty", help="Draw each change for people.")] = False,
+    pretty: Annotated[bool, typer.Option("--pretty", help="Show each change in a form for people.")] = False,
 ) -> None:
     """Show how messages or rows are read.
 
@@ -55,7 +57,7 @@ def decode(
     feed = load_feed(feed_file) if feed_file else reader.feed_of(dialect, read)
     if feed.dialect != dialect:
         raise ConfigError(
-            f"{feed_file} is a feed of the dialect {feed.dialect}", f"say --dialect {feed.dialect}"
+            f"{feed_file} is a feed of the dialect {feed.dialect}", f"use --dialect {feed.dialect}"
         )
     logging.disable()
     console = Console(highlight=False)

@@ -17,9 +17,9 @@ from changeledger.model.wording import counted
 
 def erase(
     feed_name: arguments.Feed,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The source table, as the feed names it.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The source table, as named in the feed.")],
     cells: Annotated[
-        list[str], typer.Argument(metavar="COLUMN=VALUE...", help="Each column of the key, once.")
+        list[str], typer.Argument(metavar="COLUMN=VALUE...", help="Each key column once, as COLUMN=VALUE.")
     ],
     by: arguments.By = "",
     yes: arguments.Yes = False,
@@ -34,16 +34,16 @@ def erase(
     feed = named_feed(Settings().feeds, feed_name)
     parts = [part.partition("=") for part in cells]
     if not all(name and sign for name, sign, _ in parts) or len({n for n, _, _ in parts}) < len(parts):
-        raise ConfigError("the key is named as COLUMN=VALUE, each column once", "for example id=42")
+        raise ConfigError("the key must be given as COLUMN=VALUE, each column once", "for example id=42")
     with opened("erase") as spark:
         erasing = Erasing.of(spark, feed, table, {name: value for name, _, value in parts})
         counts = erasing.counts()
         for name, count in counts.items():
             say(f"{count:>10,}  {name}")
         if not counts:
-            say("no row has this key: is it as the lake writes it? Older releases are removed all the same")
+            say("no row has this key: check how the lake writes it. Older releases are removed anyway")
         for key in erasing.linked():
-            say(f"the row has also had the key {key}: erase that, too, if it is the same person's")
+            say(f"the row has also had the key {key}: erase that key as well, if it is the same person's")
         if not yes:
             question = f"erase these rows of {feed.feed}, and all releases but the newest? Type the table: "
             confirm(question, table, "erased")

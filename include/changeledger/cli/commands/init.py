@@ -16,15 +16,15 @@ _DIALECTS = ", ".join(sorted(FEEDS))
 def _known(dialects: list[str]) -> list[str]:
     for dialect in dialects:
         if dialect not in FEEDS:
-            raise typer.BadParameter(f"{dialect!r} is none of {_DIALECTS}")
+            raise typer.BadParameter(f"{dialect!r} is not one of {_DIALECTS}")
     return list(dict.fromkeys(dialects))
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the project is written.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write the project to.")],
     dialect: Annotated[
         list[str],
-        typer.Option(help=f"What captures the database: {_DIALECTS}. May be repeated.", callback=_known),
+        typer.Option(help=f"The dialect of a feed: {_DIALECTS}. May be repeated.", callback=_known),
     ],
 ) -> None:
     """Write a project: DAG files, an example of a feed, and what Airflow's environment needs.

@@ -27,7 +27,7 @@ def jars() -> None:
     if settings.jars.name != _NAME:
         raise ConfigError(
             f"CHANGELEDGER_JARS is {settings.jars}",
-            f"name a folder called {_NAME!r}: jars are fetched into it",
+            f"set it to a folder called {_NAME!r}, into which the jars are fetched",
         )
     configurations = [_NAME, *([f"{_NAME}-s3"] if is_on_s3(settings.catalog) else [])]
     target = settings.jars.parent

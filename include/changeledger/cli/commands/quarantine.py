@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from changeledger.state.quarantine import Chosen
 
 app = typer.Typer(
-    name="quarantine", help="See records that could not be read, or replay them.", no_args_is_help=True
+    name="quarantine", help="Show records that could not be read, or replay them.", no_args_is_help=True
 )
-_Table = Annotated[str | None, typer.Option(help="Of this source table only, as the feed names it.")]
-_Reason = Annotated[str | None, typer.Option(help="With this reason code only.")]
+_Table = Annotated[str | None, typer.Option(help="Only records of this source table, as named in the feed.")]
+_Reason = Annotated[str | None, typer.Option(help="Only records with this reason code.")]
 _Window = Annotated[
-    str | None, typer.Option("--run", metavar="RUN", help="Of this run only, as `list` names it.")
+    str | None, typer.Option("--run", metavar="RUN", help="Only records of this run, as named by `list`.")
 ]
 
 
@@ -89,6 +89,6 @@ def replay(feed: arguments.Feed, table: _Table = None, reason: _Reason = None, r
     print(  # noqa: T201
         f"the next run of {feed} reads {counted(count, 'record')} again: trigger it now, or wait for it"
         if count
-        else "nothing is new on the list: the records are there already, or "
-        f"`changeledger quarantine list {feed}` has none of this table, reason and run"
+        else "nothing was added to the list: the records are already on it, or `changeledger quarantine list "
+        f"{feed}` has none of this table, reason and run"
     )

@@ -60,7 +60,8 @@ def _print(answer: Answer, *, as_json: bool) -> None:
         twice = sorted({name for name in answer.columns if answer.columns.count(name) > 1})
         if twice:
             raise ConfigError(
-                f"columns of the answer have the same name, of which JSON would have one: {', '.join(twice)}",
+                "columns of the answer have the same name, and JSON would keep only one of them: "
+                f"{', '.join(twice)}",
                 "give each a name of its own: SELECT a.id AS a_id, b.id AS b_id",
             )
         terminal.print_json(dict(zip(answer.columns, row, strict=True)) for row in answer.rows)

@@ -15,13 +15,16 @@ from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
 
 app = typer.Typer(
-    name="release", help="Complete a release that was committed and not finished.", no_args_is_help=True
+    name="release", help="Complete a release that was committed but not finished.", no_args_is_help=True
 )
-_GAP = "The source may have lost records that the feed has read: a snapshot has taken their place."
+_GAP = (
+    "Accept that the source has lost records that the feed has read, because a snapshot has taken their "
+    "place."
+)
 _WITHDRAW = "Take back a reset that no run has published yet."
 _QUESTION = (
-    "the next run of {feed} reads all of its source again, and what is built and not released is built "
-    "again. Type the feed: "
+    "the next run of {feed} reads all of its source again, and builds again what was built but not released. "
+    "Type the feed: "
 )
 
 
@@ -43,12 +46,14 @@ def releases(feed_name: arguments.Feed, as_json: arguments.AsJson = False) -> No
 def rollback(
     feed_name: arguments.Feed,
     release: Annotated[int, typer.Argument(metavar="RELEASE", help="The release to go back to.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; `changeledger releases` shows it.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="The reason; `changeledger releases` shows it.")
+    ],
     keep_position: Annotated[
         bool,
         typer.Option(
             "--keep-position",
-            help="The next run does not read again what the releases that are taken back have read.",
+            help="The next run does not read again the records of the releases that are taken back.",
         ),
     ] = False,
     by: arguments.By = "",
@@ -64,13 +69,13 @@ def rollback(
 
     feed = named_feed(Settings().feeds, feed_name)
     if not reason.strip():
-        raise ConfigError("--reason is empty: `changeledger releases` shows it", "say why")
+        raise ConfigError("--reason is empty, but `changeledger releases` shows it", "say why")
     asked = Asked(reason.strip(), by or getpass.getuser(), keep_position)
     with openable("rollback") as session:
         done = roll_back(session, feed, release, asked)
     terminal.console().print(
         f"{feed.feed}: main is release {release} again, by release {done.id}; the next run "
-        + ("reads on where the last one ended" if keep_position else "reads again from there")
+        + ("continues where the last one ended" if keep_position else "reads again from there")
     )
 
 
@@ -86,8 +91,10 @@ def complete(
         bool,
         typer.Option(
             "--force",
-            help="Even if somebody else has written a published table: main becomes what was audited, and "
-            "what it was stays readable by the tag displaced_<release>.",
+            help=(
+                "Complete it even if somebody else has written to a published table: main becomes what was "
+                "audited, and its previous state stays readable by the tag displaced_<release>."
+            ),
         ),
     ] = False,
 ) -> None:
@@ -100,13 +107,13 @@ def complete(
     terminal.console().print(
         f"{feed}: completed: {', '.join(map(str, done))}"
         if done
-        else f"{feed}: no release waits to be completed"
+        else f"{feed}: no release is waiting to be completed"
     )
 
 
 def reset(  # noqa: PLR0913, PLR0917 - the options of a command
     feed_name: arguments.Feed,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; `status` and `releases` show it.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason; `status` and `releases` show it.")],
     accept_gap: Annotated[bool, typer.Option("--accept-gap", help=_GAP)] = False,
     withdraw: Annotated[bool, typer.Option("--withdraw", help=_WITHDRAW)] = False,
     by: arguments.By = "",
@@ -120,9 +127,11 @@ def reset(  # noqa: PLR0913, PLR0917 - the options of a command
     """
     feed = named_feed(Settings().feeds, feed_name)
     if not reason.strip():
-        raise ConfigError("--reason is empty: `changeledger releases` shows it", "say why")
+        raise ConfigError("--reason is empty, but `changeledger releases` shows it", "say why")
     if withdraw and accept_gap:
-        raise ConfigError("--accept-gap is for a reset, and --withdraw takes one back", "leave one out")
+        raise ConfigError(
+            "--accept-gap is for a reset, but --withdraw takes one back", "leave one of them out"
+        )
     # Imported here because they take seconds: `--help` answers at once.
     from changeledger.control import AskedReset  # noqa: PLC0415
     from changeledger.stages.maintenance import resetting  # noqa: PLC0415
@@ -131,7 +140,7 @@ def reset(  # noqa: PLR0913, PLR0917 - the options of a command
     with openable("reset") as session:
         if withdraw:
             row = resetting.withdraw(feed, asked.by, asked.reason)
-            said = "is withdrawn; the next run goes on from what is published"
+            said = "is withdrawn; the next run continues from what is published"
         else:
             if not yes:
                 confirm(_QUESTION.format(feed=feed.feed), feed.feed, "reset")

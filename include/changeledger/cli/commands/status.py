@@ -23,7 +23,7 @@ _COLUMNS = ("table", "state", "lacking", "since", "until", "declined")
 
 
 def status(
-    feed: Annotated[list[str] | None, typer.Argument(help="Only these; all when none is named.")] = None,
+    feed: Annotated[list[str] | None, typer.Argument(help="Only these feeds; all if none is named.")] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Show how far each feed is released, and what has failed, is late, pending, quarantined or flagged.
@@ -58,14 +58,14 @@ def status(
 def tables(
     feed_name: arguments.Feed,
     decline: Annotated[
-        str, typer.Option(metavar="TABLE", help="Nobody wants the earlier changes that this table lacks.")
+        str, typer.Option(metavar="TABLE", help="Do without the earlier changes that this table lacks.")
     ] = "",
-    reason: Annotated[str, typer.Option(help="With --decline: why.")] = "",
+    reason: Annotated[str, typer.Option(help="With --decline: the reason.")] = "",
     as_json: arguments.AsJson = False,
 ) -> None:
     """List the tables of a feed: which are read, which lack earlier changes, which were removed."""
     if reason and not decline:
-        raise ConfigError("--reason belongs to --decline", "say --decline TABLE, or leave it out")
+        raise ConfigError("--reason is only for --decline", "add --decline TABLE, or leave --reason out")
     from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: `--help` answers at once
 
     feed = named_feed(Settings().feeds, feed_name)

@@ -59,12 +59,12 @@ def _read(line: str | bytes, make: Any) -> Any:
         # Numbers keep their digits, because none of them is converted to a double.
         fields = json.loads(line, parse_float=str, parse_int=_Digits, object_pairs_hook=_members)
         if not isinstance(fields, dict):
-            return Unreadable("the line is no JSON object")
+            return Unreadable("the line is not a JSON object")
         return make(fields)
     except KeyError as error:
-        return Unreadable(f"the line is no record: there is no {error}")
+        return Unreadable(f"the line is not a record: {error} is missing")
     except (ValueError, TypeError, RecursionError) as error:
-        return Unreadable(f"the line is no record: {error}")
+        return Unreadable(f"the line is not a record: {error}")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return members
 
 
@@ -87,7 +87,7 @@ def _message(fields: Mapping[str, Any]) -> Message:
     words = {"payload": "value", "ts": "timestamp"}
     fields = {words.get(name, name): member for name, member in fields.items()}
     if not fields.keys() & {"key", "value", "key_hex", "value_hex"}:
-        raise ValueError("it has neither key nor value")
+        raise ValueError("it has neither a key nor a value")
     offset = fields.get("offset")
     return Message(
         _name(fields.get("topic") or "topic"),
@@ -120,7 +120,7 @@ def _bytes(fields: Mapping[str, Any], member: str) -> bytes | None:
     if text is None:
         return None
     if not isinstance(text, str) or isinstance(text, _Digits):
-        raise TypeError(f"{member} is no text; write what is not text as {member}_hex")
+        raise TypeError(f"{member} is not text; write other bytes as {member}_hex")
     # A lone surrogate is kept for the decoder.
     return text.encode("utf-8", "surrogatepass")
 
@@ -146,7 +146,7 @@ def _headers(headers: Any) -> list[tuple[str, bytes | None]]:
 def _row(fields: Mapping[str, Any]) -> Row:
     cells = fields.get("row")
     if not isinstance(cells, dict):
-        raise TypeError("`row` is no object of columns")
+        raise TypeError("`row` is not an object of columns")
     names = [name.lower() for name in cells]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -159,7 +159,7 @@ def _cell(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, dict | list):
-        raise TypeError("a cell is an object or a list: write it as the text that the column has")
+        raise TypeError("a cell is an object or a list: write it as the column's text")
     return _name(value) if isinstance(value, str) else json.dumps(value)
 
 
@@ -192,11 +192,11 @@ class _Stated(BaseModel):
         if twice := alike(names):
             raise ValueError(f"columns names a column twice: {shown(twice)}")
         if missing := {key.lower() for key in self.key} - {name.lower() for name in names}:
-            raise ValueError(f"key names what is no column: {shown(sorted(missing))}")
+            raise ValueError(f"key names columns that do not exist: {shown(sorted(missing))}")
         ordinals = [c.ordinal or at for at, c in enumerate(self.columns, 1)]
         if len(set(ordinals)) < len(ordinals):
             # A column that does not state its ordinal has that of its place in the list.
-            raise ValueError(f"two columns have one ordinal: {ordinals}")
+            raise ValueError(f"two columns have the same ordinal: {ordinals}")
         return self
 
     def contract(self) -> Contract:

@@ -18,8 +18,8 @@ from changeledger.model.errors import ConfigError
 USE_SPARK = "run it with --spark if it is Spark's SQL"
 _REMEDY = (
     "`query` changes nothing: it answers one SELECT, WITH, FROM, VALUES, TABLE, DESCRIBE or SUMMARIZE of "
-    f"tables of the lake ({catalog.NAME}.<feed>.<table>) in DuckDB's SQL, with functions that compute "
-    f"something of their arguments, and SHOW TABLES IN and SHOW NAMESPACES IN {catalog.NAME}"
+    f"tables of the lake ({catalog.NAME}.<feed>.<table>) in DuckDB's SQL, with functions that only compute a "
+    f"value from their arguments, and SHOW TABLES IN and SHOW NAMESPACES IN {catalog.NAME}"
 )
 _EXPRESSIONS = {
     "BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT",
@@ -58,7 +58,7 @@ def checked(connection: DuckDBPyConnection, sql: str) -> Query:
         raise ConfigError(str(refused), _remedy(sql)) from None
     except (UnicodeEncodeError, RecursionError):
         raise ConfigError(
-            "the statement cannot be checked: it is no UTF-8, or is nested too deeply", _REMEDY
+            "the statement cannot be checked: it is not UTF-8, or it is nested too deeply", _REMEDY
         ) from None
     return Query(reading.text, tables)
 
@@ -75,7 +75,7 @@ def _remedy(sql: str) -> str:
         checked_for_spark(sql)
     except ConfigError:
         return _REMEDY
-    return "run it with --spark: without, `query` answers DuckDB's SQL"
+    return "run it with --spark: without that, `query` runs DuckDB's SQL"
 
 
 def _tree(connection: DuckDBPyConnection, text: str) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def _require_no_zone(cast: dict[str, Any]) -> None:
     zoned = _ZONED.fullmatch(text)
     if zoned is not None and not _UTC.fullmatch(zoned["zone"]):
         raise _Refused(
-            f"{name.upper()} has no zone in DuckDB, which would leave out that of '{text[:_MOST]}': "
-            "write TIMESTAMPTZ"
+            f"{name.upper()} has no zone in DuckDB, which would ignore that of '{text[:_MOST]}': write "
+            "TIMESTAMPTZ"
         )
 
 

@@ -117,7 +117,7 @@ def _snapshot(table: Table, address: Address) -> int | None:
         snapshot = table.snapshot_as_of_timestamp(_milliseconds(address.of))
         if snapshot is None:
             raise ConfigError(
-                f"{address.full_name} had no rows yet at {address.of}, or they are kept no more",
+                f"{address.full_name} had no rows yet at {address.of}, or they are no longer kept",
                 f"ask for a later time: changeledger query 'FROM {address.full_name}.history' lists them",
             )
         return snapshot.snapshot_id
@@ -146,5 +146,5 @@ def _milliseconds(written: str) -> int:
         return int(moments.in_utc(written).timestamp() * 1000)
     except ValueError:
         raise ConfigError(
-            f"{written!r} is no time", "write it as '2026-01-31 12:00:00', in UTC, or with its offset"
+            f"{written!r} is not a time", "write it as '2026-01-31 12:00:00', in UTC, or with its offset"
         ) from None

@@ -127,7 +127,7 @@ def _rows(connection: DuckDBPyConnection, query: Query) -> Iterator[tuple[object
         if isinstance(cause, duckdb.OutOfMemoryException | MemoryError):
             reason = str(cause).partition("\n")[0]
             raise ConfigError(
-                f"the query needs more memory than there is: {reason}",
+                f"the query needs more memory than is available: {reason}",
                 "ask for fewer columns or rows, or run it with --spark, which uses the disk",
             ) from None
         if cause is not error:
