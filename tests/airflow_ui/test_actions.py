@@ -46,6 +46,6 @@ def test_a_rollback_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(subprocess, "run", hangs)
-    with pytest.raises(StageOrderError, match="not ended within 600 s") as raised:
+    with pytest.raises(StageOrderError, match="not end within 600 s") as raised:
         actions.roll_back("shop", 3, "wrong rows", "ann", True)
     assert "changeledger rollback shop 3" in raised.value.remedy

@@ -11,7 +11,7 @@ from tests.airflow_ui.pages import Installation
 START = datetime(2026, 1, 31, tzinfo=UTC)
 RUN = "manual__2"
 PAGE = f"/changeledger/feeds/shop?run={RUN}"
-WAITS, PAUSED = "is in Airflow, and has read nothing yet", "The DAG is paused"
+WAITS, PAUSED = "is in Airflow, but it has read nothing yet", "The DAG is paused"
 LOG = f'href="/dags/shop/runs/{RUN}/tasks/extract"'
 
 
@@ -38,7 +38,7 @@ def test_a_run_of_a_paused_dag_waits_for_a_person(ledger: Installation) -> None:
 def test_a_run_that_has_failed_gets_no_window(ledger: Installation) -> None:
     """For example, a run whose form had wrong values."""
     text = shown(ledger, "failed")
-    assert "has failed, and has no window of its own" in text
+    assert "has failed, and it has no window of its own" in text
     assert LOG in text
     assert WAITS not in text
     assert "Look again" not in text
@@ -46,7 +46,7 @@ def test_a_run_that_has_failed_gets_no_window(ledger: Installation) -> None:
 
 def test_a_run_of_what_another_one_has_released(ledger: Installation) -> None:
     text = shown(ledger, "success")
-    assert "has succeeded, and has no window of its own" in text
+    assert "has succeeded, but it has no window of its own" in text
     assert LOG in text
     assert "Look again" not in text
 

@@ -70,4 +70,4 @@ def test_wrong_arguments_end_with_2() -> None:
     command = [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "maxwell"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "none of ces, debezium" in answer.stderr
+    assert "not one of ces, debezium" in answer.stderr

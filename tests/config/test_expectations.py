@@ -51,7 +51,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "cannot name the column 'unit.price' in Spark: use `sql`",
     ),
     ({"expect_compound_columns_to_be_unique": {"column_list": ["a", "b`c"]}}, "the column 'b`c' in Spark"),
-    ({BETWEEN: {"column": "a", "max_value": 2**53 + 1}}, "max_value is 9007199254740993, beyond what"),
+    (
+        {BETWEEN: {"column": "a", "max_value": 2**53 + 1}},
+        "max_value is 9007199254740993, which it cannot compare",
+    ),
     (
         {"expect_column_values_to_not_be_in_set": {"column": "a", "value_set": [b"a"]}},
         "value_set has bytes, which it does not compare with a column's: use `sql`",
@@ -61,8 +64,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     # `{open, paid}` in YAML.
     ({IN_SET: {"column": "a", "value_set": {"open": None, "paid": None}}}, "value_set has members"),
     ({IN_SET: {"column": "a", "value_set": None}}, f"{IN_SET} needs value_set"),
-    ({BETWEEN: {"column": "a", "max_value": 2**53}}, "max_value is 9007199254740992, beyond what"),
-    ({BETWEEN: {"column": "a", "max_value": "9007199254740993"}}, "max_value is 9007199254740993, beyond"),
+    (
+        {BETWEEN: {"column": "a", "max_value": 2**53}},
+        "max_value is 9007199254740992, which it cannot compare",
+    ),
+    (
+        {BETWEEN: {"column": "a", "max_value": "9007199254740993"}},
+        "max_value is 9007199254740993, which it cannot compare",
+    ),
     ({BETWEEN: {"column": "a", "min_value": {"$PARAMETER": "least"}}}, "min_value has members"),
     ({BETWEEN: {"column": 2024, "min_value": 0}}, "text, not 2024: write it in quotes"),
     ({"expect_column_to_exist": {"column": None}}, "expect_column_to_exist needs column"),

@@ -48,7 +48,10 @@ def feed_in(folder: Path, text: str) -> Path:
         ("schedule: 0 0 31 2 *\n", "schedule: Value error, '0 0 31 2 *' is not a cron expression"),
         # A folder of zones.
         ("time_zone: Europe\n", "time_zone: Value error, 'Europe' is not an IANA time zone"),
-        ("notify: [{notifier: a.B, on: [drifting]}]\n", "notify: Value error, a.B would never tell drifting"),
+        (
+            "notify: [{notifier: a.B, on: [drifting]}]\n",
+            "notify: Value error, a.B would never report drifting",
+        ),
         ("    columns: [{name: id, type: integer}]\n", "'integer' is not a SQL Server type"),
         (
             "    key: [ID]\n    publish: {columns: {id: drop}}\n",
@@ -110,7 +113,7 @@ def test_a_feed_with_the_right_value(tmp_path: Path, text: str) -> None:
 def test_a_list_of_notifiers_for_what_a_database_never_tells(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text("database: shop\nnotify: [{notifier: a.B, on: [late]}]\n")
     _, errors = readable_databases(tmp_path, {})
-    assert "a.B would never tell late: here `on:` can be disagreeing, drifting" in errors["shop"].message
+    assert "a.B would never report late: here `on:` can be disagreeing, drifting" in errors["shop"].message
 
 
 def test_a_tolerated_verdict_tolerates_no_other() -> None:

@@ -52,4 +52,4 @@ def test_a_table_that_was_never_compared_is_named(tmp_path: Path) -> None:
     assert (pair.feed, pair.outcome, pair.left_out) == (NEW, "agree", ["dbo.parts"])
     write(report, tmp_path)
     for name in ("index.html", "comparison.md"):
-        assert "not both have published it: dbo.parts" in (tmp_path / name).read_text("utf-8")
+        assert "only one of the two has published it: dbo.parts" in (tmp_path / name).read_text("utf-8")

@@ -77,7 +77,7 @@ def test_verdicts_as_sentences(tmp_path: Path) -> None:
     waits = [row("two", "dbo.t", WAITING, rows=9, missing=2), row("two", "dbo.t", PROVEN, TOPIC, rows=4)]
     for page in pages(tmp_path, proven, FeedProofs("two", WAITING, waits, [])):
         assert "one is proven: 1,200 rows of 2 tables match the source at 2026-08-07 16:25:42 UTC." in page
-        assert "two waits: dbo.t (2 missing) of what was read at 2026-08-07 16:25:42 UTC" in page
+        assert "two waits: dbo.t (2 missing) among the rows read at 2026-08-07 16:25:42 UTC" in page
         assert "its topic, delivered again" in page
 
 

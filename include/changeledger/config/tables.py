@@ -109,7 +109,7 @@ class TableConfig(Strict):
     def _rules_differ(self) -> TableConfig:
         rules = [expectation.rule for expectation in self.expectations]
         if twice := sorted({name for name in rules if rules.count(name) > 1}):
-            raise ValueError(f"two expectations are called {', '.join(twice)}: give them a `name`")
+            raise ValueError(f"two expectations are called {', '.join(twice)}: give each a `name`")
         return self
 
     @model_validator(mode="after")

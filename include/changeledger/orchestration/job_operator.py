@@ -116,7 +116,7 @@ class JobOperator(SparkSubmitOperator):
         wrong = sorted(name for name in conf if name not in known and name != _LINEAGE)
         if wrong:
             near = meant(wrong[0], known)
-            remedy = f"did you mean `{near}`?" if near else f"there are {', '.join(known) or 'no members'}"
+            remedy = f"did you mean `{near}`?" if near else f"there are {', '.join(known) or 'no members'}."
             raise ConfigError(
                 f"the conf of this run has a member `{wrong[0]}`, which its DAG does not know",
                 f"{remedy} Trigger the DAG again",
@@ -133,7 +133,7 @@ class JobOperator(SparkSubmitOperator):
             raise ConfigError(
                 f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
                 "submits to with apache-airflow-providers-cncf-kubernetes",
-                "install that beside the lock",
+                "install that package in addition to the locked requirements",
             )
 
     def _submit(self, context: Context, spark: Connection, environment: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ _DOC = """\
 ### maintain: compact small files, remove old snapshots
 
 For every feed, once a week: data files are compacted; release tags and snapshots that are older than the
-feed's `retention` are dropped, except the newest release; branches that nobody continues, files of no
+feed's `retention` are dropped, except the newest release; branches that no run continues, files of no
 snapshot, and raw rows, Data Docs and verdicts beyond `raw_retention` and `docs_retention` are removed.
 
 It holds the feed's lease, and waits for a run that has it. While a window is built and not released (an

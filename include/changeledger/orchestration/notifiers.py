@@ -66,13 +66,13 @@ def notifier(notify: Notify) -> BaseNotifier:
     for name in notify.arguments:
         if name not in known:
             near = meant(name, known)
-            choice = f"did you mean `{near}`?" if near else f"choose from {', '.join(known)}"
+            choice = f"did you mean `{near}`?" if near else f"choose from {', '.join(known)};"
             raise ConfigError(f"{notify.notifier} has no argument `{name}`", f"{choice} {_WHERE}")
     arguments = {**dict(_texts(notify, known)), **notify.arguments}
     try:
         return notifier_class(**arguments)
     except Exception as error:  # each class checks its arguments in its own way
-        raise ConfigError(f"{notify.notifier} does not take its arguments: {error}", _WHERE) from error
+        raise ConfigError(f"{notify.notifier} does not accept its arguments: {error}", _WHERE) from error
 
 
 def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) -> None:
@@ -106,7 +106,7 @@ def _texts(notify: Notify, known: Iterable[str]) -> Iterator[tuple[str, str]]:
     elif not given:
         raise ConfigError(
             f"{notify.notifier} has none of the arguments {', '.join((_HTML, *_TEXTS))} for the message",
-            f'give one of its own arguments the text: "{{{{ {_NAME}.text }}}}" {_WHERE}',
+            f'give the text ("{{{{ {_NAME}.text }}}}") to one of its own arguments: {_WHERE}',
         )
     subject = next((name for name in _SUBJECTS if name in known), None)
     if subject is not None:
@@ -119,7 +119,7 @@ def _class(path: str) -> type[BaseNotifier]:
         imported_module = import_module(module)
     except ImportError as error:
         provider = module.removeprefix(_PROVIDERS).partition(".notifications")[0].replace(".", "-")
-        install = f"install apache-airflow-providers-{provider} beside the lock, or "
+        install = f"install apache-airflow-providers-{provider} in addition to the locked requirements, or "
         raise ConfigError(
             f"{module} cannot be imported: {error}",
             f"{install if module.startswith(_PROVIDERS) else ''}{_WHERE}",

@@ -38,7 +38,7 @@ _TICKS = 4
 _CLASSES = {
     verdicts.NOT_CAPTURED: "one of the tools does not send a cell or an image that the other has",
     verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not write",
-    verdicts.SPLIT_UPDATE: "one update here, a delete and an insert there",
+    verdicts.SPLIT_UPDATE: "one feed has an update, the other a delete and an insert",
     verdicts.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
     verdicts.COMMIT_TIME: "both have the change; its commit times are more than 5 seconds apart",
 }
@@ -46,9 +46,9 @@ _VERDICTS = {
     verdicts.EQUAL: "both have the same",
     verdicts.MISSING: "the reference has it, the feed does not",
     verdicts.EXTRA: "the feed has it, the reference does not",
-    verdicts.DIFFERS: "both have it, with another operation or value",
-    verdicts.ORDER: "both have it, at another place of the log",
-    verdicts.REPRESENTATION: "the same value, in another text",
+    verdicts.DIFFERS: "both have it, with different operations or values",
+    verdicts.ORDER: "both have it, at different places in the log",
+    verdicts.REPRESENTATION: "the same value, written differently",
     verdicts.EXPECTED: "a difference that follows from how the tools work",
 }
 
@@ -134,7 +134,7 @@ class Pair:
         since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
         tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in verdicts.FAULTS))
         text = ", ".join(worst)
-        verdict = "does not agree, which is accepted" if self.outcome == ACCEPTED else "does not agree"
+        verdict = "does not agree, which was accepted" if self.outcome == ACCEPTED else "does not agree"
         return f"{self.feed} {verdict}: {text} of {self.compared:,} effects, in {tables}{since}."
 
 

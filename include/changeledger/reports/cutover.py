@@ -16,16 +16,16 @@ from changeledger.state.verdict import Reason, Verdict
 _TEMPLATES = Path(__file__).parent / "templates"
 _SAYS = {
     rules.GO: "Nothing speaks against it",
-    rules.NOT_YET: "Too little is known",
+    rules.NOT_YET: "Not enough is known yet",
     rules.NO_GO: "The successor is wrong, or lacks something",
 }
 _KINDS = {
     verdicts.NOT_CAPTURED: "one tool does not send a cell or an image that the other has",
     verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not write",
-    verdicts.SPLIT_UPDATE: "one update here, a delete and an insert there",
+    verdicts.SPLIT_UPDATE: "one feed has an update, the other a delete and an insert",
     verdicts.ORDER_UNKNOWN: "both have the change; their positions cannot be compared",
     verdicts.COMMIT_TIME: "both have the change; its commit times are more than 5 seconds apart",
-    verdicts.REPRESENTATION: "the same value, in another text",
+    verdicts.REPRESENTATION: "the same value, written differently",
 }
 
 

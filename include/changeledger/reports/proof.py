@@ -30,21 +30,21 @@ _SAMPLES = 50
 _VERDICTS = {
     verdicts.MISSING: "the source has the row, the published table does not",
     verdicts.EXTRA: "the published table has the row, the source does not",
-    verdicts.DIFFERS: "both have the row, with another value",
+    verdicts.DIFFERS: "both have the row, with different values",
 }
 _AGAINST = {SOURCE: "the source", TOPIC: "its topic, delivered again"}
 # Counts of keys. The first is the sum of the others.
 _KEYS = {
-    "keys": "keys that were compared: each is one of the next five",
+    "keys": "keys that were compared: the sum of the next five",
     verdicts.EQUAL: "the row is the same",
     verdicts.IN_FLIGHT: (
-        "changed since the reading began, and right at some moment of it, with a row or without"
+        "the key changed since the reading began, and what is published was right at some moment of it"
     ),
     **_VERDICTS,
 }
 _BESIDE = {
     "rows": "rows that were read; a key that is in flight or that only the published table has may have none",
-    "unknown": "cells that no change has had yet, in rows that are the same otherwise",
+    "unknown": "cells that no change has sent yet, in rows that are otherwise the same",
 }
 
 
@@ -84,7 +84,10 @@ class FeedProofs:
             f"{row.table} ({verdicts.summary(row.counts)})" for row in self.rows if row.outcome != PROVEN
         )
         if self.outcome == WAITING:
-            return f"{self.feed} waits: {wrong} of what was read at {at}. These changes have not arrived yet."
+            return (
+                f"{self.feed} waits: {wrong} among the rows read at {at}. The feed has not released these "
+                "changes yet."
+            )
         return f"{self.feed} has drifted: {wrong} of {keys} of {tables}, read at {at}."
 
 

@@ -78,7 +78,7 @@ def _differences(facts: CutoverFacts) -> Iterator[Reason]:
         ("lost", f"that {old} has and {new} lacks"),
         ("surplus", f"that {new} has and {old} lacks"),
         ("differs", f"that {new} has with another operation or value"),
-        ("order", f"that {new} has at another place of the log"),
+        ("order", f"that {new} has at another place in the log"),
     ):
         count = sum(getattr(table, name) for table in tables)
         if count:

@@ -83,7 +83,7 @@ def replay(feed: arguments.Feed, table: _Table = None, reason: _Reason = None, r
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
     named, chosen = _asked(feed, table, reason, run)
-    say(f"puts quarantined records of {feed} on the list that its next run reads again")
+    say(f"adding quarantined records of {feed} to the list that its next run reads again")
     with opened("quarantine") as spark:
         count = quarantine.replay(spark, named, chosen, say)
     print(  # noqa: T201
