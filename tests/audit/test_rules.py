@@ -153,7 +153,7 @@ def test_changes_of_a_key_that_the_history_does_not_have_are_found() -> None:
     (row,) = broken(of_keys(rows, kept))["one_open_interval"]
     assert row == {
         "key": '{"order":1,"rows":1}', "position": "shop.orders[0] 1", "change_id": "id1",
-        "why": "the key has changes and no open interval",
+        "why": "the key has changes but no open interval",
     }  # fmt: skip
     closed = [*kept, interval(1, AT)]
     assert violated(of_keys(rows, closed)) == {"one_open_interval": 1}
@@ -172,7 +172,10 @@ def test_broken_rows_of_what_is_built_show_where_they_are() -> None:
     )
     assert (twice["key"], twice["change_id"]) == ('{"order":1,"rows":1}', "id1")
     assert twice["why"] == "the key has 2 open intervals"
-    assert (lost["key"], lost["why"]) == ('{"order":4,"rows":1}', "an open interval and no current row")
+    assert (lost["key"], lost["why"]) == (
+        '{"order":4,"rows":1}',
+        "the key has an open interval but no current row",
+    )
     assert (backward["key"], backward["change_id"]) == ('{"order":2,"rows":1}', "id2")
 
 

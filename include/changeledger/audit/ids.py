@@ -131,7 +131,7 @@ def _duplicates(tables: Mapping[str, pa.Table]) -> Broken:
     """Finds duplicates that name a change which is not in the ledger."""
     duplicates = tables[DUPLICATES]
     ledger_ids = pa.concat_arrays([column(tables[NEW], "id"), column(tables[STAYED], "id")])
-    return rows_that(~_among(duplicates, ledger_ids), "it repeats a change that is not in the ledger")
+    return rows_that(~_among(duplicates, ledger_ids), "the record repeats a change that is not in the ledger")
 
 
 def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:

@@ -97,7 +97,7 @@ def _without_interval(new: pa.Table, opened: pa.Table) -> Broken:
     both = pa.concat_arrays([keys.take(pa.array(whole)), column(opened, "key")])
     codes = order.codes(cells(both), len(both))
     lost = _firsts(codes[: len(whole)], codes[len(whole) :])
-    return Broken(whole[lost], "the key has changes and no open interval")
+    return Broken(whole[lost], "the key has changes but no open interval")
 
 
 def _equal(alive: pa.Table, current: pa.Table) -> Broken:
@@ -111,9 +111,9 @@ def _equal(alive: pa.Table, current: pa.Table) -> Broken:
     others = size + _firsts(versions[size:], versions[:size])
     stale = others[np.isin(codes[others], codes[:size])]
     broken = (
-        (_firsts(codes[:size], codes[size:]), "an open interval and no current row"),
-        (size + _firsts(codes[size:], codes[:size]), "a current row and no open interval"),
-        (stale, "the current row is of another change than the open interval"),
+        (_firsts(codes[:size], codes[size:]), "the key has an open interval but no current row"),
+        (size + _firsts(codes[size:], codes[:size]), "the key has a current row but no open interval"),
+        (stale, "the current row comes from another change than the open interval"),
     )
     said = sorted((int(row), why) for rows, why in broken for row in rows)
     return Broken(np.array([row for row, _ in said], np.int64), [why for _, why in said])

@@ -28,10 +28,10 @@ _OWN_EXPECTATION: Final = (
 REMEDIES: Final[Mapping[str, str]] = {
     "mask_agrees_with_images": (
         "Look at the rows in the source: if the images are right, tolerate the rule, with a reason. If they "
-        "are wrong, let the source send the rows again, and clear all tasks of the failed run. A computed "
-        "column has no bit of its own in the mask: state the column with `computed: true` in the feed's "
-        "YAML. A column that was added with a DEFAULT has no old value at first: state it with `nullable: "
-        "false`."
+        "are wrong, let the source send the rows again, and clear all tasks of the failed run. A column that "
+        "the tool itself computes has no bit of its own in the mask: state it with `computed: true` in the "
+        "feed's YAML. A column that was added with a DEFAULT has no old value at first: state it with "
+        "`nullable: false`."
     ),
     "operation_has_its_images": (
         "Look at the record in its topic or change table: it was cut short or read wrongly. Correct "

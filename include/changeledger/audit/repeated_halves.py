@@ -45,4 +45,4 @@ def _halves(halves: pa.Table, ledger: pa.Table) -> Broken:
     half, others = (column(table, "source_position").flatten() for table in (halves, ledger))
     # Source and row only: the field between them numbers repeated rows.
     stands = order.are_among([half[0], half[3]], [others[0], others[3]]) & valid(half[3])
-    return rows_that(~stands, "it repeats half of an update that is not in the ledger")
+    return rows_that(~stands, "the record repeats half of an update that is not in the ledger")

@@ -55,7 +55,7 @@ def _require_quarantined(feed: Feed, name: str, value: str, known: Collection[st
         what = "run" if name == "window_id" else name
         near = meant(value, [*names, *known])
         raise ConfigError(
-            f"nothing in the quarantine of {feed.feed} has the {what} {value!r}",
+            f"no record in the quarantine of {feed.feed} has the {what} {value!r}",
             f"did you mean {near!r}?"
             if near
             else f"`changeledger quarantine list {feed.feed}` shows what is in it",

@@ -135,7 +135,7 @@ def pair_of(database: Database, feeds: Mapping[str, Feed], old: str, new: str) -
             said = f"the database {database.database} has no feed {name!r}"
             raise ConfigError(said, choice(name, of_database))
     if old == new:
-        raise ConfigError(f"{old} cannot replace itself", "name the feed in use and its successor")
+        raise ConfigError(f"{old} cannot replace itself", "name two feeds: the one in use and its successor")
     return of_database[old], of_database[new]
 
 
