@@ -88,7 +88,7 @@ def test_hidden_values_are_in_no_page_and_in_no_address(
     assert "not of that type" in form(pair, {**asked, "key.id": "41-secret-41"})
     assert "41-secret-41" not in form(pair, {**asked, "key.id": "41-secret-41"})
     assert "41-secret-41" not in caplog.text
-    for refused, why in (("key.id=1", "kept in logs"), ("value=ann", "name the key")):
+    for refused, why in (("key.id=1", "kept in logs"), ("value=ann", "enter the key")):
         page = text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&{refused}")
         assert why in page
         assert "Its life" not in page

@@ -137,11 +137,11 @@ def test_as_of_in_a_release() -> None:
         ({"table": "sales.Order Lines"}, "release_3 of shop_cdc does not contain", "release=1, the last"),
         ({"columns": ["nam"]}, "no column 'nam'", "did you mean 'name'?"),
         ({"columns": []}, "names no column", "name one"),
-        ({"kind": "currrent"}, "no kind 'currrent'", "choose from current, history, changes"),
+        ({"kind": "currrent"}, "'currrent' is not a kind of table", "choose from current, history, changes"),
         ({"as_of": datetime(2026, 1, 31)}, "is not a time with a zone", "tzinfo=UTC"),
         ({"as_of": "2026-01-31"}, "is not a time with a zone", "tzinfo=UTC"),
         ({"as_of": datetime(2025, 1, 1, tzinfo=UTC)}, "history begins at 2026-01-01", "later time"),
-        ({"as_of": JANUARY, "kind": "changes"}, "and not changes", "leave out kind"),
+        ({"as_of": JANUARY, "kind": "changes"}, "at a time, not changes", "leave out kind"),
     ],
 )
 def test_errors_say_what_to_do(asked: dict[str, Any], error: str, remedy: str) -> None:
