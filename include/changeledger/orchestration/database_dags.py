@@ -68,7 +68,7 @@ _NO_SOURCE = "none, so the source is not read; name one under `verify:` in the d
 
 _SNAPSHOTS = {
     AUTO: "auto: if no snapshot waits for its proof",
-    FRESH: "fresh: now, even if one waits",
+    FRESH: "fresh: now, even if a snapshot waits",
     REUSE: "reuse: never, only continue with what was read",
 }
 

@@ -38,7 +38,8 @@ _KEYS = {
     "keys": "keys that were compared: the sum of the next five",
     verdicts.EQUAL: "the row is the same",
     verdicts.IN_FLIGHT: (
-        "the key changed since the reading began, and what is published was right at some moment of it"
+        "the key changed since the reading began; what is published, a row or none, was right at some moment "
+        "of it"
     ),
     **_VERDICTS,
 }

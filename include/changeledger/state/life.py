@@ -134,7 +134,8 @@ def key_of_change(place: Place, change_id: str, lsn: str = "", *, before: bool =
     if not keys or keys[0] is None:
         raise ConfigError(
             f"{place.feed} has published no such change of {place.table}",
-            "compare again: the comparison is older than a rollback or a new build of the table",
+            "the link is outdated: since the comparison the release was taken back, or the table was built "
+            "again",
         )
     return key_texts(keys[0])
 

@@ -77,7 +77,7 @@ def _retention(feed: Feed, kafka: Kafka, topics: Sequence[str]) -> Checks[None]:
     if by_size:
         yield Check(
             "retention", WARNING, f"{', '.join(by_size)} removes messages by size (retention.bytes), too",
-            "raise it to hold all messages that arrive between two runs",
+            "raise it, so that it holds all messages that arrive between two runs",
         )  # fmt: skip
     by_age = [(known[topic].seconds, topic) for topic in topics if topic in known]
     limited = [(seconds, topic) for seconds, topic in by_age if seconds is not None]

@@ -18,7 +18,7 @@ app = typer.Typer(
     name="release", help="Complete a release that was committed but not finished.", no_args_is_help=True
 )
 _GAP = (
-    "Accept that the source has lost records that the feed has read, because a snapshot has taken their "
+    "Accept that the source may have lost records that the feed has read, because a snapshot has taken their "
     "place."
 )
 _WITHDRAW = "Take back a reset that no run has published yet."
