@@ -283,7 +283,7 @@ def test_a_lack_of_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError("malloc of size 1 failed")
 
     monkeypatch.setattr(ArrowScan, "to_record_batches", full)
-    with pytest.raises(ConfigError, match=r"there is: malloc of size 1 failed\n.*run it with --spark"):
+    with pytest.raises(ConfigError, match=r"is available: malloc of size 1 failed\n.*run it with --spark"):
         rows("SELECT id FROM {t}")
 
 
