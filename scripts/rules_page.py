@@ -67,6 +67,12 @@ BOOK: Final[Mapping[str, Entry]] = {
         "[load the table into new topics](feeds.md#qlik-messages), and the feed again",
         f"[REFRESH]({_QLIK})",
     ),
+    "lsns_stay": Entry(
+        "a change without a log sequence number counts as older than every change that has one, so new "
+        "changes would lose against published ones; asked of Qlik's messages",
+        "[load the table into new topics](feeds.md#qlik-messages), and the feed again",
+        f"[`streamPosition`]({_QLIK})",
+    ),
     "change_id_unique": Entry(
         "the same change twice in the ledger would be counted twice by every reader",
         _OWN_TABLES,

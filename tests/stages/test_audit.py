@@ -32,7 +32,7 @@ FEED, TABLE = "feed shop_cdc", CONTRACT.table
 
 
 def of_table(keeps: Sum | None = None) -> list[Rule]:
-    return table_rules(CONTRACT, keeps, "error", one_log=True)
+    return table_rules(CONTRACT, keeps, "error")
 
 
 def test_what_the_rules_of_a_table_weigh() -> None:
@@ -40,7 +40,7 @@ def test_what_the_rules_of_a_table_weigh() -> None:
     assert [rule.name for rule in rules] == list(TABLE_RULES)
     assert {rule.name for rule in rules if rule.severity == "critical"} == CRITICAL
     assert {rule.column for rule in rules if rule.name.startswith("current_key")} == {"`order`, `rows`"}
-    severities = {rule.name: rule.severity for rule in table_rules(CONTRACT, None, "warning", one_log=False)}
+    severities = {rule.name: rule.severity for rule in table_rules(CONTRACT, None, "warning", ())}
     assert severities["image_chain"] == "warning"
     assert "ledger_keeps_everything" not in severities, "nothing was published before"
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.audit import rules
 from changeledger.audit.columns import AFTER_KEY, BEFORE_KEY, HAS_AFTER, HAS_BEFORE
 from changeledger.audit.narrow_rows import (
     CHANGE,
@@ -28,39 +30,36 @@ from changeledger.model import change
 
 _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
-# Returns which changes of a window do not belong where they arrive: those of another log than what was read
-# before, or those of a full load after changes.
+# Returns which changes of a window do not belong where they arrive, such as those of another log than what
+# was read before.
 Strangers = Callable[[pa.Table], Bools]
+_ARRIVE: Final[Mapping[str, str]] = {
+    rules.ONE_LOG: "the change is of another log",
+    rules.LOADS_FIRST: "the loaded row counts as older than every change of its key",
+    rules.LSNS_STAY: "the change counts as older than every change that has a log sequence number",
+}
 
 
 def of_each(
-    changes: pa.RecordBatch,
-    table: str,
-    strangers: Strangers | None = None,
-    late_loads: Strangers | None = None,
+    changes: pa.RecordBatch, table: str, strangers: Mapping[str, Strangers] = MappingProxyType({})
 ) -> pa.RecordBatch:
     """Kernel of the rules for single changes: the run's ledger rows in, `narrow_rows.ROWS` of each out.
 
-    `strangers` is None if positions do not show them; then `one_log` is not checked. `late_loads` is None if
-    a full load has positions; then `loads_come_first` is not checked.
+    `strangers`: by name, how to check those of `rules.OF_ARRIVAL` that apply to the source.
     """
     rows = pa.Table.from_batches([changes])
     judged = Judged(table, rows, "key", "source_position", "change_id", CHANGE)
-    return as_batch(narrow(judged, _rules(rows, strangers, late_loads)))
+    return as_batch(narrow(judged, _rules(rows, strangers)))
 
 
-def _rules(changes: pa.Table, strangers: Strangers | None, late_loads: Strangers | None) -> dict[str, Check]:
+def _rules(changes: pa.Table, strangers: Mapping[str, Strangers]) -> dict[str, Check]:
     """Returns the checks by the names of their rules."""
 
     def those_that(violated: Callable[[pa.Table], Bools], why: str) -> Check:
         return lambda: rows_that(violated(changes), why)
 
-    asked = {
-        "one_log": (strangers, "the change is of another log"),
-        "loads_come_first": (late_loads, "the loaded row counts as older than every change of its key"),
-    }
     return {
-        **{name: those_that(are_those, why) for name, (are_those, why) in asked.items() if are_those},
+        **{name: those_that(are_those, _ARRIVE[name]) for name, are_those in strangers.items()},
         # The flag is set where the change is made, which compares cell by cell.
         "mask_agrees_with_images": those_that(
             lambda rows: holding(column(rows, "flags"), change.MASK_DISAGREES),

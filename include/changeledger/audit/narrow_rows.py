@@ -28,7 +28,7 @@ NOT_CHECKED: Final = "not checked: "
 WHERE: Final = ("table", "key", "position", "change_id")
 OF_CHANGES: Final = (
     "mask_agrees_with_images", "operation_has_its_images", "key_not_null", "lsn_width", "one_log",
-    "loads_come_first", "order_strict",
+    "loads_come_first", "lsns_stay", "order_strict",
 )  # fmt: skip
 RULES: Final = (
     *OF_CHANGES, "change_id_unique", "duplicates_leave_one", "interval_forward", "one_open_interval",

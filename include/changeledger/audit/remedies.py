@@ -54,6 +54,14 @@ REMEDIES: Final[Mapping[str, str]] = {
         "changes were lost, let the tool load it into new topics (or a new change table), and load the feed "
         "again (`changeledger reset`)."
     ),
+    "lsns_stay": (
+        "The tool writes `streamPosition` in another form than before, or not at all: it reads another "
+        "source, or has another version. A change without a log sequence number counts as older than all "
+        "that have one, so rows that have changed do not show it. Let the tool load the table into new "
+        "topics, name only these in `topics:`, and load the feed again (`changeledger reset`). If only a few "
+        "changes lack the number, tolerate the rule, with a reason, and let the source write their rows "
+        "again."
+    ),
     "change_id_unique": _OWN_TABLES,
     "order_strict": (
         "Check whether the source has sent one position twice; the view Rows of another feed of the database "

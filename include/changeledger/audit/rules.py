@@ -5,7 +5,7 @@ The functions on Arrow batches beside this module apply them, under the same nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -57,6 +57,9 @@ class _Of(NamedTuple):
 LEDGER_KEEPS: Final = "ledger_keeps_everything"
 ONE_LOG: Final = "one_log"
 LOADS_FIRST: Final = "loads_come_first"
+LSNS_STAY: Final = "lsns_stay"
+# Rules on how changes arrive, which apply only to sources whose positions show it.
+OF_ARRIVAL: Final = (ONE_LOG, LOADS_FIRST, LSNS_STAY)
 # In the order of the page. An empty column stands for the table's key.
 TABLE_RULES: Final[Mapping[str, _Of]] = {
     "mask_agrees_with_images": _Of(
@@ -80,6 +83,10 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
         "time.",
     ),
     LOADS_FIRST: _Of("operation", "No row of a full load comes after changes of its table.", "warning"),
+    LSNS_STAY: _Of(
+        "commit_lsn",
+        "No change without a log sequence number comes after changes of its table that have one.",
+    ),
     "change_id_unique": _Of(
         "change_id",
         "No two changes have the same id, within the run and against everything published.",
@@ -119,13 +126,13 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
 
 
 def table_rules(
-    contract: Contract, keeps: Sum | None, image_chain: Severity, *, one_log: bool, loads_first: bool = True
+    contract: Contract, keeps: Sum | None, image_chain: Severity, of_arrival: Collection[str] = OF_ARRIVAL
 ) -> list[Rule]:
-    """Returns the rules of one table. `one_log`, `loads_first`: whether these rules are checked.
+    """Returns the rules of one table. `of_arrival`: which of `OF_ARRIVAL` are checked.
 
     `keeps`: the sum of `ledger_keeps_everything`, None if nothing was published before.
     """
-    left_out = {LEDGER_KEEPS: keeps is None, ONE_LOG: not one_log, LOADS_FIRST: not loads_first}
+    left_out = {name: name not in of_arrival for name in OF_ARRIVAL} | {LEDGER_KEEPS: keeps is None}
     key = ", ".join(change.quoted(c.name) for c in contract.key)
     severities = {"image_chain": image_chain}
     sums = {LEDGER_KEEPS: None if keeps is None else (keeps,)}

@@ -31,6 +31,8 @@ class MessageDialect:
     has_commit_lsns: bool = False
     # Whether rows of a full load have no position, so that they count as older than every change.
     has_loads_without_position: bool = False
+    # Whether a change may lack an LSN, and then sorts before all that have one.
+    has_changes_without_lsn: bool = False
     # Returns a table's columns as text, by the names in messages without types, or None if they have no
     # names. The field is None for a dialect whose messages always have types.
     named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None

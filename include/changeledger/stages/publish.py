@@ -7,12 +7,13 @@ repeated at any time: after a crash, the next run completes it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from changeledger.control import Position, furthest
-from changeledger.kernels import lateness, log_end
+from changeledger.kernels import lateness, loads, log_end
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.rows import tallied
 from changeledger.lake import refs, scans
@@ -83,7 +84,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     def count(table: str, names: TableNames) -> dict[str, Any]:
         changes = of_run(names.changes, _OF_CHANGES) if table in touched else ()
         return {
-            "changes": of_changes.by_operation(changes),
+            "changes": of_changes.by_operation(table, changes),
             "current": rows[names.current],
             "history": rows[names.history],
         }
@@ -97,7 +98,7 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
         "tables": tables,
         DIALECT: ctx.feed.dialect,
         log_ends.LOG_END: of_changes.log_end(),
-        streamed.STREAMED: streamed.with_changes(ctx, {name: of["changes"] for name, of in tables.items()}),
+        **streamed.with_tables(ctx, of_changes.tables),
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [[*kind, n] for kind, n in dispositions.items()],
         "records": _records(ctx),
@@ -111,15 +112,21 @@ class _OfChanges:
 
     def __init__(self, ctx: StageContext) -> None:
         self.times: list[pa.ChunkedArray] = []
+        self.tables: dict[str, set[str]] = {streamed.STREAMED: set(), streamed.WITH_LSNS: set()}
         self._has_log, self._ends = log_ends.are_judged(ctx), [log_ends.published(ctx)]
 
-    def by_operation(self, changes: Iterable[pa.RecordBatch]) -> dict[str, int]:
-        """Counts the changes by operation, and keeps their times and positions."""
-        counts = tallied(map(self._operations, changes))
-        return {operation: n for (operation,), n in counts.items()}
+    def by_operation(self, table: str, changes: Iterable[pa.RecordBatch]) -> dict[str, int]:
+        """Counts the table's changes by operation, and keeps their times and positions."""
+        counts = tallied(map(partial(self._operations, table), changes))
+        of_table = {operation: n for (operation,), n in counts.items()}
+        if of_table.keys() - {change.SNAPSHOT}:
+            self.tables[streamed.STREAMED].add(table)
+        return of_table
 
-    def _operations(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+    def _operations(self, table: str, changes: pa.RecordBatch) -> pa.RecordBatch:
         rows = pa.Table.from_batches([changes])
+        if loads.have_lsns(rows).any():
+            self.tables[streamed.WITH_LSNS].add(table)
         self.times.append(lateness.timed(rows))
         if self._has_log:
             self._ends.append(log_end.of_changes(rows))

@@ -46,4 +46,5 @@ QLIK_MESSAGES = MessageDialect(
         mask_rules=mask_rules,
     ),
     has_loads_without_position=True,
+    has_changes_without_lsn=True,
 )

@@ -25,8 +25,8 @@ from changeledger.audit.conservation import Balance
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.kernels.hashed import by
-from changeledger.kernels.loads import behind_changes
-from changeledger.kernels.log_end import of_another_log
+from changeledger.kernels.loads import behind_changes, have_lost_lsns
+from changeledger.kernels.log_end import LogEnd, of_another_log
 from changeledger.kernels.rows import Part, Rows, bucketed, chosen, count, kept
 from changeledger.kernels.rows import together as rows_together
 from changeledger.kernels.touched import HASHES, Among, Known, known
@@ -110,11 +110,10 @@ class Judging:
         of_keys, of_ids, sums = self._suspects(contract, placed, around, by_id, of_records)
         by_keys = self._judged_by_keys(contract, new, around, of_keys)
         by_ids = self._judged_by_ids(table, by_id, of_ids)
-        late_loads = self._late_loads(table)
+        strangers = self._strangers(table)
         rows = [
             new.through(
-                partial(changes.of_each, table=table, strangers=self._strangers, late_loads=late_loads),
-                narrow_rows.ROWS,
+                partial(changes.of_each, table=table, strangers=strangers), narrow_rows.ROWS
             ),
             history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
             current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
@@ -124,25 +123,29 @@ class Judging:
         if self.beside.has(table, named=False):
             rows.append(self._halves(contract))
         keeps = self._ledger_keeps(contract, sums, by_ids[ids.JOINED])
-        one_log, loads_first = self._strangers is not None, late_loads is not None
-        of_table = rules.table_rules(
-            contract, keeps, self.image_chain, one_log=one_log, loads_first=loads_first
-        )
+        of_table = rules.table_rules(contract, keeps, self.image_chain, strangers.keys())
         return OfTable(of_table, rows, of_records, sums, by_ids[ids.EARLIER])
 
-    @cached_property
-    def _strangers(self) -> changes.Strangers | None:
-        ctx = self.judged.ctx
-        return partial(of_another_log, end=log_ends.published(ctx)) if log_ends.are_judged(ctx) else None
+    def _strangers(self, table: str) -> dict[str, changes.Strangers]:
+        """Returns how to check those of `rules.OF_ARRIVAL` that apply to the feed's source."""
+        ctx, checks = self.judged.ctx, dict[str, changes.Strangers]()
+        if log_ends.are_judged(ctx):
+            checks[rules.ONE_LOG] = partial(of_another_log, end=self._log_end)
+        if streamed.loads_are_judged(ctx):
+            is_streamed = table in self._published[streamed.STREAMED]
+            checks[rules.LOADS_FIRST] = partial(behind_changes, is_streamed=is_streamed)
+        if streamed.lsns_are_judged(ctx):
+            had_lsns = table in self._published[streamed.WITH_LSNS]
+            checks[rules.LSNS_STAY] = partial(have_lost_lsns, had_lsns=had_lsns)
+        return checks
 
-    def _late_loads(self, table: str) -> changes.Strangers | None:
-        some = self._streamed
-        return None if some is None else partial(behind_changes, is_streamed=table in some)
+    @cached_property
+    def _log_end(self) -> LogEnd | None:
+        return log_ends.published(self.judged.ctx)
 
     @cached_property
-    def _streamed(self) -> frozenset[str] | None:
-        ctx = self.judged.ctx
-        return streamed.published(ctx) if streamed.are_judged(ctx) else None
+    def _published(self) -> dict[str, frozenset[str]]:
+        return streamed.published(self.judged.ctx)
 
     def _by_id(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
         """Returns the inputs of `ids.of_ids`."""

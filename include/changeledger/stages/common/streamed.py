@@ -1,34 +1,41 @@
-"""The tables that have published changes other than rows of a full load, as stored with releases."""
+"""What the published changes of tables have been like, as stored with releases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from changeledger.dialects.interface import MessageDialect
-from changeledger.model import change
 from changeledger.stages.common.context import StageContext
 
-# Key in the counts of a release.
-STREAMED = "streamed"
+# Keys in the counts of a release: the tables that have published changes other than rows of a full load, and
+# those that have published changes with an LSN.
+STREAMED: Final = "streamed"
+WITH_LSNS: Final = "with_lsns"
 
 
-def are_judged(ctx: StageContext) -> bool:
-    """Returns whether this is tracked for the dialect: rows of its full loads have no position."""
+def loads_are_judged(ctx: StageContext) -> bool:
+    """Returns whether rows of the dialect's full loads have no position."""
     if isinstance(ctx.dialect, MessageDialect):
         return ctx.dialect.has_loads_without_position
     return ctx.dialect.has_rows_without_position
 
 
-def published(ctx: StageContext) -> frozenset[str]:
-    """Returns these tables of the release that the run continues from; empty without one, as in a reset."""
-    release = None if ctx.starts_over else ctx.control.releases.latest(ctx.feed.feed)
-    return frozenset(() if release is None else release.counts.get(STREAMED, ()))
+def lsns_are_judged(ctx: StageContext) -> bool:
+    """Returns whether the dialect orders changes by LSNs that some sources do not write."""
+    return isinstance(ctx.dialect, MessageDialect) and ctx.dialect.has_changes_without_lsn
 
 
-def with_changes(ctx: StageContext, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Returns the published tables and those for which the run has changes.
+def published(ctx: StageContext) -> dict[str, frozenset[str]]:
+    """Returns these tables, by key, of the release that the run continues from.
 
-    `counts`: numbers of changes by table and operation.
+    They are empty without such a release, as in a reset.
     """
-    of_run = {table for table, of_table in counts.items() if of_table.keys() - {change.SNAPSHOT}}
-    return sorted(published(ctx) | of_run)
+    release = None if ctx.starts_over else ctx.control.releases.latest(ctx.feed.feed)
+    counts = {} if release is None else release.counts
+    return {key: frozenset(counts.get(key, ())) for key in (STREAMED, WITH_LSNS)}
+
+
+def with_tables(ctx: StageContext, of_run: Mapping[str, set[str]]) -> dict[str, list[str]]:
+    """Returns, by key, the published tables and those of the run."""
+    return {key: sorted(tables | of_run[key]) for key, tables in published(ctx).items()}
