@@ -69,7 +69,7 @@ BOOK: Final[Mapping[str, Entry]] = {
     ),
     "lsns_stay": Entry(
         "a change without a log sequence number counts as older than every change that has one, so new "
-        "changes would lose against published ones; asked of Qlik's messages",
+        "changes would lose against published ones; checked for Qlik's messages",
         "[load the table into new topics](feeds.md#qlik-messages), and the feed again",
         f"[`streamPosition`]({_QLIK})",
     ),
