@@ -42,7 +42,9 @@ def test_images_without_members_name_no_columns(after: dict[str, Any] | None) ->
 
 
 def test_a_topic_can_have_several_tables() -> None:
-    topics = table_facts([sample("t", {"id": 1}), sample("U", {"x": 1}), sample("others", {"y": 1})], FEED)
+    topics = table_facts(
+        of_tables([sample("t", {"id": 1}), sample("U", {"x": 1}), sample("others", {"y": 1})], FEED)
+    )
     assert {table: facts.names for table, facts in topics["s.dbo.t"].items()} == {
         "dbo.t": ("id",),
         "dbo.U": ("x",),
@@ -59,7 +61,9 @@ def test_a_table_is_read_by_its_contract_as_the_messages_spell_it() -> None:
     )
     read = {
         names: columns(
-            table_facts([sample("t", dict.fromkeys(names))], FEED)["s.dbo.t"]["dbo.t"].read_by(contract)
+            table_facts(of_tables([sample("t", dict.fromkeys(names))], FEED))["s.dbo.t"]["dbo.t"].read_by(
+                contract
+            )
         )
         for names in (("id", "note"), ("ID", "Note"), ("ID", "id"))
     }
@@ -75,7 +79,7 @@ def test_of_columns_alike_a_schema_block_teaches_the_first(second: str) -> None:
         "schema": {"type": "struct", "fields": [row]},
         "payload": {"op": "c", "source": {"schema": "dbo", "table": "t"}, "after": {"id": 1, second: 2}},
     }
-    topics = table_facts([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED)
+    topics = table_facts(of_tables([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED))
     assert columns(topics["s.dbo.t"]["dbo.t"].columns) == [("id", 1)]
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from changeledger.config.feed import Feed
-from changeledger.dialects.debezium.plain import beginning, json_object, payload_of
-from changeledger.dialects.debezium.schema_block import table_of
-from changeledger.dialects.messages.samples import Sample
+from changeledger.dialects.debezium.plain import beginning
+from changeledger.dialects.debezium.schema_block import TableMessage
 
 # The members of `source` that name the table.
 NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
@@ -17,17 +15,15 @@ _SLACK = 32
 
 
 class Alike:
-    """How the samples that have a table begin, and in which words they name it.
+    """How messages of a table begin, and in which words they name it.
 
     `holds` tells whether a message begins like one of them and names its table in the same words.
     """
 
-    def __init__(self, ends: Sequence[Sample], feed: Feed) -> None:
+    def __init__(self, ends: Sequence[TableMessage]) -> None:
         begins, names, tail = set(), set(), 0
-        for sample in ends:
-            text = sample.value or b""
-            if table_of(payload_of(json_object(text)), sample.topic, feed) is None:
-                continue
+        for message in ends:
+            text = message.sample.value or b""
             begins.add(beginning(text) or text.partition(b":")[0])
             for named in NAMED.finditer(text):
                 names.add(named[0])

@@ -102,8 +102,7 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     with_table = Counter(topic for topic, *_ in tables_of_topics)
     tables: list[TableRecords] = []
     faults: dict[tuple[str, str], Outcome] = {}
-    of_feeds_tables = list(of_tables(chosen, feed))
-    samples_of = by_table(of_feeds_tables)
+    samples_of = by_table(chosen)
     for topic, table, name, facts_of in tables_of_topics:
         columns = facts_of.read_by(contracts.get(table))
         fault = _key_fault(table, columns, samples_of[topic, name], feed, known)
@@ -124,9 +123,9 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
                 TableRecords(topic, own_table, name, columns, not shared_by, False, schema_id, only)
             )
             with_table[topic] += 1
-    own = own_database(of_feeds_tables, read.values(), feed, contracts)
+    own = own_database(chosen, read.values(), feed, contracts)
     tables = [replace(records, source_database=own.named) for records in tables]
-    warnings = [*_warnings(of_feeds_tables, in_avro, read, schemas), *of_unnamed(read, schemas, feed)]
+    warnings = [*_warnings(chosen, in_avro, read, schemas), *of_unnamed(read, schemas, feed)]
     several = len({config.table for config in feed.tables} | contracts.keys()) > 1
     return Discovery(tables, own.name, own.is_of_several, schemas, faults, {}, names, warnings, several)
 
@@ -154,17 +153,18 @@ def _warnings(
     return [*of_altered(plain), *of_altered(framed), *of_defaults(plain), *of_defaults(framed, in_avro=True)]
 
 
-def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:
+def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[TableMessage], dict[str, dict[str, TableFacts]]]:
     """Returns the messages from which the tables' columns are taken, and what they say."""
-    ends, longer = _ends(plain)
+    samples_at_ends, longer = _ends(plain)
+    ends = of_tables(samples_at_ends, feed)
     # The ends come last: what a later message says holds.
     chosen = [*_between(plain, ends, longer, feed), *ends]
-    topics = table_facts(chosen, feed)
+    topics = table_facts(chosen)
     shared = {topic for topic, tables in topics.items() if len(tables) > 1}
     if not shared:
         return chosen, topics
-    chosen += _of_each_table(plain, shared)
-    return chosen, table_facts(chosen, feed)
+    chosen += of_tables(_of_each_table(plain, shared), feed)
+    return chosen, table_facts(chosen)
 
 
 def _sample(row: Mapping[str, Any]) -> Sample:
@@ -185,20 +185,19 @@ def _ends(plain: pa.RecordBatch) -> tuple[list[Sample], frozenset[str]]:
 
 
 def _between(
-    plain: pa.RecordBatch, ends: Sequence[Sample], longer: Collection[str], feed: Feed
-) -> list[Sample]:
+    plain: pa.RecordBatch, ends: Sequence[TableMessage], longer: Collection[str], feed: Feed
+) -> list[TableMessage]:
     """Returns messages between the ends of their topics that have a table or schema block which no end has.
 
     In a topic whose ends have tables, another table counts only if the feed lists it: a name may be damaged.
     (`feed.table` is not enough, as the feed of the command `decode` may accept any name.)
     """
-    topics = table_facts(ends, feed)
-    looked_at = {topic for topic in longer if len(topics.get(topic, ())) < 2}
-    alike = {
-        topic: Alike([sample for sample in ends if sample.topic == topic], feed)
-        for topic in looked_at
-        if topic in topics
-    }
+    topics: dict[str, list[TableMessage]] = {}
+    for message in ends:
+        topics.setdefault(message.sample.topic, []).append(message)
+    names = {topic: {message.name for message in messages} for topic, messages in topics.items()}
+    looked_at = {topic for topic in longer if len(names.get(topic, ())) < 2}
+    alike = {topic: Alike(topics[topic]) for topic in looked_at if topic in topics}
     grouped = plain.filter(pc.is_in(plain.column("topic"), pa.array(sorted(looked_at), pa.string())))
     others = [
         not (row["topic"] in alike and alike[row["topic"]].holds(row["value"] or b""))
@@ -206,12 +205,12 @@ def _between(
     ]
     listed = {config.table.lower() for config in feed.tables}
     candidates = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
-    known = {topic: listed.union(map(str.lower, names)) for topic, names in topics.items()}
-    of_tables = [
-        (candidate, set(map(str.lower, table_facts([candidate], feed).get(candidate.topic, ()))))
-        for candidate in candidates
+    known = {topic: listed.union(map(str.lower, of_topic)) for topic, of_topic in names.items()}
+    return [
+        message
+        for message in of_tables(candidates, feed)
+        if message.name.lower() in known.get(message.sample.topic, {message.name.lower()})
     ]
-    return [candidate for candidate, tables in of_tables if tables <= known.get(candidate.topic, tables)]
 
 
 def _of_each_table(plain: pa.RecordBatch, topics: Collection[str]) -> list[Sample]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
@@ -63,15 +63,17 @@ class Described(NamedTuple):
     payload: Mapping[str, Any]
 
 
-def of_tables(samples: Sequence[Sample], feed: Feed) -> Iterator[TableMessage]:
-    """Yields the samples that are change events of the feed's tables."""
+def of_tables(samples: Sequence[Sample], feed: Feed) -> list[TableMessage]:
+    """Parses samples and returns those that are change events of the feed's tables."""
+    messages = []
     for sample in samples:
         message = json_object(sample.value)
         payload = payload_of(message)
         name = source_name(payload, sample.topic)
         config = None if name is None else feed.table(name)
         if name is not None and config is not None:
-            yield TableMessage(sample, name, config, message, payload)
+            messages.append(TableMessage(sample, name, config, message, payload))
+    return messages
 
 
 def by_table(messages: Iterable[TableMessage]) -> dict[tuple[str, str], list[Sample]]:
@@ -86,7 +88,7 @@ def described_in_json(messages: Iterable[TableMessage]) -> list[Described]:
     return [Described(m.name, m.message.get("schema"), m.payload) for m in messages]
 
 
-def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:
+def table_facts(messages: Iterable[TableMessage]) -> dict[str, dict[str, TableFacts]]:
     """Maps each topic to its tables, by their names in messages, with what the samples say about them.
 
     A later sample of a table extends the columns of an earlier one.
@@ -95,7 +97,7 @@ def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Ta
     # Hundreds of samples can have the same block, which is read once.
     read: dict[tuple[str, bytes, tuple[str, ...]], Contract | None] = {}
     latest: dict[tuple[str, str], Contract | None] = {}
-    for sample, name, config, message, payload in of_tables(samples, feed):
+    for sample, name, config, message, payload in messages:
         tables, key = topics.setdefault(sample.topic, {}), json_object(sample.key)
         said = name, beginning(sample.value or b""), names_in(key)
         newer = read[said] if said[1] and said in read else contract_of(config, message, key)
@@ -108,15 +110,9 @@ def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Ta
     return topics
 
 
-def union_topics(samples: Sequence[Sample]) -> set[str]:
+def union_topics(messages: Iterable[TableMessage]) -> set[str]:
     """Returns the topics whose messages are Avro's own JSON (`unions`)."""
-    return {sample.topic for sample in samples if is_wrapped(payload_of(json_object(sample.value)))}
-
-
-def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
-    """Returns the feed's table of a change event; None for another table or another message."""
-    name = source_name(payload, topic)
-    return None if name is None else feed.table(name)
+    return {message.sample.topic for message in messages if is_wrapped(message.payload)}
 
 
 def source_name(payload: Mapping[str, Any], topic: str) -> str | None:
