@@ -52,7 +52,7 @@ def test_nothing_is_accepted_without_permission_or_from_elsewhere(shop: Installa
     assert shop.client.post(FORM, data=form, headers=SAME_ORIGIN).status_code == 403
     page = shop.client.get(PAGE).text
     assert FORM not in page
-    assert "allowed to trigger shop_ces" in page
+    assert "permission to trigger shop_ces" in page
     assert shop.control.comparisons.disagreements("shop") != []
 
 
