@@ -214,6 +214,7 @@ def test_a_source_that_does_not_answer(project: Path, dialect: str, monkeypatch:
     assert secret not in ended.stdout + ended.stderr
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_connection_that_airflow_alone_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"bootstrap.servers": "broker:9092"}

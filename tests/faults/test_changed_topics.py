@@ -159,6 +159,7 @@ def test_the_last_record_is_gone(
             extracted(spark, feed)
 
 
+@pytest.mark.long
 def test_made_again_behind_a_reset(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
     """What the reset has read is known again by the run that follows it."""
     create(kafka, topic)

@@ -176,6 +176,7 @@ def test_a_table_that_the_feed_had_left_out(
         roll_back(lambda: lake, feed, 4, ASKED)
 
 
+@pytest.mark.long
 def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: Built) -> None:
     before, third = content(feed), built.windows[2]
     roll_back(lambda: lake, feed, 1, ASKED)

@@ -94,6 +94,7 @@ def test_a_type_that_a_run_without_a_release_has_widened(
     assert published == {key: row["total"] for key, row in LOG.final_rows(LOG.table(TABLE)).items()}
 
 
+@pytest.mark.long
 def test_a_column_that_is_added(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,7 +182,7 @@ def test_removed_between_the_check_and_the_read(
         extracted(spark, feed)
 
 
-@pytest.mark.parametrize("is_released", [True, False])
+@pytest.mark.parametrize("is_released", [pytest.param(True, marks=pytest.mark.long), False])
 def test_removed_before_a_window_is_tried_again(
     spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed, is_released: bool
 ) -> None:

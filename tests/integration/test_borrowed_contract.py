@@ -21,6 +21,7 @@ pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
 
 
+@pytest.mark.long
 def test_columns_of_another_feed(
     spark: SparkSession,
     kafka: KafkaBroker,

@@ -58,6 +58,7 @@ def swapping_log() -> tuple[Log, dict[Key, Row]]:
     return Log((ORDERS,), tuple(transactions)), {ORDERS.key_of(row): row for row in live}
 
 
+@pytest.mark.long
 def test_swaps_keep_all_rows(
     spark: SparkSession, kafka: KafkaBroker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

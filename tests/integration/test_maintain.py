@@ -183,6 +183,7 @@ def test_what_nobody_needs_goes(
         publish.run(spark, feed, Window(start=dry.start, end=dry.end))
 
 
+@pytest.mark.long
 def test_the_replay_list_as_a_window_that_is_extracted_reads_it(
     spark: SparkSession, source: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ def test_a_table_that_the_feed_got_later(
     assert extract.run(without_spark, feed, idle()) is False, "nothing of the topic is left"
 
 
+@pytest.mark.long
 def test_a_feed_of_change_tables_knows_its_tables(lake: SparkSession, feed: Feed) -> None:
     """The feed knows the tables that it reads, and one that it no longer reads."""
     assert set(control().feed_tables.of_feed(feed.feed)) == {"dbo.customers", "sales.orders"}

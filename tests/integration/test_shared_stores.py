@@ -38,6 +38,7 @@ def test_a_control_store_that_can_only_be_read(postgres: Postgres) -> None:
         ControlStore(postgres.url).leases.renew("shop", 60)
 
 
+@pytest.mark.long
 def test_a_line_on_postgresql(
     spark: SparkSession, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

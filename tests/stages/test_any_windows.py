@@ -14,6 +14,7 @@ from itertools import chain, count
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
+import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -58,6 +59,7 @@ def sent_in_parts(rng: Random, how: str) -> Reported:
     return Reported(rng.randrange(10**6), [*in_order[how], rng.choice(parts)])
 
 
+@pytest.mark.long
 def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
     """Each run draws another seed, which a failure shows.
 

@@ -246,8 +246,8 @@ def plain(log: Log, number: int) -> int:
 @pytest.mark.parametrize(
     ("database", "unclear", "lost_by", "verdict"),
     [
-        ("unclear_missing", "other", "other", "missing"),
-        ("unclear_extra", "other", "reference", "extra"),
+        pytest.param("unclear_missing", "other", "other", "missing", marks=pytest.mark.long),
+        pytest.param("unclear_extra", "other", "reference", "extra", marks=pytest.mark.long),
         ("unclear_reference", "reference", "other", "missing"),
     ],
 )
@@ -337,7 +337,7 @@ def test_of_a_feed_without_lsns_the_time_that_both_have_is_compared(spark: Spark
 
 
 @pytest.mark.parametrize(
-    "position", ["commit", *(pytest.param(other, marks=pytest.mark.long) for other in ("change", "other"))]
+    "position", [pytest.param(position, marks=pytest.mark.long) for position in ("commit", "change", "other")]
 )
 def test_in_any_buckets_the_same_is_found(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, position: Literal["commit", "change", "other"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from random import Random, SystemRandom
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.audit.gate import RuleResult
@@ -42,6 +43,7 @@ def test_a_repeated_row_touches_nothing(spark: SparkSession) -> None:
     assert len(stored_rows(f"lake.{feed.feed}.dbo_t_changes")) == 6
 
 
+@pytest.mark.long
 def test_whatever_comes_late(spark: SparkSession) -> None:
     """In any windows, the tables equal those of all changes at once.
 
@@ -148,6 +150,7 @@ def test_what_a_truncate_ends(spark: SparkSession) -> None:
     assert [row["id"] for row in rows_of(feed, "dbo_t")] == [3, 4, 5]
 
 
+@pytest.mark.long
 def test_truncates_among_changes_in_any_windows(spark: SparkSession) -> None:
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
@@ -173,6 +176,7 @@ def invented_step(rng: Random) -> Step:
     return Step(rng.randint(1, 50), operation, a, b, gaps, rng.randint(0, 30))
 
 
+@pytest.mark.long
 def test_scenarios_in_any_windows(spark: SparkSession) -> None:
     """Each scenario is cut at each place, its parts in both orders, and then everything comes once more."""
     windows: list[list[LedgerRow]] = [[], [], []]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -76,6 +77,7 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
     assert {row.id for row in control.proofs.of_database(FEED.database)} == kept, "the last ones, however old"
 
 
+@pytest.mark.long
 def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     """Raw rows of records that are or may come back in quarantine stay.
 
