@@ -39,7 +39,7 @@ def test_a_table_without_a_position(tmp_path: Path) -> None:
     control.resets.ask(FEED.feed, AskedReset("wrong rows", "ann"))
     require_places(ctx, {OTHER: "0A"})
     release(control, FEED.feed, [], hour(1), {"t": 1}, position={OTHER: "0B"})
-    with pytest.raises(SourceDataLostError, match=f"without {PARTS}, and") as lost:
+    with pytest.raises(SourceDataLostError, match=f"without {PARTS}, whose published") as lost:
         require_places(ctx, {OTHER: "0B"})
     assert f"changeledger reset {FEED.feed} --reason" in lost.value.remedy
     ctx.starts_over = True
