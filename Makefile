@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint audit sbom up bench faults reliability clean setup-lint setup-demo setup-run setup-bench setup-test lock-jars
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Where the demo's lake is, and the jars for it.
 LAKE ?= disk
 DEMO_JARS_disk := spark kafka

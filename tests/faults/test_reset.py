@@ -187,6 +187,7 @@ def test_a_feed_without_a_release(
         ask(lake, cdc_feed("new", two_releases.source, monkeypatch, tables=[{"table": TABLES[0]}]))
 
 
+@pytest.mark.long
 def test_topics_that_retention_has_cut(
     spark: SparkSession, kafka: KafkaBroker, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -287,7 +287,7 @@ GOES_ON = [
     pytest.param("the new tables are empty", "rollback", marks=pytest.mark.long),
     pytest.param("one tag", "the next run", marks=pytest.mark.long),
     pytest.param("the pointer", "rollback", marks=pytest.mark.long),
-    ("one main", "the next run"),
+    pytest.param("one main", "the next run", marks=pytest.mark.long),
     pytest.param("one main", "release complete", marks=pytest.mark.long),
     pytest.param("one main", "rollback", marks=pytest.mark.long),
     pytest.param("all mains", "release complete", marks=pytest.mark.long),

@@ -146,6 +146,7 @@ def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pyt
         assert published(spark, feed, log.table(table)) == log.final_rows(log.table(table)), table
 
 
+@pytest.mark.long
 def test_a_change_table_that_is_quiet_at_the_second_try(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
