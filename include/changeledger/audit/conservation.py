@@ -163,7 +163,7 @@ def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]
 def whole_tables(joined: Mapping[str, int]) -> Rule:
     """Returns `tables_are_whole`. `joined`: how many earlier changes each recently listed table lacks."""
     lacking = [
-        Sum(table, 1, (f"{count:,} earlier changes have not been read")) for table, count in joined.items()
+        Sum(table, 1, f"{count:,} earlier changes have not been read") for table, count in joined.items()
     ]
     return Rule(
         "tables_are_whole",

@@ -34,8 +34,10 @@ SUMMARY: Final = ("table", "reason", "records", "first run", "last run", "for ex
 
 
 def chosen(feed: Feed, table: str | None, reason: str | None, run: str | None) -> Chosen:
-    """Which records are meant. Raises ConfigError for a name that nothing has: as if all were well, no record
-    would be shown of it."""
+    """Returns which records are meant. Raises ConfigError for an unknown name.
+
+    Otherwise a misspelt name would show an empty quarantine, as if all were well.
+    """
     records_of = Chosen(table and feed.as_listed(table), reason, run)
     known = {
         "table": [config.table for config in feed.tables],
@@ -49,7 +51,10 @@ def chosen(feed: Feed, table: str | None, reason: str | None, run: str | None) -
 
 
 def _require_quarantined(feed: Feed, name: str, value: str, known: Collection[str]) -> None:
-    """Records may be of tables that the feed does not list, and have reasons of an earlier version."""
+    """Raises ConfigError if no record in the quarantine has the value.
+
+    Records may belong to tables that the feed no longer lists, or have reasons of an earlier version.
+    """
     names = pc.unique(lake_counts.columns(feed.lake.quarantine, name).column(name)).drop_null().to_pylist()
     if value not in names:
         what = "run" if name == "window_id" else name

@@ -101,7 +101,7 @@ def _trouble(feed: FeedStatus) -> list[tuple[str, str]]:
     ]
     if feed.removed:
         lines.append(
-            ("not read", (f"{', '.join(feed.removed)}: no longer in the feed; the published tables stay"))
+            ("not read", f"{', '.join(feed.removed)}: no longer in the feed; the published tables stay")
         )
     return lines
 

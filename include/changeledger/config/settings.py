@@ -65,7 +65,7 @@ def _refuse_misspelt(known: Iterable[str]) -> None:
         if near := meant(setting, known, _ALIKE):
             right = f"{_PREFIX}{near.upper()}"
             raise ConfigError(
-                (f"{name} is not a setting, did you mean {right}?"), f"set {right}, or unset {name}"
+                f"{name} is not a setting, did you mean {right}?", f"set {right}, or unset {name}"
             )
 
 

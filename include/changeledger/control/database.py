@@ -61,7 +61,7 @@ def _parsed(url: str) -> URL:
         parsed.get_dialect()
     except (NoSuchModuleError, ModuleNotFoundError):
         raise ConfigError(
-            ("CHANGELEDGER_CONTROL_URL does not name a known kind of database"), _REMEDY
+            "CHANGELEDGER_CONTROL_URL does not name a known kind of database", _REMEDY
         ) from None
     if backend not in {"sqlite", "postgresql"}:
         raise ConfigError(f"the control store cannot be kept in {backend}", _REMEDY)

@@ -136,7 +136,7 @@ def _stands(held: LeaseRow | None, now: datetime) -> bool:
 
 
 def _end_of_gone(session: Session, feed: str, now: datetime) -> bool:
-    """Ends the lease of a process that was killed on this machine; has it ended?"""
+    """Ends the lease if its process was killed on this machine. Returns whether it has ended."""
     held = session.get_one(LeaseRow, feed, with_for_update=True)
     if _stands(held, now):
         return False

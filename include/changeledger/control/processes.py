@@ -1,4 +1,4 @@
-"""Which process holds a lease, so that one on the same machine can tell whether it still runs."""
+"""Names the process that holds a lease, so that others on its machine can tell whether it still runs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ _BY_PROCESS: Final = " (process "
 
 
 def this_process() -> str:
-    """A name that no other process has, with what `is_gone` asks for."""
+    """Returns a unique name of this process, from which `_is_gone` can find it."""
     return " ".join((uuid4().hex, *_machine(), str(os.getpid()), _started(os.getpid()) or "?"))
 
 
 def holder_here(work: str) -> str:
-    """This process as the holder of a lease that nobody takes over from it while it runs."""
+    """Names this process as the holder of a lease that no other process takes over while it runs."""
     return f"{work}{_BY_PROCESS}{os.getpid()} on {socket.gethostname()})"
 
 
 def has_ended_with(holder: str, process: str) -> bool:
-    """Did the lease end with its process? That of a run, or of what is given again, goes on without it."""
+    """Returns whether the lease ended with its process.
+
+    The lease of a run, or of work that may be repeated, outlives its process.
+    """
     return _BY_PROCESS in holder and _is_gone(process)
 
 
 def _is_gone(process: str) -> bool:
-    """False where nobody knows: for a process of another machine, or of another container."""
+    """Returns whether the process has ended. False if unknown: on another machine or in another container."""
     _, *machine, number, started = process.rsplit(" ", 4) if process.count(" ") >= 4 else ("", "", "")
     if tuple(machine) != _machine() or started == "?":
         return False
@@ -36,13 +39,13 @@ def _is_gone(process: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        # It may be hidden from this user.
+        # The process may be hidden from this user.
         return False
     return _started(int(number)) != started
 
 
 def _machine() -> tuple[str, str]:
-    """Its name, and where its process numbers count: those of a container are its own."""
+    """Returns the host name and the namespace of process ids, since a container has its own ids."""
     try:
         return socket.gethostname(), str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -50,10 +53,10 @@ def _machine() -> tuple[str, str]:
 
 
 def _started(number: int) -> str | None:
-    """When the process has begun, for its number is given again; None if it runs no more, or nobody knows."""
+    """Returns when the process began, since ids are reused; None if it has ended or that is unknown."""
     try:
         state, *rest = Path(f"/proc/{number}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
         return None
-    # A zombie has ended, and nobody has asked how.
+    # A zombie has ended, but its parent has not collected its exit code.
     return None if state == "Z" else rest[18]

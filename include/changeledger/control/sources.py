@@ -17,11 +17,11 @@ from changeledger.control.tables.windows import TAKEN_BACK, WindowRow
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead, Window, partition_name
 
-# In the problem of a partition whose offsets without a record compaction may have emptied.
+# Part of the problem of a partition in which compaction may have removed records.
 COMPACTED: Final = " compacted: "
 # In the counts of a release: the marks of the sources that the feed has read up to it, and reads no more.
 LEFT_MARKS: Final = "left_marks"
-# Behind the id of a window that starts over, in front of the source whose mark it is: no name has it.
+# Separates the id of a window that starts over from the source of its mark. No name contains it.
 _OF = "\x1e"
 # The columns of a `SourceState`, in the order of its fields.
 STATE_COLUMNS: Final = tuple(getattr(SourceStateRow, field.name) for field in fields(SourceState))
@@ -58,23 +58,24 @@ class Sources(Part):
         query = select(*columns).where(of.feed == feed, of.window_id == window_id)
         return [SourceRead(*row) for row in self._rows(query.order_by(of.source))]
 
-    def compacted_up_to(self, feed: str) -> dict[str, dict[str, int]]:
-        """By topic and partition: how far windows reach that lacked what compaction may have removed.
+    def compacted_up_to(self, feed: str) -> dict[str, int]:
+        """Returns, by partition, to which offset open windows lack records that compaction may have removed.
 
-        Of those that wait: what they lack the topic will not have again, whatever its settings are by then.
+        The topic will not have these records again, even if it is no longer compacted.
         """
         query = (
             select(ReadRow.source, WindowRow.to_position)
             .join(WindowRow, and_(WindowRow.feed == ReadRow.feed, WindowRow.window_id == ReadRow.window_id))
             .where(ReadRow.feed == feed, WindowRow.status == "open", ReadRow.problem.contains(COMPACTED))
         )
-        reached: dict[str, dict[str, int]] = {}
+        reached: dict[str, int] = {}
         for source, to_position in self._rows(query):
-            for topic, ends in to_position.items():
-                for number, end in ends.items():
-                    if source == partition_name(topic, number):
-                        known = reached.setdefault(topic, {})
-                        known[number] = max(end, known.get(number, 0))
+            ends = {
+                partition_name(t, number): end
+                for t, of_topic in to_position.items()
+                for number, end in of_topic.items()
+            }
+            reached[source] = max(ends.get(source, 0), reached.get(source, 0))
         return reached
 
     def reads_since(self, feed: str, moment: datetime) -> ReadsInAll:
@@ -114,10 +115,10 @@ class Sources(Part):
                     session.merge(SourceMarkRow(feed=feed, source=source, **mark._asdict()))
 
     def save_marks_of_reset(self, feed: str, window: Window, marks: Mapping[str, SourceMark]) -> None:
-        """Marks of a window that starts over, in place of those of an earlier try.
+        """Stores the marks of a window that starts over, in place of those of an earlier attempt.
 
-        They count from its release on: until then those of what is published do, for the reset may be
-        withdrawn.
+        They count once the window is released. Until then the marks of what is published count, because the
+        reset may be withdrawn.
         """
         begin = f"{window.id}{_OF}"
         mine = SourceMarkRow.feed == feed, SourceMarkRow.source.startswith(begin, autoescape=True)
@@ -134,7 +135,7 @@ def marks_of(session: Session, feed: str) -> dict[str, SourceMark]:
 
 
 def marks_of_reset(session: Session, feed: str, window_id: str) -> dict[str, SourceMark]:
-    """By what the sources are known again that the window has read, which has started over."""
+    """Returns the marks of the sources that a window which starts over has read."""
     begin = f"{window_id}{_OF}"
     marks = _all_marks(session, feed).items()
     return {source.removeprefix(begin): mark for source, mark in marks if source.startswith(begin)}

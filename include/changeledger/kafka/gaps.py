@@ -21,8 +21,8 @@ def check_named(feed: str, left_out: Sequence[str]) -> None:
 def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
     """Raises SourceDataLostError if messages after the last release are gone, naming them.
 
-    `wanted`: of each topic every partition that it had at that release. Another one was added since, and has
-    nothing from before it.
+    `wanted`: the next offsets of all partitions that the topics had at that release. A partition that is not
+    in it was added later, so all of its messages are new.
     """
     holes = []
     for topic, partitions in wanted.items():

@@ -17,7 +17,7 @@ def meant(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
 
 
 def choice(name: str, known: Iterable[str]) -> str:
-    """The remedy for a name that nobody knows."""
+    """Returns the remedy for an unknown name: the known name that was probably meant, or all of them."""
     names = list(known)
     near = meant(name, names)
     return f"did you mean {near!r}?" if near else f"choose from {', '.join(names) or 'none'}"

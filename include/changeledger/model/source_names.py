@@ -62,9 +62,7 @@ def database_meant(
 def not_of_database(name: str, meant: str | None) -> str:
     """Says why records of the database `name` are refused, and what to do. `meant`: the feed's database."""
     others = (
-        ("the feed's tables have messages of several databases")
-        if meant is None
-        else f"the feed reads {meant}"
+        "the feed's tables have messages of several databases" if meant is None else f"the feed reads {meant}"
     )
     return (
         f"the database is {name}, and {others}: give each database a feed of its own, and state in its "

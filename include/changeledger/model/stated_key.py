@@ -1,4 +1,4 @@
-"""A table's contract by the key that a feed states, in place of the one that its columns came with."""
+"""Applies the key that a feed states to a table's contract."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from changeledger.model.contract import Contract
 
 
 def keyed(contract: Contract, key: Sequence[str]) -> Contract:
-    """The contract as it is where no key is stated, and without one where it lacks a column of it: half a key
-    identifies the wrong rows."""
+    """Returns the contract with the stated key, or unchanged if no key is stated.
+
+    If the contract lacks a column of the key, it gets no key: half a key identifies the wrong rows.
+    """
     places = {name.lower(): at for at, name in enumerate(key, 1)}
     if not places:
         return contract

@@ -107,8 +107,10 @@ def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, 
 
 
 def _whole_to(control: ControlStore, feed: str) -> datetime | None:
-    """Until when the feed's tables have all changes. Of a release whose tables are being moved nobody knows
-    which of them have its window's."""
+    """Returns up to when all tables of the feed have their changes.
+
+    While a release moves its tables, some of them may lack the changes of its window.
+    """
     moving = [control.windows.row(feed, release.window_id) for release in control.releases.incomplete(feed)]
     begins = [window.start for window in moving if window is not None]
     return min(begins) if begins else control.windows.reached(feed)

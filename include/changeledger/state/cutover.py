@@ -233,7 +233,7 @@ def last_days(days: float) -> Period:
     if not 0 < days <= 3650:
         raise ConfigError(
             f"a period of {days:g} days is not possible",
-            ("give the number of days to look back, such as --days 14"),
+            "give the number of days to look back, such as --days 14",
         )
     until = datetime.now(UTC).replace(microsecond=0)
     return Period(until - timedelta(days=days), until)

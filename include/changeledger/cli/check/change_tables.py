@@ -89,7 +89,7 @@ def _retention(feed: Feed, reader: TableReader) -> Checks[None]:
     since = reader.kept_since()
     if since is None:
         yield Check(
-            "retention", WARNING, "the source has no change yet", ("check again after a row has changed")
+            "retention", WARNING, "the source has no change yet", "check again after a row has changed"
         )
         return
     reach = datetime.now(UTC) - since

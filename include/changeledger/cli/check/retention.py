@@ -34,6 +34,6 @@ def kept(what: str, kept_for: timedelta, feed: Feed) -> Check:
             "retention",
             WARNING,
             late,
-            ("raise the retention: records removed before a run reads them are lost"),
+            "raise the retention: records removed before a run reads them are lost",
         )
     return Check("retention", OK, text)

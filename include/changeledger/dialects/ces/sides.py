@@ -105,20 +105,22 @@ def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:
 
 
 def with_unsent(before: Side, after: Side, events: Sequence[Event], writer_schema: Contract) -> Side:
-    """The image before, in which a large value was there and not sent where it is NULL, or this image alone
-    lacks it.
+    """Marks old large values as not sent where they are NULL, or where only the old image lacks them.
 
-    A stream group leaves old large values out unless it is told otherwise (`@include_old_lob_values`); no
-    page says whether it leaves the member out, or writes NULL. A column that the message's own `cols` lack
-    the table did not have yet, or nothing is said of it.
+    A stream group leaves old large values out unless `@include_old_lob_values` is set. No page says whether
+    it then leaves out the member or writes NULL. A column that the message's own `cols` lack is not marked:
+    the table did not have it yet, or the message says nothing about it.
     """
     has_old = np.array([event.has_old for event in events], np.bool_)
     large = np.flatnonzero(writer_schema.large)
     was_sent = (has_old & before.image.present)[:, None]
     in_after = ~after.image.present[:, None] | (after.states[:, large] != NOT_CAPTURED)
     unsent = (before.states[:, large] == NOT_CAPTURED) & in_after & was_sent
-    for row in np.flatnonzero(unsent.any(axis=1)).tolist():
-        unsent[row] &= _may_have(events[row].cols, writer_schema)[large]
+    rows = np.flatnonzero(unsent.any(axis=1)).tolist()
+    # Most messages of a table have the same `cols`.
+    existed = {cols: _may_have(cols, writer_schema)[large] for cols in {events[row].cols for row in rows}}
+    for row in rows:
+        unsent[row] &= existed[events[row].cols]
     if unsent.any():
         states: npt.NDArray[np.uint8] = before.states.copy()
         states[:, large] = np.where(unsent, UNAVAILABLE, states[:, large])
@@ -129,7 +131,7 @@ def with_unsent(before: Side, after: Side, events: Sequence[Event], writer_schem
 
 @lru_cache(maxsize=1024)
 def _may_have(cols: bytes | None, writer_schema: Contract) -> Bools:
-    """Which columns had the table when it said `cols`? Any, if it says none."""
+    """Returns which columns the table had according to a message's `cols`; all if it has none."""
     names = names_in(None if cols is None else cols.decode())
     return np.array([not names or folded(column.name) in names for column in writer_schema.columns], np.bool_)
 

@@ -1,6 +1,6 @@
-"""Names of tables, looked up without their case, and by what a topic's name ends with.
+"""Looks up names of tables regardless of case, and by the end of a topic's name.
 
-Every schema id is remembered: a name is not looked for by going through all of them.
+A feed remembers every schema id, so the lookup must not go through all names.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 
 
 class KnownNames:
-    """Names (`schema.table`) in the order in which they came, each once."""
+    """Distinct names (`schema.table`), in the order in which they were added."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._places: dict[str, int] = {}
-        # By names, and by names without their schema, in lower case.
+        # Names by themselves and by their part without the schema, in lower case.
         self._whole: dict[str, list[str]] = {}
         self._without_schema: dict[str, list[str]] = {}
         for name in names:
@@ -32,13 +32,14 @@ class KnownNames:
             self._without_schema.setdefault(_table(name).lower(), []).append(name)
 
     def same(self, table: str) -> list[str]:
-        """The names that are a table's but for their case."""
+        """Returns the names that equal the table's, except for case."""
         return self._whole.get(table.lower(), [])
 
     def ending(self, name: str, *, with_schema: bool = True) -> list[str]:
-        """The tables whose names a name ends with; of names that differ in case only the very one, else one.
+        """Returns the tables with whose names `name` ends.
 
-        `with_schema`: by their whole names.
+        Of names that differ only in case, it returns the exact one, or else one of them. `with_schema`:
+        compares whole names, not only the part without the schema.
         """
         parts, endings = name.split("."), self._whole if with_schema else self._without_schema
         tables = [

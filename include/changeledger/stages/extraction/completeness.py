@@ -43,7 +43,9 @@ def promise(ctx: StageContext, asked: Mapping[str, int]) -> None:
     ctx.control.sources.save_reads(ctx.feed.feed, ctx.window, reads)
 
 
-def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, emptied: Offsets) -> None:
+def note_messages(
+    ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, emptied: Mapping[str, int]
+) -> None:
     """Stores the expected and received records of each partition, and marks what was read.
 
     Checks first that no topic was created again since the window was resolved. Offsets without a message are
@@ -64,7 +66,7 @@ def note_messages(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets,
             if first < min(low, lowest, last):
                 problem = f"offsets {first} to {min(low, lowest) - 1} were removed while they were read"
             elif received < asked:
-                was_compacted = first < emptied.get(topic, {}).get(number, 0)
+                was_compacted = first < emptied.get(partition_name(topic, number), 0)
                 problem = _without_record(asked, received, policies.get(topic), was_compacted)
             elif received > asked:
                 problem = f"{received} records were read from {asked} offsets"

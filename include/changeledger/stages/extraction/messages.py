@@ -58,9 +58,9 @@ def extract_messages(ctx: StageContext) -> None:
 
 
 def _require_one_topic(feed: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raises SourceUnavailable if a topic was made again while it was read: raw may have records of both.
+    """Raises SourceUnavailable if a topic was recreated while it was read: raw may have records of both.
 
-    Of one that the feed has read before, what is lost was named already.
+    `same_sources.require_known` has already refused topics that the feed has read before.
     """
     others = sorted(topic for topic, topic_id in before.items() if "" != topic_id != after[topic] != "")
     if others:
