@@ -31,7 +31,7 @@ class ColumnConfig(Strict):
     nullable: bool = True
     """Whether the column can be NULL."""
     computed: bool = False
-    """Whether SQL Server computes the column; no capture has its values."""
+    """Whether SQL Server or the capturing task computes the column; its values are not published."""
 
     @field_validator("type")
     @classmethod
