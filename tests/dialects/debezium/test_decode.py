@@ -19,6 +19,7 @@ from changeledger.dialects.debezium.plan import TablePlan, table_plan
 from changeledger.dialects.kernel import EarlierWindows, ResolvedSchema
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.message_rows import decoded_schema
+from changeledger.kernels.arrow import empty
 from tests.dialects.debezium.test_cases import ALL, decoded
 from tests.dialects.golden import Case
 from tests.dialects.reading import records_of
@@ -34,10 +35,7 @@ def rows(batches: list[pa.RecordBatch]) -> dict[Any, Any]:
 def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     by_types = rows(decoded(case))
 
-    def nothing(values: list[bytes | None], plan: TablePlan) -> tuple[pa.RecordBatch, list[int]]:
-        return pa.RecordBatch.from_pylist([], schema(plan.writer_schema)), list(range(len(values)))
-
-    monkeypatch.setattr(typed, "read", nothing)
+    monkeypatch.setattr(typed, "read", lambda _, rows, plan: (empty(schema(plan.writer_schema)), rows))
     assert rows(decoded(case)) == by_types
 
 

@@ -74,11 +74,11 @@ def _read(
     faults: Mapping[int, Outcome],
 ) -> tuple[pa.RecordBatch, dict[int, Outcome]]:
     """Reads these messages by the plan `how`. Returns their events, and the outcomes of the others."""
-    batches, unusual = _by_types(values, rows, how)
+    usual, unusual = typed.read(values, rows, how)
     singles = [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in unusual]
     alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], how)
     outcomes = {at: outcome for at, outcome in singles if isinstance(outcome, Outcome)}
-    return events.together([*batches, alone]), outcomes
+    return events.together([usual, alone]), outcomes
 
 
 def _in_order(
@@ -93,25 +93,8 @@ def _in_order(
 
 
 def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
-    if value is None:
-        return single.read(value, plan)
     topic, key = (raw.column(name)[at].as_py() for name in ("topic", "key"))
     return single.read(value, plan, topic, key)
-
-
-def _by_types(
-    values: Sequence[bytes | None], rows: Sequence[int], plan: TablePlan
-) -> tuple[list[pa.RecordBatch], Sequence[int]]:
-    """Decodes with typed structs. Returns the events, and the numbers of the messages that need `single`."""
-    if plan.unions:
-        # Union values are unwrapped one message at a time.
-        return [], rows
-    if len(rows) == len(values):
-        batch, unusual = typed.read(values, plan)
-        return [batch], unusual
-    batch, unusual = typed.read([values[at] for at in rows], plan)
-    at = pa.array(np.array(rows, np.int64)).take(batch.column("at"))
-    return [batch.set_column(0, batch.schema.field("at"), at)], [rows[number] for number in unusual]
 
 
 def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:

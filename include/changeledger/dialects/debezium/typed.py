@@ -25,7 +25,6 @@ from changeledger.kernels.arrow import Bools, Indices, empty, flags_of, places, 
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells, each
 from changeledger.kernels.images import Image
 from changeledger.kernels.json_text import UNREADABLE
-from changeledger.kernels.lsn import Lsns
 
 # Messages per step, few enough to stay in the processor's cache.
 _AT_ONCE = 500
@@ -64,18 +63,24 @@ class _Gathered:
                 known.extend(cells)
 
 
-def read(values: Sequence[bytes | None], plan: TablePlan) -> tuple[pa.RecordBatch, list[int]]:
-    """Returns the events of JSON messages, and the numbers of the messages left to `single`."""
+def read(
+    values: Sequence[bytes | None], rows: Sequence[int], plan: TablePlan
+) -> tuple[pa.RecordBatch, Sequence[int]]:
+    """Returns the events of the JSON messages with these numbers, and the numbers left to `single`."""
+    if plan.unions:
+        # Union values are unwrapped one message at a time.
+        return empty(events.schema(plan.writer_schema)), rows
     how = typed(plan)
     gathered = _Gathered(how)
-    for start in range(0, len(values), _AT_ONCE):
-        gathered.add(*_messages(values, range(start, min(start + _AT_ONCE, len(values))), how))
+    for start in range(0, len(rows), _AT_ONCE):
+        gathered.add(*_messages(values, rows[start : start + _AT_ONCE], how))
     if not gathered.rows:
-        return empty(events.schema(plan.writer_schema)), list(range(len(values)))
+        return empty(events.schema(plan.writer_schema)), rows
     batch, doubtful = _columns(gathered, how, plan)
     if doubtful.any():
         batch = batch.filter(pa.array(~doubtful))
-    is_unusual = np.ones(len(values), np.bool_)
+    is_unusual = np.zeros(len(values), np.bool_)
+    is_unusual[np.array(rows, np.int64)] = True
     is_unusual[batch.column("at").to_numpy()] = False
     return batch, np.flatnonzero(is_unusual).tolist()
 
@@ -115,11 +120,14 @@ def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.Recor
     lsns = [lsn.parse_all(lsn_texts) for lsn_texts in texts]
     op, connector = (pa.array(said[name], pa.string()) for name in ("op", "connector"))
     times = pa.array(said["ts_ms"], pa.int64())
-    wal = of_others(connector, pa.array(said["lsn"], pa.int64()))
+    wal = _of_others(connector, pa.array(said["lsn"], pa.int64()))
     ordinal, doubtful = _ordinals(said["event_serial_no"])
     snapshots = _snapshots(said["snapshot"])
     doubtful |= valid(snapshots) & ~flags_of(pc.is_in(snapshots, pa.array(sorted(SNAPSHOTS))))
-    doubtful |= _misplaced(texts, lsns) | ~valid(times) | ~(lsns[0].known | valid(wal))
+    for text, parsed in zip(texts, lsns, strict=True):
+        # Text that is not an LSN.
+        doubtful |= valid(text) & ~parsed.known
+    doubtful |= ~valid(times) | ~(lsns[0].known | valid(wal))
     columns = [
         pa.array(gathered.rows, pa.int64()),
         op,
@@ -147,15 +155,7 @@ def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.Recor
     return pa.RecordBatch.from_arrays(columns, schema=events.schema(plan.writer_schema)), doubtful
 
 
-def _misplaced(texts: Sequence[pa.StringArray], lsns: Sequence[Lsns]) -> Bools:
-    """Returns which events have text that is not an LSN where an LSN belongs."""
-    misplaced = np.zeros(len(texts[0]), np.bool_)
-    for text, parsed in zip(texts, lsns, strict=True):
-        misplaced |= valid(text) & ~parsed.known
-    return misplaced
-
-
-def of_others(connector: pa.StringArray, wal: pa.Int64Array) -> pa.Int64Array:
+def _of_others(connector: pa.StringArray, wal: pa.Int64Array) -> pa.Int64Array:
     """Returns the 64-bit positions of events from connectors other than SQL Server's, NULL for the rest."""
     is_other = pc.fill_null(pc.not_equal(connector, "sqlserver"), fill_value=False)
     return pc.if_else(is_other, wal, pa.scalar(None, pa.int64()))
