@@ -174,7 +174,7 @@ def _sample(row: Mapping[str, Any]) -> Sample:
 def _ends(plain: pa.RecordBatch) -> tuple[list[Sample], frozenset[str]]:
     """Returns the first and last messages of every partition, and the topics with others between them."""
     table = pa.Table.from_batches([plain])
-    near = samples.at_ends(table, samples.EACH_END)
+    near = samples.at_ends(table)
     limits = samples.bounds(table).to_pylist()
     longer = {
         partition["topic"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, flags_of
+from changeledger.kernels.arrow import Bools, flags_of, with_column
 from changeledger.kernels.rows import as_batch
 
 # Number of offsets at each end of a partition.
@@ -47,14 +47,14 @@ class Sample(NamedTuple):
     value: bytes | None
 
 
-def merged(facts: Sequence[pa.RecordBatch], each: int = EACH_END) -> pa.RecordBatch:
+def merged(facts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Merges the facts of all parts, ordered by topic, offset and partition."""
     table = pa.Table.from_batches(facts, FACTS)
     chosen_of_groups = _first_or_last(table)
     for name in ("table", "group"):
         only = pc.if_else(pa.array(chosen_of_groups), table[name], pa.scalar(None, pa.string()))
-        table = table.set_column(table.schema.get_field_index(name), name, only)
-    keep = np.flatnonzero(at_ends(table, each) | chosen_of_groups)
+        table = with_column(table, name, only)
+    keep = np.flatnonzero(at_ends(table) | chosen_of_groups)
     order = [("topic", "ascending"), ("offset", "ascending"), ("partition", "ascending")]
     return as_batch(table.take(pa.array(keep)).sort_by(order))
 
@@ -67,15 +67,16 @@ def bounds(facts: pa.Table) -> pa.Table:
     )
 
 
-def at_ends(facts: pa.Table, each: int) -> Bools:
+def at_ends(facts: pa.Table) -> Bools:
+    """Returns which messages are within `EACH_END` offsets of an end of their partition."""
     place = ["topic", "partition"]
     numbered = facts.select([*place, "offset", "framed"]).append_column(
         "row", pa.array(np.arange(len(facts)))
     )
     joined = numbered.join(bounds(facts), place, join_type="inner", use_threads=False)
     near = pc.or_(
-        pc.less(joined["offset"], pc.add(joined["offset_min"], each)),
-        pc.greater(joined["offset"], pc.subtract(joined["offset_max"], each)),
+        pc.less(joined["offset"], pc.add(joined["offset_min"], EACH_END)),
+        pc.greater(joined["offset"], pc.subtract(joined["offset_max"], EACH_END)),
     )
     rows = joined.filter(pc.and_(near, pc.invert(joined["framed"])))["row"].to_numpy()
     is_at_end = np.zeros(len(facts), np.bool_)
@@ -84,31 +85,28 @@ def at_ends(facts: pa.Table, each: int) -> Bools:
 
 
 def _first_or_last(facts: pa.Table) -> Bools:
-    is_first_or_last = np.zeros(len(facts), np.bool_)
     grouped = facts.select(["topic", "table", "group", "offset", "partition"]).append_column(
         "row", pa.array(np.arange(len(facts)))
     )
     grouped = grouped.filter(pc.is_valid(grouped["group"]))
-    kept: pa.Array | None = None
-    for direction in ("ascending", "descending"):
-        order = [("offset", direction), ("partition", direction)]
-        in_order = grouped.sort_by(order).group_by(["topic", "group", "table"], use_threads=False)
-        rows = in_order.aggregate([("row", "first")])["row_first"].to_numpy()
-        kept = _of_each_table(facts, rows) if kept is None else kept
-        is_first_or_last[rows] = True
-    return is_first_or_last if kept is None else is_first_or_last & flags_of(pc.is_in(_names(facts), kept))
+    in_order = grouped.sort_by([("offset", "ascending"), ("partition", "ascending")])
+    groups = in_order.group_by(["topic", "group", "table"], use_threads=False).aggregate(
+        [("row", "first"), ("row", "last")]
+    )
+    is_first_or_last = np.zeros(len(facts), np.bool_)
+    for end in ("row_first", "row_last"):
+        is_first_or_last[groups[end].to_numpy()] = True
+    return is_first_or_last & flags_of(pc.is_in(_names(facts), _that_count(groups)))
 
 
-def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
+def _that_count(groups: pa.Table) -> pa.Array:
     """Returns the names of the groups that count: the first `_MOST_GROUPS` of each table in each topic.
 
     Groups without a table all count.
     """
-    names = _names(facts.take(pa.array(firsts)))
-    tables = facts.select(["topic", "table"]).take(pa.array(firsts)).to_pylist()
     counts: Counter[tuple[str, str | None]] = Counter()
     kept = []
-    for name, row in zip(names.to_pylist(), tables, strict=True):
+    for name, row in zip(_names(groups).to_pylist(), groups.to_pylist(), strict=True):
         place = row["topic"], row["table"]
         counts[place] += 1
         if row["table"] is None or counts[place] <= _MOST_GROUPS:
@@ -117,5 +115,4 @@ def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
 
 
 def _names(facts: pa.Table) -> pa.Array:
-    names = pc.binary_join_element_wise(facts["topic"], facts["group"], "\n")
-    return names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
+    return pc.binary_join_element_wise(facts["topic"], facts["group"], "\n").combine_chunks()
