@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text
 from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, Token
 from changeledger.model.column_names import shown
 
+# What each dialect's messages are called.
+EVENTS = {
+    "debezium": "a change event of Debezium",
+    "ces": "an event of SQL Server's change event streaming",
+    "qlik_messages": "a message of Qlik",
+}
 # Nesting depth of the search: two wrappings by Connect's converter, or one by another tool, and one more.
 _MOST_DEEP = 3
 _ALONE = (
@@ -33,16 +39,13 @@ _OTHER_TOOLS: tuple[tuple[str, set[str], Mapping[str, set[str]]], ...] = (
 )
 
 
-def event(members: Members, whats: Iterable[tuple[str, str]]) -> Problem | None:
-    """Returns the problem of a message with a dialect's whole event in a member, or None.
-
-    `whats`: pairs of a dialect and the description of its events.
-    """
+def event(members: Members) -> Problem | None:
+    """Returns the problem of a message with a dialect's whole event in a member, or None."""
     inside = _inside(members, _MOST_DEEP)
     if inside is None:
         return None
     path, dialect = inside
-    return Problem("wrapped_message", f"{dict(whats)[dialect]} in `{shown([path])}`, {_ALONE}")
+    return Problem("wrapped_message", f"{EVENTS[dialect]} in `{shown([path])}`, {_ALONE}")
 
 
 def texts(members: Members) -> Problem | None:
@@ -86,9 +89,9 @@ def _object(token: Token) -> Members | None:
     try:
         if json_text.is_object(token):
             return json_text.members(token)
-        if json_text.is_text(token):
-            return _of_text(token)
-        return json_text.members(json_text.elements(token)[0]) if json_text.is_nested(token) else None
+        if json_text.is_nested(token):
+            return json_text.members(json_text.elements(token)[0])
+        return _of_text(token)
     except (NotJson, IndexError, *UNREADABLE):
         return None
 

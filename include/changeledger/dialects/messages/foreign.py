@@ -13,6 +13,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from changeledger.dialects.messages import enclosed, frames
+from changeledger.dialects.messages.enclosed import EVENTS
 from changeledger.dialects.messages.frames import Frame, Headers
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
@@ -21,6 +22,8 @@ from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, in_lowe
 from changeledger.model import change
 from changeledger.model.column_names import shown
 
+# The reason for a message of each dialect in a feed of another.
+_REASONS = {"debezium": "debezium_event", "ces": "ces_event", "qlik_messages": "qlik_message"}
 # The members that Kafka Connect's converters put around a record.
 _WRAPPING = frozenset({"payload", "schema", "schemaId"})
 # The reasons by which a dialect refuses a message as not of its form.
@@ -171,11 +174,11 @@ def payload_of(message: Members) -> Members:
 def _of_members(members: Members, dialect: str, *, is_wrapped: bool) -> Problem | None:
     # No members, or only a converter's wrapping.
     if members.keys() <= _WRAPPING:
-        return enclosed.event(members, _CALLED)
+        return enclosed.event(members)
     flattened = _flattened_of(members)
     other = enclosed.other_tool(members)
     if flattened is not None:
-        other = Problem("flattened_envelope", f"{_WHAT[flattened][1]} {_SPREAD}")
+        other = Problem("flattened_envelope", f"{EVENTS[flattened]} {_SPREAD}")
     if other is not None:
         return other
     name = _dialect_of(members)
@@ -183,7 +186,7 @@ def _of_members(members: Members, dialect: str, *, is_wrapped: bool) -> Problem 
         return _of_no_dialect(members)
     if name != dialect:
         return _of_dialect(name)
-    wrapped = Problem("wrapped_message", f"{_WHAT[name][1]} {_WRAPPED}") if is_wrapped else None
+    wrapped = Problem("wrapped_message", f"{EVENTS[name]} {_WRAPPED}") if is_wrapped else None
     return enclosed.texts(members) if name == "debezium" else wrapped
 
 
@@ -193,12 +196,12 @@ def _of_no_dialect(members: Members) -> Problem:
         return _cloudevent(json_text.text(attributes["type"]), attributes)
     if "eventsource" in attributes and attributes.keys() & {"eventrow", "eventdata"}:
         return Problem("ces_data_alone", _CES_DATA)
-    inside = enclosed.event(members, _CALLED)
+    inside = enclosed.event(members)
     if inside is not None:
         return inside
     renamed = _dialect_of(_in_usual_case(members))
     if renamed is not None:
-        what = f"{_WHAT[renamed][1]} {_RENAMED}"
+        what = f"{EVENTS[renamed]} {_RENAMED}"
         return Problem("renamed_envelope", f"{what}. Its members: {shown(members)}")
     return Problem("flattened_event", f"{_FLATTENED}. Its members: {shown(members)}")
 
@@ -259,17 +262,8 @@ def _objects(members: Members, names: Iterable[str]) -> int:
     return sum(name in members and json_text.is_object(members[name]) for name in names)
 
 
-_WHAT = {
-    "debezium": ("debezium_event", "a change event of Debezium"),
-    "ces": ("ces_event", "an event of SQL Server's change event streaming"),
-    "qlik_messages": ("qlik_message", "a message of Qlik"),
-}
-_CALLED = [(name, what) for name, (_, what) in _WHAT.items()]
-
-
 def _of_dialect(name: str) -> Problem:
-    reason, what = _WHAT[name]
-    return Problem(reason, f"{what}: give its topic to a feed with `dialect: {name}`")
+    return Problem(_REASONS[name], f"{EVENTS[name]}: give its topic to a feed with `dialect: {name}`")
 
 
 def _is_cloudevent(members: Members) -> bool:

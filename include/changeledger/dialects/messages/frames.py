@@ -135,24 +135,16 @@ def unusable(schema_id: str, error: UnusableSchema, dialect: str, side: Side = "
     """Returns why records of a known schema cannot be read."""
     if not isinstance(error, OtherSchema):
         return Problem(UNUSABLE_SCHEMA, f"the schema {schema_id}: {error}")
-    return _of_type(schema_id, error, side).problem(dialect)
-
-
-def _of_type(schema_id: str, error: OtherSchema, side: Side) -> Frame:
     what = f"the registry's schema {schema_id} of the {side} has the type {error.kind}, not AVRO"
-    if error.kind == "JSON":
-        return _json_schema(what, side)
-    return Frame(f"{error.kind.lower()}_frame", what, converters(side))
+    other = Frame(f"{error.kind.lower()}_frame", what, converters(side))
+    return (_json_schema(what, side) if error.kind == "JSON" else other).problem(dialect)
 
 
 def id_header(headers: Headers, side: Side) -> str | None:
     """Returns the name of the header with the schema id of a message's key or value, or None."""
-    names = ID_HEADERS[side]
-    header_name = next((header["key"] for header in headers if header["key"] in names), None)
-    return _of_azure(headers) if header_name is None and side == "value" else header_name
-
-
-def _of_azure(headers: Headers) -> str | None:
+    header_name = next((header["key"] for header in headers if header["key"] in ID_HEADERS[side]), None)
+    if header_name is not None or side == "key":
+        return header_name
     types = (header["value"] or b"" for header in headers if header["key"] == CONTENT_TYPE)
     return CONTENT_TYPE if any(kind.startswith(AVRO_WITH_ID.encode()) for kind in types) else None
 
