@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium import (
-    blocks,
-    events,
-    key_only,
-    large_values,
-    old_days,
-    single,
-    stand_ins,
-    typed,
-)
+from changeledger.dialects.debezium import blocks, events, key_only, large_values, old_days, single, typed
 from changeledger.dialects.debezium.avro import DIALECT
 from changeledger.dialects.debezium.old_days import CALENDAR_SUSPECT
 from changeledger.dialects.debezium.plan import TablePlan
@@ -28,11 +19,9 @@ from changeledger.dialects.debezium.single import OPERATIONS, Event
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import avro, changes, images, lsn
-from changeledger.kernels.arrow import Bools, flags_of
+from changeledger.kernels.arrow import flags_of
 from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
-from changeledger.kernels.cells import UNAVAILABLE
 from changeledger.kernels.changes import Changes
-from changeledger.kernels.images import Image
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
@@ -160,11 +149,11 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     is_update, is_delete = (flags_of(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
     before = key_only.known(before, after, is_update, connector, plan)
     place = positions(read, raw)
-    of_sqlserver = flags_of(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
-    misplaced = _misplaced(before, after, is_update, plan) & of_sqlserver
+    is_mssql = flags_of(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
+    misplaced = large_values.misplaced(before, after, is_update, writer) & is_mssql
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
-    of_log = is_update & of_sqlserver, is_delete & of_sqlserver
-    before, after = _without_unsent(before, after, of_log, plan)
+    sent = large_values.without_unsent(before, after, is_update & is_mssql, is_delete & is_mssql, plan)
+    before, after = (images.without_nulls(image, plan.never_null) for image in sent)
     # Only an update changes columns.
     changed = images.changed(before.only(is_update), after, writer.names)
     key, moved = images.keys(before, after, is_delete, writer)
@@ -187,10 +176,10 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
             change.POSITION_UNKNOWN: ~place.commit_lsn.known,
             change.BEFORE_UNKNOWN: is_update & ~before.present,
             change.KEY_CHANGED: moved,
-            change.ORDER_AMBIGUOUS: of_sqlserver & place.is_first,
+            change.ORDER_AMBIGUOUS: is_mssql & place.is_first,
             change.CLOCK_SUSPECT: place.is_suspect,
             PLACEHOLDER_MISPLACED: misplaced,
-            CALENDAR_SUSPECT: of_sqlserver & old_days.in_images(before, after, plan.contract),
+            CALENDAR_SUSPECT: is_mssql & old_days.in_images(before, after, plan.contract),
         },
         source_position=message_rows.record(raw),
     )
@@ -202,30 +191,3 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
     is_other = pc.fill_null(pc.not_equal(read.column("connector"), "sqlserver"), fill_value=False)
     source_id = pc.if_else(is_other, read.column("transaction"), pa.scalar(None, pa.string()))
     return pc.coalesce(source_id, lsn.to_text(commit))
-
-
-def _without_unsent(
-    before: Image, after: Image, of_log: tuple[Bools, Bools], plan: TablePlan
-) -> Iterator[Image]:
-    """Marks values that were not sent as unavailable in both images.
-
-    These are the cells of `large_values.without_unsent`, after stand-ins for NULL have become NULL, and NULLs
-    in columns that the feed states as NOT NULL. `of_log`: the updates and the deletes of SQL Server's log.
-    """
-    with_nulls = stand_ins.as_nulls(before, after, *of_log, plan)
-    sent = large_values.without_unsent(*with_nulls, *of_log, plan.writer_schema)
-    return (images.without_nulls(image, plan.never_null) for image in sent)
-
-
-def _misplaced(before: Image, after: Image, is_update: Bools, plan: TablePlan) -> Bools:
-    """Returns which changes have a placeholder for a value that SQL Server's log always has.
-
-    That is a value of a column that is not large, or of a large one that had a value before the update.
-    Some builds of the connector mix columns up.
-    """
-    small = [at for at, column in enumerate(plan.writer_schema.columns) if not column.is_large]
-    misplaced = large_values.behind_a_value(before, after, is_update, plan.writer_schema)
-    for image in (before, after):
-        if image.states is not None:
-            misplaced |= (image.states[:, small] == UNAVAILABLE).any(axis=1)
-    return misplaced
