@@ -163,18 +163,16 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
     schema = avro.schema(schemas[schema_id])
     if not {"op", "source"} <= schema.root.fields.keys():
         return AvroSchema()
-    for sample in samples:
-        payload = _example(sample, schema)
-        if payload is None:
-            continue
-        name = source_name(payload, sample.topic)
-        config = None if name is None else feed.table(name)
-        if name is None or config is None:
-            return AvroSchema()
-        columns = contract_of(config, {"schema": block(schema.root)}, json_object(sample.key))
-        database = payload["source"].get("db")
-        return AvroSchema(config.table, name, columns, database if isinstance(database, str) else None)
-    return _by_name(schema, first, feed)
+    read = ((sample, _example(sample, schema)) for sample in samples)
+    sample, payload = next((pair for pair in read if pair[1] is not None), (first, None))
+    # If no sample can be read, the schema's name tells the table.
+    name = _table_of(schema) if payload is None else source_name(payload, sample.topic)
+    config = None if name is None else feed.table(name)
+    if name is None or config is None:
+        return AvroSchema()
+    columns = contract_of(config, {"schema": block(schema.root)}, json_object(sample.key))
+    database = None if payload is None else payload["source"].get("db")
+    return AvroSchema(config.table, name, columns, database if isinstance(database, str) else None)
 
 
 def _example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
@@ -197,13 +195,3 @@ def described(
             columns = block(writer.root)
             for sample in samples[place]:
                 yield Described(schema.source_table, columns, _example(sample, writer) or {})
-
-
-def _by_name(schema: Schema, sample: Sample, feed: Feed) -> AvroSchema:
-    """Finds the table by the schema's name, for the case that no sample could be read."""
-    name = _table_of(schema)
-    config = feed.table(name)
-    if config is None:
-        return AvroSchema()
-    columns = contract_of(config, {"schema": block(schema.root)}, json_object(sample.key))
-    return AvroSchema(config.table, name, columns)

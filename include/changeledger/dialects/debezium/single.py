@@ -134,8 +134,9 @@ def _envelope(message: Members, value: bytes, plan: TablePlan) -> Envelope:
 
 
 def _plain(token: Token | None, plan: TablePlan) -> str | None:
-    text = json_text.text(token)
-    return unions.branch(text) if plan.unions else text
+    """Returns the text of a value, which may be wrapped in the name of its type."""
+    inside = unions.cell(token, in_bytes=False)[0] if plan.unions and token is not None else None
+    return json_text.text(token) if inside is None else inside
 
 
 def event_of(envelope: Envelope, plan: TablePlan) -> Event:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from changeledger.kernels import json_text
-from changeledger.kernels.json_text import Members, NotJson, Token
+from changeledger.kernels.json_text import Members, Token
 
 _ROW = ".Value"
 # For each branch its type in a schema block.
@@ -53,36 +53,13 @@ def cell(token: Token, *, in_bytes: bool) -> tuple[str | None, str, bool]:
     A value in a column that cannot be NULL is not wrapped, and text is never a wrapper, whatever it looks
     like. `in_bytes`: whether text without a wrapper is bytes.
     """
-    name = branch_of(token)
-    inside = json_text.members(token)[name] if name else token
+    members = json_text.members(token) if json_text.is_object(token) else {}
+    name = next(iter(members), "")
+    name = name if name in KINDS else ""
+    inside = members[name] if name else token
     text, is_unquoted = json_text.text(inside), json_text.is_unquoted(inside)
     is_bytes = name == "bytes" or (in_bytes and not name and json_text.is_text(inside))
     return (_in_base64(text) if is_bytes and text is not None else text), name, is_unquoted
-
-
-def branch(text: str | None) -> str | None:
-    """Returns the value inside its wrapper, or unchanged if it is not wrapped."""
-    if text is None or not text.startswith("{"):
-        return text
-    try:
-        members = json_text.members(text.encode())
-    except NotJson:
-        return text
-    name = next(iter(members), "")
-    if name not in KINDS:
-        return text
-    inside = json_text.text(members[name])
-    if inside is None:
-        return text
-    return _in_base64(inside) if name == "bytes" else inside
-
-
-def branch_of(token: Token | None) -> str:
-    """Returns the branch whose name wraps a value, or an empty text if it is not wrapped."""
-    if token is None or not json_text.is_object(token):
-        return ""
-    name = next(iter(json_text.members(token)), "")
-    return name if name in KINDS else ""
 
 
 def _in_base64(text: str) -> str:
