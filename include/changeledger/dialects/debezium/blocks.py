@@ -6,7 +6,6 @@ A topic, and a batch, can have several blocks.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -14,12 +13,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from changeledger.dialects.debezium.fields import Fields
-from changeledger.dialects.debezium.plain import BARE
+from changeledger.dialects.debezium.plain import BARE, BEFORE_BLOCK
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.schema_block import written_fields
 from changeledger.kernels.json_text import UNREADABLE
 
-_BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:\s*')
 Beginning = bytes | tuple[bytes, ...]
 # Limit of the beginnings that each message is compared with. A connector has one block at a time.
 _MOST_BEGINNINGS = 20
@@ -71,7 +69,7 @@ def _by_block(values: Sequence[bytes | None]) -> dict[bytes, list[int]]:
 def _beginning(value: bytes, groups: dict[bytes, list[int]]) -> tuple[Beginning, list[int]]:
     """Returns what messages with this message's block begin with, and the group of that block."""
     block = _block(value)
-    before = _BEFORE_BLOCK.match(value)
+    before = BEFORE_BLOCK.match(value)
     # If the block follows the payload, or `schema` occurs twice, only the whole message identifies the block.
     is_first = block and before is not None and value.startswith(block, before.end())
     begin = value[: before.end() + len(block)] if is_first and before is not None else value

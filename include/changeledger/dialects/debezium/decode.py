@@ -103,7 +103,7 @@ def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None],
         pc.cast(raw.column("value"), pa.string())
     except pa.ArrowInvalid:
         for at, value in enumerate(values):
-            if value is not None and not _is_utf8(value):
+            if value is not None and value.decode(errors="ignore").encode() != value:
                 values[at], faults[at] = None, single.NOT_UTF8
     return values, faults
 
@@ -118,14 +118,6 @@ def from_avro(value: bytes, schema: Schema) -> tuple[bytes | None, Outcome | Non
         return None, Outcome(change.QUARANTINED, "malformed_avro", avro.beginning(value))
     except NotUtf8 as error:
         return None, Outcome(change.QUARANTINED, "not_utf8", f"a text in `{error}` is not UTF-8")
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _columns(numbered_events: Sequence[tuple[int, Event]], plan: TablePlan) -> pa.RecordBatch:

@@ -16,14 +16,9 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import keys
-from changeledger.dialects.debezium.alike import Alike
-from changeledger.dialects.debezium.avro import (
-    AvroSchema,
-    avro_schema,
-    by_schema,
-    described,
-)
+from changeledger.dialects.debezium.avro import AvroSchema, avro_schema, by_schema, described
 from changeledger.dialects.debezium.names import names_of, of_feed, own_database, table_called
+from changeledger.dialects.debezium.plain import Alike
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     TableMessage,
@@ -31,8 +26,8 @@ from changeledger.dialects.debezium.schema_block import (
     described_in_json,
     of_tables,
     table_facts,
-    union_topics,
 )
+from changeledger.dialects.debezium.unions import is_wrapped
 from changeledger.dialects.debezium.warnings import of_altered, of_defaults, of_unnamed
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
@@ -98,14 +93,15 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     in_avro = by_schema([_sample(row) for row in framed], schemas)
     read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
     names = names_of(topics, read.values(), feed, contracts)
-    tables_of_topics, unions = of_feed(topics, names, feed), union_topics(chosen)
+    tables_of_topics = of_feed(topics, names, feed)
+    unions = {message.sample.topic for message in chosen if is_wrapped(message.payload)}
     with_table = Counter(topic for topic, *_ in tables_of_topics)
     tables: list[TableRecords] = []
     faults: dict[tuple[str, str], Outcome] = {}
     samples_of = by_table(chosen)
     for topic, table, name, facts_of in tables_of_topics:
         columns = facts_of.read_by(contracts.get(table))
-        fault = _key_fault(table, columns, samples_of[topic, name], feed, known)
+        fault = keys.fault(table, columns, samples_of[topic, name], feed, known)
         if fault is None:
             tables.append(TableRecords(topic, table, name, columns, with_table[topic] == 1, topic in unions))
         else:
@@ -114,7 +110,7 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
         name, own_table = schema.source_table, table_called(schema.source_table, names, feed)
         columns = TableFacts(schema.columns).read_by(contracts.get(own_table or ""))
         some = in_avro[topic, schema_id, shared_by]
-        fault = schema.fault or _key_fault(own_table or "", columns, some, feed, known)
+        fault = schema.fault or keys.fault(own_table or "", columns, some, feed, known)
         if fault is not None:
             faults[topic, shared_by or schema_id] = fault
         elif own_table is not None:
@@ -128,18 +124,6 @@ def discover(messages: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> Dis
     warnings = [*_warnings(chosen, in_avro, read, schemas), *of_unnamed(read, schemas, feed)]
     several = len({config.table for config in feed.tables} | contracts.keys()) > 1
     return Discovery(tables, own.name, own.is_of_several, schemas, faults, {}, names, warnings, several)
-
-
-def _key_fault(
-    table: str, columns: Contract | None, samples: Iterable[Sample], feed: Feed, known: EarlierWindows
-) -> Outcome | None:
-    """Returns why a table's messages cannot be read because of their keys, or None.
-
-    `columns`: None if they are those of the table's contract.
-    """
-    config = feed.table(table)
-    stated = () if config is None else config.key
-    return keys.fault(columns or known.contracts.get(table), samples, known.avro_schemas, stated)
 
 
 def _warnings(
@@ -163,7 +147,7 @@ def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[TableMessage], dict
     shared = {topic for topic, tables in topics.items() if len(tables) > 1}
     if not shared:
         return chosen, topics
-    chosen += of_tables(_of_each_table(plain, shared), feed)
+    chosen += of_tables(_of_each_table(_of_topics(plain, shared)), feed)
     return chosen, table_facts(chosen)
 
 
@@ -197,27 +181,31 @@ def _between(
         topics.setdefault(message.sample.topic, []).append(message)
     names = {topic: {message.name for message in messages} for topic, messages in topics.items()}
     looked_at = {topic for topic in longer if len(names.get(topic, ())) < 2}
-    alike = {topic: Alike(topics[topic]) for topic in looked_at if topic in topics}
-    grouped = plain.filter(pc.is_in(plain.column("topic"), pa.array(sorted(looked_at), pa.string())))
-    others = [
-        not (row["topic"] in alike and alike[row["topic"]].holds(row["value"] or b""))
-        for row in grouped.to_pylist()
-    ]
+    texts = {topic: [message.sample.value or b"" for message in topics.get(topic, ())] for topic in looked_at}
+    alike = {topic: Alike(of_topic) for topic, of_topic in texts.items()}
+    rows = _of_topics(plain, looked_at)
+    others = [row for row in rows if not alike[row["topic"]].holds(row["value"] or b"")]
     listed = {config.table.lower() for config in feed.tables}
-    candidates = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
     known = {topic: listed.union(map(str.lower, of_topic)) for topic, of_topic in names.items()}
     return [
         message
-        for message in of_tables(candidates, feed)
+        for message in of_tables(_of_each_table(others), feed)
         if message.name.lower() in known.get(message.sample.topic, {message.name.lower()})
     ]
 
 
-def _of_each_table(plain: pa.RecordBatch, topics: Collection[str]) -> list[Sample]:
-    """Returns the first and last message of each schema block of every table of these topics, in order."""
+def _of_topics(plain: pa.RecordBatch, topics: Collection[str]) -> list[Mapping[str, Any]]:
+    rows: list[Mapping[str, Any]] = plain.filter(
+        pc.is_in(plain.column("topic"), pa.array(sorted(topics), pa.string()))
+    ).to_pylist()
+    return rows
+
+
+def _of_each_table(of_topics: Iterable[Mapping[str, Any]]) -> list[Sample]:
+    """Returns the first and last message of each schema block of every table, in order."""
     groups: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
-    for row in plain.to_pylist():
-        if row["topic"] in topics and row["group"] is not None:
+    for row in of_topics:
+        if row["group"] is not None:
             groups.setdefault((row["topic"], row["table"]), {}).setdefault(row["group"], []).append(row)
     kept: list[Mapping[str, Any]] = []
     for blocks in groups.values():

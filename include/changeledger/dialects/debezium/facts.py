@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium.alike import NAMED
 from changeledger.dialects.debezium.avro import may_be_of_several
 from changeledger.dialects.debezium.avro import table_in as table_in_avro
-from changeledger.dialects.debezium.plain import beginning, table_in
+from changeledger.dialects.debezium.plain import NAMED, beginning, table_in
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.frames import with_id_header
 from changeledger.kernels import avro

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from changeledger.dialects.debezium.avro import DIALECT, block, schema_fault
 from changeledger.dialects.debezium.field_types import read_field
 from changeledger.dialects.debezium.plain import json_object, lacking, names_in
 from changeledger.dialects.debezium.values import cell_of
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import frames
 from changeledger.dialects.messages.message_keys import as_json
 from changeledger.dialects.messages.message_rows import Outcome
@@ -49,14 +50,18 @@ def _in_json(key: bytes, schemas: Mapping[str, str]) -> bytes:
 
 
 def fault(
-    columns: Contract | None, samples: Iterable[Sample], schemas: Mapping[str, str], stated: Collection[str]
+    table: str, columns: Contract | None, samples: Iterable[Sample], feed: Feed, known: EarlierWindows
 ) -> Outcome | None:
     """Returns why a table's messages are not read because of their keys, or None.
 
-    * Images lack a column of the `stated` key.
+    `columns`: None if they are those of the table's contract.
+
+    * Images lack a column of the stated key.
     * Without a stated key, some messages have a longer key than `columns` says.
     * Nothing says the key, and the messages' own keys cannot be read or have columns that images lack.
     """
+    config, columns = feed.table(table), columns or known.contracts.get(table)
+    stated = () if config is None else config.key
     if columns is None:
         return None
     if stated and not columns.key:
@@ -65,7 +70,10 @@ def fault(
     if columns.key:
         reasons = (None if stated else _of_longer_key(sample.key, columns) for sample in samples)
     else:
-        reasons = (_unread(sample.key, schemas) or _not_in_images(sample.key, columns) for sample in samples)
+        reasons = (
+            _unread(sample.key, known.avro_schemas) or _not_in_images(sample.key, columns)
+            for sample in samples
+        )
     return next((reason for reason in reasons if reason is not None), None)
 
 

@@ -18,8 +18,12 @@ _OF_ROUTERS = {"__dbz__physicalTableIdentifier", "__dbz__sourceIdentifier"}
 _PAYLOAD = b'"payload":'
 # Beginnings of messages without a schema block.
 BARE = (b'{"before"', b'{"after"', b'{"source"', b'{"op"', b'{"ts_', b'{"transaction"')
-# The beginning of a message that has a schema block before its payload.
-_BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:')
+# What precedes the schema block of a message that has one before its payload.
+BEFORE_BLOCK = re.compile(rb'\s*\{\s*"schema"\s*:\s*')
+# The members of `source` that name the table.
+NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
+# Bytes by which the text from these members to the end may exceed the longest in the samples.
+_SLACK = 32
 
 
 def json_object(raw: bytes | None) -> Mapping[str, Any]:
@@ -42,8 +46,27 @@ def beginning(value: bytes) -> bytes:
     """
     if value.startswith(BARE):
         return b""
-    at = value.find(_PAYLOAD) if _BEFORE_BLOCK.match(value) else -1
+    at = value.find(_PAYLOAD) if BEFORE_BLOCK.match(value) else -1
     return b"" if at < 0 else value[: at + len(_PAYLOAD)]
+
+
+class Alike:
+    """Recognizes messages that begin like one of a table's messages, and name the table in the same words."""
+
+    def __init__(self, messages: Iterable[bytes]) -> None:
+        begins, names, tail = set(), set(), 0
+        for text in messages:
+            begins.add(beginning(text) or text.partition(b":")[0])
+            for named in NAMED.finditer(text):
+                names.add(named[0])
+                tail = max(tail, len(text) - named.start() + _SLACK)
+        self._begins, self._names, self._tail = tuple(begins), names, tail
+
+    def holds(self, value: bytes) -> bool:
+        # Debezium 0.x names the table in the topic only.
+        near_end = value[-self._tail :]
+        named = not self._names or any(name in near_end for name in self._names)
+        return named and value.startswith(self._begins)
 
 
 def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium.field_types import BROKEN, column_type, fields_of
 from changeledger.dialects.debezium.fields import Fields, row_fields
 from changeledger.dialects.debezium.plain import beginning, json_object, names_in, payload_of, places
-from changeledger.dialects.debezium.unions import is_wrapped, row_of
+from changeledger.dialects.debezium.unions import row_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.column_names import folded, is_name, unlike
 from changeledger.model.contract import Column, Contract
@@ -108,11 +108,6 @@ def table_facts(messages: Iterable[TableMessage]) -> dict[str, dict[str, TableFa
         latest[sample.topic, name] = newer
         tables[name] = TableFacts(columns, _members(payload, known.names))
     return topics
-
-
-def union_topics(messages: Iterable[TableMessage]) -> set[str]:
-    """Returns the topics whose messages are Avro's own JSON (`unions`)."""
-    return {message.sample.topic for message in messages if is_wrapped(message.payload)}
 
 
 def source_name(payload: Mapping[str, Any], topic: str) -> str | None:

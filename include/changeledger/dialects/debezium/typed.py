@@ -92,12 +92,7 @@ def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -
     try:
         messages = [decode(values[at] or b"") for at in some]
     except UNREADABLE:
-        decoded = [
-            (at, decoded_message)
-            for at in some
-            if (decoded_message := _message(values[at] or b"", how)) is not None
-        ]
-        some, messages = [at for at, _ in decoded], [message for _, message in decoded]
+        messages = [_message(values[at] or b"", how) for at in some]
     messages = [message.payload or message for message in messages]
     good = [message.source is not None and message.op is not None for message in messages]
     if not all(good):
@@ -107,10 +102,11 @@ def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -
 
 
 def _message(value: bytes, how: Typed) -> Any:
+    """Returns a decoded message, without members if it does not decode."""
     try:
         return how.decoder.decode(value)
     except UNREADABLE:
-        return None
+        return how.decoder.decode(b"{}")
 
 
 def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.RecordBatch, Bools]:

@@ -36,6 +36,7 @@ def row_of(image: Any) -> Mapping[str, Any] | None:
 
 
 def is_wrapped(payload: Mapping[str, Any]) -> bool:
+    """Returns whether an event is in Avro's own JSON."""
     return any(row_of(payload.get(side)) is not None for side in ("before", "after"))
 
 
