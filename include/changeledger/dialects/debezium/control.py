@@ -40,21 +40,20 @@ def control_kind(
     """Returns the kind of a control message, or None for any other. `schema`: the name of its Avro schema."""
     payload = payload_of(message)
     name = _schema_of(message) if schema is None else schema
-    by_schema = next(
-        (kind for end, kind in _SCHEMAS.items() if name is not None and name.endswith(end)), None
-    )
-    if by_schema is not None:
-        return by_schema
+    for end, kind in _SCHEMAS.items():
+        if name is not None and name.endswith(end):
+            return kind
     if "ts_ms" in payload and topic.startswith(_HEARTBEAT_TOPICS):
         return HEARTBEAT
     if payload.keys() == {"ts_ms"} and _names_server(key):
         return HEARTBEAT
-    if _is_custom_signal(payload, key):
+    if _is_signal(payload, key):
         return SIGNAL
     kinds = (
-        (TRANSACTION, _is_transaction), (SCHEMA_CHANGE, _is_schema_change),
-        (SIGNAL, _is_signal), (NOTIFICATION, _is_notification),
-    )  # fmt: skip
+        (TRANSACTION, _is_transaction),
+        (SCHEMA_CHANGE, _is_schema_change),
+        (NOTIFICATION, _is_notification),
+    )
     return next((kind for kind, is_one in kinds if is_one(payload)), None)
 
 
@@ -82,23 +81,19 @@ def _is_transaction(payload: Members) -> bool:
     return payload.keys() >= _COUNTS or lsn.parse(own_id) is not None
 
 
-def _is_signal(payload: Members) -> bool:
-    """Returns whether it is a signal of the channel `kafka`, whose data is an object or the text of one."""
-    is_whole = _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL
-    data = json_text.text(payload.get("data")) or ""
-    return is_whole and json_text.text(payload["type"]) in _SIGNALS and data.lstrip().startswith("{")
+def _is_signal(payload: Members, key: bytes | None) -> bool:
+    """Returns whether it is a signal of the channel `kafka`, whose data is an object or the text of one.
 
-
-def _is_custom_signal(payload: Members, key: bytes | None) -> bool:
-    """Returns whether it is a signal of a custom action: of any type, keyed by the connector's prefix.
-
-    It is not a row: a row's key is an object, and no column of a row taken out of its envelope is one.
+    A signal of a custom action has any type, and is keyed by the connector's prefix. It is not a row: a row's
+    key is an object, and no column of a row taken out of its envelope is one.
     """
-    is_whole = _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL
-    if not is_whole or key is None or key.lstrip().startswith(b"{"):
+    if not _SIGNAL - {"id"} <= payload.keys() <= _SIGNAL:
         return False
-    is_text = key.isascii() and key.decode().isprintable()
-    return is_text and json_text.is_object(payload["data"])
+    is_keyed_by_text = key is not None and not key.lstrip().startswith(b"{") and key.isascii()
+    if is_keyed_by_text and (key or b"").decode().isprintable() and json_text.is_object(payload["data"]):
+        return True
+    data = json_text.text(payload["data"]) or ""
+    return json_text.text(payload["type"]) in _SIGNALS and data.lstrip().startswith("{")
 
 
 def _is_schema_change(payload: Members) -> bool:

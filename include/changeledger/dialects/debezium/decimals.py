@@ -35,6 +35,8 @@ class Form(NamedTuple):
     # Which JSON numbers are exact: all, those of at most 15 digits (`short`), or also those with as many
     # places as the type, as `decimal.format: NUMERIC` writes each (`scaled`).
     numbers: Literal["all", "scaled", "short"]
+    # The lake's type, with precision and scale.
+    kind: pa.DataType
 
 
 def form(sql: SqlType, source: DebeziumSource, field: Field | None) -> Form:
@@ -42,19 +44,18 @@ def form(sql: SqlType, source: DebeziumSource, field: Field | None) -> Form:
 
     The block must not contradict the type.
     """
-    scale = SqlType.parse(sql.spark).scale or 0
+    kind = arrow_type(sql.spark)
     if field is not None and field.name == DECIMAL and field.scale is not None:
-        return Form(is_bytes=True, scale=field.scale, numbers="all")
+        return Form(True, field.scale, "all", kind)
     if field is not None:
-        return Form(is_bytes=False, scale=scale, numbers="all" if field.kind.startswith("int") else "short")
+        return Form(False, kind.scale, "all" if field.kind.startswith("int") else "short", kind)
     is_precise = source.decimal_handling_mode == "precise"
-    return Form(is_precise, scale, "scaled" if is_precise else "short")
+    return Form(is_precise, kind.scale, "scaled" if is_precise else "short", kind)
 
 
-def reader(sql: SqlType, how: Form) -> Reader:
+def reader(how: Form) -> Reader:
     """Returns the reader of a JSON text."""
-    lake = SqlType.parse(sql.spark)
-    precision, scale = lake.length or 0, lake.scale or 0
+    precision, scale = how.kind.precision, how.kind.scale
     if how.is_bytes:
         return lambda text: _encoded(text, how.scale, precision, scale)
     return lambda text: sql_text.decimal(text, precision, scale)
@@ -88,15 +89,14 @@ def _encoded(text: str, written_scale: int, precision: int, scale: int) -> Decim
     return None if number is None else sql_text.scaled(number, precision, scale)
 
 
-def of_bytes(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
+def of_bytes(how: Form) -> Callable[[Sequence[Any]], Cells]:
     """Returns the converter of columns of base64 texts."""
-    lake, kind = SqlType.parse(sql.spark), arrow_type(sql.spark)
-    precision, scale = lake.length or 0, lake.scale or 0
+    precision, scale = how.kind.precision, how.kind.scale
     if how.scale == scale:
         return lambda values: cells.from_base64_decimals(
             cells.texts(values), precision, scale, most_bytes(precision)
         )
-    one_by_one = cells.one_by_one(reader(sql, how), kind)
+    one_by_one = cells.one_by_one(reader(how), how.kind)
     return lambda values: one_by_one(cells.texts(values))
 
 
@@ -105,10 +105,9 @@ def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
 
     A column with a token in an unusual form is read one by one.
     """
-    kind = arrow_type(sql.spark)
-    plain = text_cells.decimal_pattern(kind)
-    of_text, of_number = reader(sql, how), number_reader(sql, how)
-    one_by_one = cells.one_by_one(lambda token: _of_token(token, of_text, of_number), kind)
+    plain = text_cells.decimal_pattern(how.kind)
+    of_text, of_number = reader(how), number_reader(sql, how)
+    one_by_one = cells.one_by_one(lambda token: _of_token(token, of_text, of_number), how.kind)
 
     def convert(values: Sequence[Any]) -> Cells:
         tokens = pa.array([None if value is None else bytes(value) for value in values], pa.string())
@@ -119,7 +118,7 @@ def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
         usual = pc.and_(pc.match_substring_regex(texts, plain), exact)
         if pc.all(usual).as_py() is not False:
             try:
-                return Cells(pc.cast(texts, kind))
+                return Cells(pc.cast(texts, how.kind))
             except pa.ArrowInvalid:
                 pass
         return one_by_one(tokens)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -134,13 +135,10 @@ def _of_decimal(
     sql: SqlType, source: DebeziumSource, field: Field | None, placeholders: tuple[str, ...]
 ) -> Cell:
     form = decimals.form(sql, source, field)
-    read, read_number = decimals.reader(sql, form), decimals.number_reader(sql, form)
-
-    def is_inexact(text: str) -> bool:
-        return decimals.is_inexact(text, form)
-
+    read, read_number = decimals.reader(form), decimals.number_reader(sql, form)
+    is_inexact = partial(decimals.is_inexact, how=form)
     if form.is_bytes:
-        return Cell(str, decimals.of_bytes(sql, form), read, placeholders, True, read_number, is_inexact)
+        return Cell(str, decimals.of_bytes(form), read, placeholders, True, read_number, is_inexact)
     convert = decimals.of_tokens(sql, form)
     return Cell(msgspec.Raw, convert, read, placeholders, False, read_number, is_inexact)
 
