@@ -16,8 +16,7 @@ from changeledger.kernels.images import Image
 from changeledger.kernels.rows import as_batch
 from changeledger.model.contract import Contract
 
-BEFORE, AFTER = "b", "a"
-SIDES = (BEFORE, AFTER)
+SIDES = ("b", "a")
 # Columns from `source` and the message around it. `at` is the record's row in its batch.
 PLACE = (
     ("at", pa.int64()),

@@ -21,6 +21,7 @@ from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
+from changeledger.kernels.arrow import with_column
 from changeledger.kernels.avro import UnusableSchema
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Column, Contract
@@ -34,11 +35,9 @@ KEY_AS_WRITTEN = (
 
 def readable(facts: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
     """Returns facts of messages (`samples.FACTS`) with keys in JSON; for Avro, the key schema's block."""
-    at, keys = facts.schema.get_field_index("key"), facts.column("key").to_pylist()
-    json_keys = pa.array(
-        [_in_json(key, schemas) if avro.is_framed(key) else key for key in keys], pa.binary()
-    )
-    return facts.set_column(at, facts.schema.field(at), json_keys)
+    keys = facts.column("key").to_pylist()
+    in_json = [_in_json(key, schemas) if avro.is_framed(key) else key for key in keys]
+    return with_column(facts, "key", pa.array(in_json, pa.binary()))
 
 
 def _in_json(key: bytes, schemas: Mapping[str, str]) -> bytes:
