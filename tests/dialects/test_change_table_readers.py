@@ -13,7 +13,7 @@ from sqlalchemy import Select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.interface import ChangeTable, TableReader
+from changeledger.dialects.interface import TableReader
 from changeledger.dialects.qlik_tables.reader import ChangeTables
 from changeledger.dialects.sqlserver_cdc.dialect import source_table
 from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
@@ -60,14 +60,7 @@ def sql(query: Select[Any], dialect: Any) -> str:
 
 
 def feed(dialect: str, **members: Any) -> Feed:
-    reported = {
-        "feed": "f",
-        "dialect": dialect,
-        "database": "shop",
-        "connection": "c",
-        "source": {},
-        **members,
-    }
+    reported = {"feed": "f", "dialect": dialect, "database": "shop", "connection": "c", **members}
     return Feed.model_validate(reported)
 
 
@@ -98,7 +91,6 @@ INSERT INTO information_schema.columns VALUES
     ('dbo', 'orders__ct', 'id', 5, 'integer', 'NO', NULL, 32, 0, NULL),
     ('dbo', 'orders__ct', 'a b', 7, 'numeric', 'YES', NULL, 18, 4, NULL);
 """
-ORDERS = {"table": "dbo.orders", "key": ["id"]}
 
 
 def seq(clock: str, number: int) -> str:
@@ -115,8 +107,10 @@ def filled(*rows: tuple[str | None, str | None, int]) -> Memory:
     return memory
 
 
-def qlik(memory: Memory, **source: Any) -> ChangeTables:
-    return ChangeTables(feed("qlik_tables", tables=[ORDERS], source=source), memory)
+def qlik(memory: Memory, *tables: str, **source: Any) -> ChangeTables:
+    """Reads these tables, or `dbo.orders`."""
+    keyed = [{"table": table, "key": ["id"]} for table in tables or ("dbo.orders",)]
+    return ChangeTables(feed("qlik_tables", tables=keyed, source=source), memory)
 
 
 def test_ordinals_count_the_columns_that_there_are() -> None:
@@ -302,7 +296,7 @@ def test_tables_that_cannot_be_read(
 
 def test_a_table_without_a_key_needs_one_in_the_feed() -> None:
     with pytest.raises(ContractError, match="state `key:`"):
-        ChangeTables(feed("qlik_tables", tables=[{"table": "dbo.orders"}]), filled())
+        ChangeTables(feed("qlik_tables", tables=[{"table": "dbo.orders"}], source={}), filled())
 
 
 def test_names_in_another_case_and_columns_of_another_prefix() -> None:
@@ -327,10 +321,10 @@ def test_of_qlik_tables_that_differ_in_case_the_very_one_is_read() -> None:
     """)
     (reported,) = qlik(memory).tables
     assert (reported.table, reported.instance) == ("dbo.orders", "dbo.orders__ct")
-    (other,) = ChangeTables(feed("qlik_tables", tables=[ORDERS | {"table": "dbo.Orders"}]), memory).tables
+    (other,) = qlik(memory, "dbo.Orders").tables
     assert (other.table, other.instance) == ("dbo.Orders", "dbo.Orders__ct")
     with pytest.raises(ConfigError, match=r"dbo.ORDERS may be one of several tables") as raised:
-        ChangeTables(feed("qlik_tables", tables=[ORDERS | {"table": "dbo.ORDERS"}]), memory)
+        qlik(memory, "dbo.ORDERS")
     assert "DBO.orders__ct, dbo.Orders__ct, dbo.orders__ct" in raised.value.message
 
 
@@ -350,8 +344,7 @@ def two_schemas() -> Memory:
 
 def test_qlik_tables_of_one_name_in_two_schemas_are_two() -> None:
     memory = two_schemas()
-    tables = [ORDERS, ORDERS | {"table": "cdc.orders"}]
-    reader = ChangeTables(feed("qlik_tables", tables=tables), memory)
+    reader = qlik(memory, "dbo.orders", "cdc.orders")
     assert [(t.table, t.instance) for t in reader.tables] == [
         ("dbo.orders", "dbo.orders__ct"), ("cdc.orders", "cdc.orders__ct"),
     ]  # fmt: skip
@@ -361,10 +354,8 @@ def test_qlik_tables_of_one_name_in_two_schemas_are_two() -> None:
 
 
 def test_one_qlik_table_is_not_read_as_two() -> None:
-    tables = [ORDERS | {"table": "sales.orders"}, ORDERS | {"table": "hr.orders"}]
-    reported = feed("qlik_tables", tables=tables, source={"target_schema": "dbo"})
     with pytest.raises(ConfigError, match=r"sales.orders and hr.orders are both in dbo.orders__ct"):
-        ChangeTables(reported, two_schemas())
+        qlik(two_schemas(), "sales.orders", "hr.orders", target_schema="dbo")
 
 
 def test_a_qlik_table_is_known_again_by_the_case_of_its_name() -> None:
@@ -373,11 +364,10 @@ def test_a_qlik_table_is_known_again_by_the_case_of_its_name() -> None:
     The only table is read, in whatever case.
     """
     memory = filled((seq("100000", 1), "10:00:00", 1))
-    wanted = feed("qlik_tables", tables=[ORDERS | {"table": "dbo.Orders"}])
     position = {"dbo.Orders": seq("100000", 1)}
-    before = ChangeTables(wanted, memory).landmarks(position)
+    before = qlik(memory, "dbo.Orders").landmarks(position)
     memory.session.executescript("UPDATE information_schema.columns SET table_name = 'Orders__ct'")
-    after = ChangeTables(wanted, memory).landmarks(position)
+    after = qlik(memory, "dbo.Orders").landmarks(position)
     # An earlier version stored the beginning, without the schema, which `target_schema` may change.
     assert (before["dbo.Orders"], after["dbo.Orders"]) == tuple(
         f"{seq('100000', 1)} ({name}) of dbo" for name in ("orders__ct", "Orders__ct")
@@ -465,8 +455,10 @@ def captured() -> Iterator[Memory]:
     memory.session.close()
 
 
-def cdc(memory: Memory, **source: Any) -> CaptureTables:
-    return CaptureTables(feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], source=source), memory)
+def cdc(memory: Memory, *tables: str, time_zone: str = "UTC", **source: Any) -> CaptureTables:
+    """Reads these tables, or `dbo.orders`."""
+    named = [{"table": table} for table in tables or ("dbo.orders",)]
+    return CaptureTables(feed("sqlserver_cdc", tables=named, source=source, time_zone=time_zone), memory)
 
 
 def test_the_older_instance_counts_up_to_where_the_newer_one_begins(captured: Memory) -> None:
@@ -625,13 +617,13 @@ def test_a_capture_job_that_stands_still_is_reported(
 def test_how_far_a_source_is_captured_in_its_own_zone(captured: Memory) -> None:
     """Takes the highest LSN of lsn_time_mapping and its time: 11:00 in Berlin is 9:00 UTC in August."""
     at = datetime(2026, 8, 7, 12, 30, tzinfo=UTC)
-    berlin = feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], time_zone="Europe/Berlin")
-    (state,) = CaptureTables(berlin, captured).source_states({"dbo.orders": text(5)}, at)
+    reader = cdc(captured, time_zone="Europe/Berlin")
+    (state,) = reader.source_states({"dbo.orders": text(5)}, at)
     assert (state.source, state.read, state.end) == ("cdc.lsn_time_mapping", text(5), text(6))
     assert state.newest == datetime(2026, 8, 7, 9, tzinfo=UTC)
     assert state.is_late(at, timedelta(hours=3)), "not even the marks of an idle log since"
     captured.session.execute("DELETE FROM cdc.lsn_time_mapping")
-    (state,) = CaptureTables(berlin, captured).source_states({}, at)
+    (state,) = cdc(captured, time_zone="Europe/Berlin").source_states({}, at)
     assert (state.end, state.newest, state.is_odd) == ("", None, True)
 
 
@@ -702,8 +694,7 @@ def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
     memory.session.execute(
         "INSERT INTO cdc.change_tables VALUES (22, 11, 'dbo_items', ?, '2026-08-07')", [start]
     )
-    both = [{"table": "dbo.orders"}, {"table": "dbo.items"}]
-    return CaptureTables(feed("sqlserver_cdc", tables=both), memory)
+    return cdc(memory, "dbo.orders", "dbo.items")
 
 
 def test_a_table_that_was_just_enabled_is_waited_for(
@@ -721,8 +712,7 @@ def test_a_table_that_was_just_enabled_is_waited_for(
     # The capture job begins the instance. The next window reads it from the start.
     captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 22", [lsn(5)])
     captured.session.execute("INSERT INTO cdc.dbo_items_CT VALUES (?, 2, 200)", [lsn(6)])
-    both = [{"table": "dbo.orders"}, {"table": "dbo.items"}]
-    reader = CaptureTables(feed("sqlserver_cdc", tables=both), captured)
+    reader = cdc(captured, "dbo.orders", "dbo.items")
     start, end = reader.bounds(hour(11), end)
     assert end == {"dbo.orders": text(6), "dbo.items": text(6)}
     assert read(reader, captured, start, end, "id") == [106, 200]
@@ -779,8 +769,7 @@ def test_a_table_that_was_renamed(captured: Memory, change: str, now: str) -> No
     with pytest.raises(ConfigError, match=f"dbo_orders captures {now}: was the table renamed") as raised:
         cdc(captured)
     assert f"name {now} in the feed" in raised.value.remedy
-    renamed = CaptureTables(feed("sqlserver_cdc", tables=[{"table": now}]), captured)
-    assert [reported.table for reported in renamed.tables] == [now, now]
+    assert [reported.table for reported in cdc(captured, now).tables] == [now, now]
 
 
 def test_a_table_with_a_dot_in_its_name(captured: Memory) -> None:
@@ -791,9 +780,9 @@ def test_a_table_with_a_dot_in_its_name(captured: Memory) -> None:
         INSERT INTO sys.tables VALUES (11, 'lines', 2);
         UPDATE cdc.change_tables SET source_object_id = 11 WHERE object_id = 21;
     """)
-    dotted = feed("sqlserver_cdc", tables=[{"table": "dbo.order.lines"}])
-    reader = CaptureTables(dotted, captured)
+    reader = cdc(captured, "dbo.order.lines")
     assert [(t.table, t.instance) for t in reader.tables] == [("dbo.order.lines", "dbo_orders")]
+    dotted = feed("sqlserver_cdc", tables=[{"table": "dbo.order.lines"}], source={})
     assert dotted.names["dbo.order.lines"].current == "lake.f.dbo_order_lines"
 
 
@@ -801,8 +790,7 @@ def test_a_qlik_table_with_a_dot_in_its_name() -> None:
     memory = Memory(
         QLIK.replace("dbo.orders__ct", 'dbo."order.lines__ct"').replace("orders__ct", "order.lines__ct")
     )
-    tables = [{"table": "dbo.order.lines", "key": ["id"]}]
-    (reported,) = ChangeTables(feed("qlik_tables", tables=tables), memory).tables
+    (reported,) = qlik(memory, "dbo.order.lines").tables
     assert (reported.table, reported.instance) == ("dbo.order.lines", "dbo.order.lines__ct")
 
 
@@ -836,32 +824,22 @@ def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: M
         INSERT INTO cdc.index_columns VALUES (22, 'id', 1);
         INSERT INTO cdc.change_tables VALUES (22, 30, 'upper', x'00000000000000000002', '2026-08-07');
     """)
-    instances = {
-        name: [
-            table.instance
-            for table in CaptureTables(feed("sqlserver_cdc", tables=[{"table": name}]), captured).tables
-        ]
-        for name in ("dbo.orders", "dbo.Orders")
-    }
-    assert instances == {"dbo.orders": ["dbo_orders", "dbo_orders_2"], "dbo.Orders": ["upper"]}
+    for name, instances in (("dbo.orders", ["dbo_orders", "dbo_orders_2"]), ("dbo.Orders", ["upper"])):
+        assert [table.instance for table in cdc(captured, name).tables] == instances
     with pytest.raises(ConfigError, match=r"DBO.orders may be one of several tables") as raised:
-        CaptureTables(feed("sqlserver_cdc", tables=[{"table": "DBO.orders"}]), captured)
+        cdc(captured, "DBO.orders")
     assert "dbo.Orders (upper), dbo.orders (dbo_orders), dbo.orders (dbo_orders_2)" in raised.value.message
 
 
 def test_the_only_captured_table_is_read_in_whatever_case(captured: Memory) -> None:
-    tables = CaptureTables(feed("sqlserver_cdc", tables=[{"table": "DBO.Orders"}]), captured).tables
-    assert [(table.table, table.instance) for table in tables] == [
+    assert [(table.table, table.instance) for table in cdc(captured, "DBO.Orders").tables] == [
         ("DBO.Orders", "dbo_orders"),
         ("DBO.Orders", "dbo_orders_2"),
     ]
 
 
 def test_a_key_that_the_capture_does_not_have(captured: Memory) -> None:
-    wrong = feed("sqlserver_cdc", tables=[{"table": "dbo.orders", "key": ["id", "region"]}])
+    keyed = {"table": "dbo.orders", "key": ["id", "region"]}
+    wrong = feed("sqlserver_cdc", tables=[keyed], source={})
     with pytest.raises(ContractError, match=r"the key of dbo\.orders has region"):
         CaptureTables(wrong, captured)
-
-
-def test_readers_name_their_tables(captured: Memory) -> None:
-    assert all(isinstance(reported, ChangeTable) for reported in cdc(captured).tables)
