@@ -46,10 +46,7 @@ def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
 
 
 def _alike(
-    raw: pa.RecordBatch,
-    values: Sequence[bytes | None],
-    in_frame: Sequence[bool],
-    schemas: Mapping[str, str],
+    raw: pa.RecordBatch, values: Sequence[bytes | None], in_frame: Sequence[bool], schemas: Mapping[str, str]
 ) -> dict[tuple[str, bytes | str, str], list[int]]:
     """Groups the numbers of messages that are written alike, in the order of their offsets.
 

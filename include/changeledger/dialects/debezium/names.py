@@ -27,10 +27,7 @@ Tables = Mapping[str, Mapping[str, TableFacts]]
 
 
 def names_of(
-    topics: Tables,
-    in_avro: Iterable[AvroSchema],
-    feed: Feed,
-    contracts: Mapping[str, Contract],
+    topics: Tables, in_avro: Iterable[AvroSchema], feed: Feed, contracts: Mapping[str, Contract]
 ) -> dict[str, str | None]:
     """Maps the feed's name of each table to its name in messages, or to None if they may mean several."""
     written: dict[str, dict[str, None]] = {}

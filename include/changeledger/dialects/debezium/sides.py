@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from changeledger.model.sql_type import SqlType
 # Reasons of quarantine, in order: the first that applies to a message counts.
 _CONTRADICTS, _NO_KEY, _INEXACT = "schema_contradicts", "no_key", "inexact_number"
 _MISFIT = "value_does_not_fit"
+# What is wrong with columns, by reason.
+Faults = defaultdict[str, list[str]]
 _KEY_REMEDY = "set the connector to leave columns of the key unchanged, or state another `key:` of the table"
 
 
@@ -79,7 +82,7 @@ def images(
         if unknown:
             raise no_columns(plan.writer_schema.table, unknown, plan.writer_schema.names)
     incomplete.check(before, after, plan)
-    faults: dict[str, list[str]] = {}
+    faults: Faults = defaultdict(list)
     sides = [None if image is None else _side(image, plan, in_unions, faults) for image in (before, after)]
     for reason in (_CONTRADICTS, _NO_KEY, _INEXACT):
         if reason in faults:
@@ -89,8 +92,8 @@ def images(
     return sides[0], sides[1]
 
 
-def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, list[str]]) -> Side:
-    """Reads one image. Adds what is wrong with its columns to `faults`, by reason."""
+def _side(image: Members, plan: TablePlan, in_unions: bool, faults: Faults) -> Side:
+    """Reads one image. Adds what is wrong with its columns to `faults`."""
     values, states = [], bytearray()
     for name, kind, cells, in_bytes in _columns(plan):
         text, branch, is_unquoted = _text(image.get(name), in_unions, in_bytes)
@@ -101,17 +104,15 @@ def _side(image: Members, plan: TablePlan, in_unions: bool, faults: dict[str, li
         elif text in cell.placeholders:
             state = UNAVAILABLE
         elif cell.contradiction is not None:
-            faults.setdefault(_CONTRADICTS, []).append(f"{name} {kind}: {cell.contradiction}")
+            faults[_CONTRADICTS].append(f"{name} {kind}: {cell.contradiction}")
         elif cell.key_lost is not None and (what := cell.key_lost(text)) is not None:
-            faults.setdefault(_NO_KEY, []).append(
-                f"{name} {what}, so several rows may have the same value: {_KEY_REMEDY}"
-            )
+            faults[_NO_KEY].append(f"{name} {what}, so several rows may have the same value: {_KEY_REMEDY}")
         elif is_unquoted and cell.is_inexact is not None and cell.is_inexact(text):
-            faults.setdefault(_INEXACT, []).append(_inexact(name, kind, text))
+            faults[_INEXACT].append(_inexact(name, kind, text))
         else:
             value = (cell.of_unquoted if is_unquoted else cell.read)(text)
             if value is None:
-                faults.setdefault(_MISFIT, []).append(f"{name} {kind}")
+                faults[_MISFIT].append(f"{name} {kind}")
         values.append(value)
         states.append(state)
     return Side(values, bytes(states))

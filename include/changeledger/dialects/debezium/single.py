@@ -21,12 +21,7 @@ from changeledger.kernels import json_text, lsn, sql_text
 from changeledger.kernels.cells import NOT_CAPTURED
 from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model import change
-from changeledger.model.source_names import (
-    DATABASE_MISMATCH,
-    TABLES_ALIKE,
-    not_meant,
-    not_of_database,
-)
+from changeledger.model.source_names import DATABASE_MISMATCH, TABLES_ALIKE, not_meant, not_of_database
 
 OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
 _NOT_UTF8 = "the message is not UTF-8"
