@@ -78,9 +78,10 @@ DIALECTS = pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages
 @DIALECTS
 @pytest.mark.parametrize("seed", [1, 2])
 def test_corrupt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
-    good = reported(dialect, simulate(seed, 12))
+    # Debezium's messages have a schema block with one seed, and none with the other.
+    good = reported(dialect, simulate(seed, 12), schemas=seed == 2)
     # A repeated segment with other content corrupts its event, so good events are not split.
-    split = reported(dialect, simulate(seed, 12), split_at=700)
+    split = reported(dialect, simulate(seed, 12), split_at=700, schemas=seed == 2)
     data = [m for m in split if is_data(m)]
     assert len(reasons_among(dialect, f"{dialect} {seed}", good, data)) >= 5
 

@@ -7,20 +7,15 @@ from typing import Any
 
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium import warnings
 from changeledger.dialects.debezium.avro import AvroSchema, described
 from changeledger.dialects.debezium.schema_block import described_in_json, of_tables
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.contract import Column, Contract
+from tests.dialects.debezium.decoding import feed
 
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}],
-    }
-)  # fmt: skip
+FEED = feed()
 BEGINS = "dbo.t: values differ from the source because the connector is set to alter them: "
 
 

@@ -6,21 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.dialect import DEBEZIUM
-from changeledger.kernels.arrow import MESSAGE
+from tests.dialects.debezium.decoding import batch, block, event, feed
 from tests.dialects.debezium.written import field
 from tests.dialects.reading import read
 
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}],
-    }
-)  # fmt: skip
+FEED = feed()
 # Prefix of Debezium's parameters for a column's type in the source (`column.propagate.source.type`).
 SOURCE = "__debezium.source.column"
 
@@ -31,27 +24,15 @@ def of_source(kind: str, length: int) -> dict[str, Any]:
 
 def message(number: int, column: Mapping[str, Any], before: Any, after: Any) -> dict[str, Any]:
     """An update of row 1."""
-    fields = [{**field("int32"), "optional": False, "field": "id"}, {**column, "field": "c"}]
-    rows = [
-        {"type": "struct", "optional": True, "field": side, "fields": fields} for side in ("before", "after")
-    ]
-    source = {
-        "connector": "sqlserver", "db": "d", "schema": "dbo", "table": "t", "ts_ms": 1786119900883,
-        "commit_lsn": f"0000002a:000003b0:{number:04x}", "change_lsn": "0000002a:000003b0:0001",
-        "event_serial_no": 2,
-    }  # fmt: skip
-    images = {side: {"id": 1, "c": cell} for side, cell in (("before", before), ("after", after))}
-    return {
-        "schema": {"type": "struct", "fields": rows},
-        "payload": {**images, "source": source, "op": "u", "ts_ms": 1786119901883},
-    }
+    rows = ({"id": 1, "c": cell} for cell in (before, after))
+    payload = event("u", *rows, commit_lsn=f"0000002a:000003b0:{number:04x}", event_serial_no=2)
+    return {"schema": block({**column, "field": "c"}), "payload": payload}
 
 
 def changes(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Decodes a window of these messages and returns its changes."""
-    place = {"topic": "s.dbo.t", "partition": 0, "timestamp": None, "key": b'{"id": 1}', "headers": []}
-    rows = [{**place, "offset": at, "value": json.dumps(said).encode()} for at, said in enumerate(messages)]
-    *_, decoded = read(DEBEZIUM.kernel, pa.RecordBatch.from_pylist(rows, MESSAGE), FEED, {})
+    raw = batch((json.dumps(said).encode() for said in messages), "s.dbo.t", b'{"id": 1}')
+    *_, decoded = read(DEBEZIUM.kernel, raw, FEED, {})
     said = ("disposition", "change_id", "before", "after", "before_unknown_columns", "changed")
     return [{name: row[name] for name in said} for row in decoded.to_pylist()]
 

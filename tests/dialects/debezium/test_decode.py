@@ -9,17 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import discover
-from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.facts import facts
 from changeledger.dialects.debezium.plan import TablePlan, table_plan
 from changeledger.dialects.kernel import EarlierWindows, ResolvedSchema
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.message_rows import decoded_schema
-from changeledger.kernels.arrow import empty
+from tests.dialects.debezium.decoding import only_one_by_one
 from tests.dialects.debezium.test_cases import ALL, decoded
 from tests.dialects.golden import Case
 from tests.dialects.reading import records_of
@@ -35,7 +33,7 @@ def rows(batches: list[pa.RecordBatch]) -> dict[Any, Any]:
 def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     by_types = rows(decoded(case))
 
-    monkeypatch.setattr(typed, "read", lambda _, rows, plan: (empty(schema(plan.writer_schema)), rows))
+    only_one_by_one(monkeypatch)
     assert rows(decoded(case)) == by_types
 
 

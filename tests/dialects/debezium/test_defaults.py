@@ -9,69 +9,40 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.kernel import EarlierWindows
-from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.arrow import with_column
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.messages import Message
 from sourcelab.schema_registry import SchemaRegistry
+from tests.dialects.debezium.decoding import KEY, batch, block, event, feed
 from tests.dialects.debezium.written import field
 from tests.dialects.reading import read
 
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}],
-    }
-)  # fmt: skip
-KEY = {"type": "int32", "optional": False, "field": "id"}
-SOURCE = {
-    "connector": "sqlserver", "db": "d", "schema": "dbo", "table": "t", "ts_ms": 1786119900883,
-    "commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003",
-}  # fmt: skip
+FEED = feed()
 WITH_DEFAULT = {**field("int32"), "default": 1234, "field": "qty"}
 
 
 def message(row: Mapping[str, Any], *fields: Mapping[str, Any], op: str = "c") -> Message:
     """An event whose image is `row`: the before image of a delete, else the after image."""
-    value = {"type": "struct", "name": "s.dbo.t.Value", "optional": True, "fields": [KEY, *fields]}
-    kinds = {"ts_ms": "int64"}
-    source = [{"type": kinds.get(name, "string"), "optional": True, "field": name} for name in SOURCE]
-    members = [
-        *({**value, "field": side} for side in ("before", "after")),
-        {"type": "struct", "name": "s.Source", "field": "source", "fields": source},
-        {"type": "string", "field": "op"},
-    ]
-    block = {"type": "struct", "name": "s.dbo.t.Envelope", "fields": members}
-    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
-    event = {"schema": block, "payload": {**images, "source": SOURCE, "op": op}}
+    before, after = (row, None) if op == "d" else (None, row)
+    value = {"schema": block(*fields), "payload": event(op, before, after)}
     key = {"schema": {"type": "struct", "name": "s.Key", "fields": [KEY]}, "payload": {"id": row["id"]}}
-    return Message("s.dbo.t", json.dumps(key).encode(), json.dumps(event).encode(), (), 0)
+    return Message("s.dbo.t", json.dumps(key).encode(), json.dumps(value).encode(), (), 0)
 
 
 def warnings(*messages: Message, in_avro: bool) -> list[str]:
     registry = SchemaRegistry()
     written = list(AvroConverter(registry.register).encoded(messages) if in_avro else messages)
-    raw = pa.RecordBatch.from_pylist(
-        [
-            {"topic": m.topic, "partition": 0, "offset": at, "timestamp": None, "key": m.key,
-             "value": m.value, "headers": []}
-            for at, m in enumerate(written)
-        ],
-        MESSAGE,
-    )  # fmt: skip
+    raw = with_column(batch((m.value for m in written), "s.dbo.t"), "key", pa.array([m.key for m in written]))
     # All messages are decoded, with or without a warning.
     rows = [
         row for batch in read(DEBEZIUM.kernel, raw, FEED, {}, registry.schemas) for row in batch.to_pylist()
     ]
     assert {row["disposition"] for row in rows} == {"change"}
     facts = DEBEZIUM.kernel.facts(raw, registry.schemas)
-    return list(
-        DEBEZIUM.kernel.warnings(
-            DEBEZIUM.kernel.discover(facts, FEED, EarlierWindows({}, {}, registry.schemas))
-        )
-    )
+    discovery = DEBEZIUM.kernel.discover(facts, FEED, EarlierWindows({}, {}, registry.schemas))
+    return list(DEBEZIUM.kernel.warnings(discovery))
 
 
 both = pytest.mark.parametrize("in_avro", [False, True])

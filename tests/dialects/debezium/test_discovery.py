@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import schema_block
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import Discovery, discover
@@ -18,25 +17,19 @@ from changeledger.dialects.debezium.field_types import TypeSaid, column_type
 from changeledger.dialects.debezium.plain import json_object
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
-from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.arrow import MESSAGE, with_column
 from changeledger.model.contract import Column, Contract
+from tests.dialects.debezium import decoding
+from tests.dialects.debezium.decoding import batch, feed
 from tests.dialects.reading import read, records_of
 
-TOPIC = "s.dbo.t"
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}, {"table": "dbo.u"}],
-    }
-)  # fmt: skip
+FEED = feed({"table": "dbo.t"}, {"table": "dbo.u"})
 # Enough messages that the samples of the first and last ones do not reach the middle.
 AROUND = 25
 
 
 def event(table: str, after: dict[str, Any]) -> dict[str, Any]:
-    position = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
-    source = {"db": "d", "schema": "dbo", "table": table, "ts_ms": 1786119900883, **position}
-    return {"before": None, "after": after, "source": source, "op": "c"}
+    return decoding.event("c", None, after, table=table)
 
 
 def wrapped(table: str, after: dict[str, Any]) -> dict[str, Any]:
@@ -48,13 +41,8 @@ def wrapped(table: str, after: dict[str, Any]) -> dict[str, Any]:
 
 def topic(middle: list[Any], around: dict[str, Any], space: str = "") -> pa.RecordBatch:
     messages = [around] * AROUND + middle + [around] * AROUND
-
-    def row(at: int, message: Any) -> dict[str, Any]:
-        text = message and json.dumps(message, separators=("," + space, ":" + space)).encode()
-        place = {"topic": TOPIC, "partition": 0, "offset": at, "timestamp": None}
-        return {**place, "key": b'{"id": 1}', "value": text, "headers": []}
-
-    return pa.RecordBatch.from_pylist([row(at, message) for at, message in enumerate(messages)], MESSAGE)
+    texts = (message and json.dumps(message, separators=("," + space, ":" + space)) for message in messages)
+    return batch((text and text.encode() for text in texts), "s.dbo.t", b'{"id": 1}')
 
 
 def discovered(messages: pa.RecordBatch) -> Discovery:
@@ -104,7 +92,7 @@ def test_a_table_that_is_there_for_a_while(form: Any) -> None:
 def test_a_window_with_one_table_of_a_topic(called: str, said: tuple[str, str]) -> None:
     """A topic's name tells whether it may hold other tables: which ones a window has is chance."""
     messages = topic([wrapped("x", {"id": 7})], wrapped("t", {"id": 1}))
-    messages = messages.set_column(0, "topic", pa.array([called] * messages.num_rows))
+    messages = with_column(messages, "topic", pa.array([called] * messages.num_rows))
     others, rows = (batch.to_pylist() for batch in read(DEBEZIUM.kernel, messages, FEED, {}))
     (row,) = [row for row in [*others, *rows] if row["disposition"] != "change"]
     assert (row["disposition"], row["reason"]) == said
@@ -114,7 +102,7 @@ def test_a_window_with_one_table_of_a_topic(called: str, said: tuple[str, str]) 
 def test_chosen_tables_of_a_feed_with_others() -> None:
     """A run of one table knows from the stored contracts that the feed has read other tables."""
     messages = topic([event("u", {"id": 7})], event("t", {"id": 1}))
-    messages = messages.set_column(0, "topic", pa.array(["s.all"] * messages.num_rows))
+    messages = with_column(messages, "topic", pa.array(["s.all"] * messages.num_rows))
     contract = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
     known = {name: contract.model_copy(update={"table": name}) for name in ("dbo.t", "dbo.u")}
     others, rows = read(DEBEZIUM.kernel, messages, FEED.only(["dbo.t"]), known)
@@ -134,7 +122,7 @@ def test_a_column_that_was_dropped_stays_one_where_another_changed_its_type() ->
     messages = topic([wrapped("t", {"id": 1, "gone": "x", "n": "5"})], wrapped("t", {"id": 1, "n": 2}))
     # The oldest message has the dropped column and the other type.
     first = pa.array([AROUND, *(at for at in range(messages.num_rows) if at != AROUND)])
-    messages = messages.set_column(5, "value", messages.column("value").take(first))
+    messages = with_column(messages, "value", messages.column("value").take(first))
     assert columns(messages) == [("id", "int"), ("n", "int"), ("gone", "nvarchar(max)")]
     _, rows = (batch.to_pylist() for batch in read(DEBEZIUM.kernel, messages, FEED, {}))
     assert {row["disposition"] for row in rows} == {"change"}
@@ -156,7 +144,6 @@ def test_a_topic_of_many_tables_is_not_read_once_for_each(monkeypatch: pytest.Mo
     names = [f"t{number}" for number in range(40)]
     messages = topic([wrapped(name, {"id": 1}) for name in names], wrapped("t", {"id": 1}))
     tables = [{"table": f"dbo.{name}"} for name in ("t", *names)]
-    feed = Feed.model_validate({**FEED.model_dump(by_alias=True), "tables": tables})
     read_values: list[bytes | None] = []
 
     def counted(raw: bytes | None) -> Any:
@@ -164,7 +151,7 @@ def test_a_topic_of_many_tables_is_not_read_once_for_each(monkeypatch: pytest.Mo
         return json_object(raw)
 
     monkeypatch.setattr(schema_block, "json_object", counted)
-    discovery = discover(facts(messages, {}), feed, EarlierWindows({}, {}, {}))
+    discovery = discover(facts(messages, {}), feed(*tables), EarlierWindows({}, {}, {}))
     assert len(discovery.tables) == 41
     assert len(read_values) < 20 * messages.num_rows
 

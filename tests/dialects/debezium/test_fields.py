@@ -9,26 +9,22 @@ from decimal import Decimal
 from itertools import product
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.dialect import DEBEZIUM
-from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.field_types import column_type, fields_of
 from changeledger.dialects.debezium.fields import contradiction
 from changeledger.dialects.debezium.plan import TablePlan
-from changeledger.kernels.arrow import MESSAGE, empty
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.messages import Message
 from sourcelab.schema_registry import SchemaRegistry
+from tests.dialects.debezium.decoding import KEY, batch, block, event, feed, one_by_one
 from tests.dialects.debezium.test_values import ODD, SOURCES, TYPES
 from tests.dialects.debezium.written import (
     BINARY_MODES,
@@ -44,12 +40,6 @@ from tests.dialects.debezium.written import (
 )
 from tests.dialects.reading import read as by_kernel
 
-KEY = {"type": "int32", "optional": False, "field": "id"}
-SOURCE = {
-    "connector": "sqlserver", "db": "d", "schema": "dbo", "table": "t", "ts_ms": 1786119900883,
-    "commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003",
-}  # fmt: skip
-
 
 def plan(kind: str, **source: str) -> TablePlan:
     """The plan of a table with its key and the column `c`."""
@@ -58,52 +48,25 @@ def plan(kind: str, **source: str) -> TablePlan:
         Column(name="c", type=kind, ordinal=2),
     )
     settings = {name.replace("_", "."): value for name, value in source.items()}
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-            "source": {"topics": ["t"], **settings},
-            "tables": [{"table": "dbo.t", "columns": [{"name": c.name, "type": c.type} for c in columns]}],
-        }
-    )  # fmt: skip
+    stated = [{"name": c.name, "type": c.type} for c in columns]
     contract = Contract(table="dbo.t", columns=columns)
-    return TablePlan(feed, contract, contract, "window", database="d")
+    of_table = feed({"table": "dbo.t", "columns": stated}, **settings)
+    return TablePlan(of_table, contract, contract, "window", database="d")
 
 
-def block(said: Mapping[str, Any]) -> dict[str, Any]:
-    row = {
-        "type": "struct",
-        "name": "s.dbo.t.Value",
-        "optional": True,
-        "fields": [KEY, {**said, "field": "c"}],
-    }
-    names = [{**field("string"), "field": name} for name in SOURCE if name != "ts_ms"]
-    source = {
-        "type": "struct", "name": "s.Source", "field": "source",
-        "fields": [*names, {**field("int64"), "field": "ts_ms"}],
-    }  # fmt: skip
-    fields = [*({**row, "field": side} for side in SIDES), source, {**field("string"), "field": "op"}]
-    return {"type": "struct", "name": "s.dbo.t.Envelope", "fields": fields}
-
-
-SIDES = ("before", "after")
-
-
-def event(value: Any, op: str, said: Mapping[str, Any] | None) -> bytes:
+def sent(value: Any, op: str, said: Mapping[str, Any] | None) -> bytes:
     """A message whose column `c` has the value.
 
     `op`: `c` has it in the after image, `d` in the before image, `u` in both.
     """
     row = {"id": 1, "c": value}
-    images = {"before": row if op in "ud" else None, "after": row if op in "cu" else None}
-    payload = {**images, "source": SOURCE, "op": op}
-    return json.dumps(payload if said is None else {"schema": block(said), "payload": payload}).encode()
+    payload = event(op, row if op in "ud" else None, row if op in "cu" else None)
+    return json.dumps(payload if said is None else {"schema": of_cell(said), "payload": payload}).encode()
 
 
-def batch(values: Sequence[bytes]) -> pa.RecordBatch:
-    place = {"topic": "t", "partition": 0, "timestamp": None, "key": None, "headers": []}
-    return pa.RecordBatch.from_pylist(
-        [{**place, "offset": at, "value": value} for at, value in enumerate(values)], MESSAGE
-    )
+def of_cell(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema block of messages in which `c` has this field."""
+    return block({**said, "field": "c"})
 
 
 def read(cells: Sequence[Cell], how: TablePlan, *, with_block: bool = True) -> list[Any]:
@@ -111,12 +74,14 @@ def read(cells: Sequence[Cell], how: TablePlan, *, with_block: bool = True) -> l
 
     The result is the same in every image, and the same vectorised and one by one.
     """
-    raw = batch([event(c.value, op, c.field if with_block else None) for c in cells for op in "cud"])
+    raw = batch([sent(c.value, op, c.field if with_block else None) for c in cells for op in "cud"])
     rows = decode(raw, how).to_pylist()
-    with pytest.MonkeyPatch.context() as patch:
-        none = empty(schema(how.contract))
-        patch.setattr(typed, "read", lambda _values, rows, _plan: (none, rows))
-        assert decode(raw, how).to_pylist() == rows
+    assert one_by_one(raw, how).to_pylist() == rows
+    return values_of(rows)
+
+
+def values_of(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Returns the value of each cell, or its reason: the same in its three messages."""
     values = []
     for at in range(0, len(rows), 3):
         each = [row["reason"] or (row["after"] or row["before"])["c"] for row in rows[at : at + 3]]
@@ -129,23 +94,15 @@ def read_as_avro(cells: Sequence[Cell], how: TablePlan) -> list[Any]:
     """As `read`, for messages that Connect's Avro converter encoded."""
     registry = SchemaRegistry()
     key = json.dumps({"schema": {"type": "struct", "name": "s.Key", "fields": [KEY]}, "payload": {"id": 1}})
-    messages = [Message("t", key.encode(), event(c.value, op, c.field), (), 0) for c in cells for op in "cud"]
+    messages = [Message("t", key.encode(), sent(c.value, op, c.field), (), 0) for c in cells for op in "cud"]
     encoded = AvroConverter(registry.register).encoded(messages)
-    raw = batch([message.value or b"" for message in encoded])
+    raw = batch(message.value for message in encoded)
     stated = [{"name": c.name, "type": c.type} for c in how.contract.columns]
     table = {"table": "dbo.t", "key": ["id"], "columns": stated}
-    feed = how.feed.model_copy(update={"tables": (TableConfig.model_validate(table),)})
-    rows = {
-        row["source_position"]["offset"]: row
-        for decoded in by_kernel(DEBEZIUM.kernel, raw, feed, {}, registry.schemas)
-        for row in decoded.to_pylist()
-    }
-    values = []
-    for at in range(0, len(rows), 3):
-        each = [rows[n]["reason"] or (rows[n]["after"] or rows[n]["before"])["c"] for n in range(at, at + 3)]
-        assert each == each[:1] * 3
-        values.append(each[0])
-    return values
+    of_table = how.feed.model_copy(update={"tables": (TableConfig.model_validate(table),)})
+    decoded = by_kernel(DEBEZIUM.kernel, raw, of_table, {}, registry.schemas)
+    rows = [row for part in decoded for row in part.to_pylist()]
+    return values_of(sorted(rows, key=lambda row: row["source_position"]["offset"]))
 
 
 MOMENT = datetime(2025, 11, 24, 16, 0, 0, 123_456)
@@ -230,24 +187,24 @@ DOUBLES = {
 @pytest.mark.parametrize("kind", ["decimal(22,4)", "numeric(38,4)", "money"])
 def test_a_double_of_more_than_15_digits_is_no_decimal(kind: str) -> None:
     doubles = {n: v for n, v in DOUBLES.items() if kind != "money" or n < 9e14}
-    for feed in DECIMAL_MODES:
+    for mode in DECIMAL_MODES:
         cells = [Cell(field("double"), number) for number in doubles]
-        how = plan(kind, decimal_handling_mode=feed)
+        how = plan(kind, decimal_handling_mode=mode)
         assert read(cells, how) == list(doubles.values())
-        if feed == "double":
+        if mode == "double":
             assert read(cells, how, with_block=False) == list(doubles.values())
 
 
 def test_the_number_of_a_decimal_is_exact() -> None:
     """The JSON converter's `decimal.format: NUMERIC` keeps all digits of a decimal."""
     said = decimal(Decimal("1.0000"), "precise").field
-    raw = event("#", "c", said), event("#", "c", None)
+    raw = sent("#", "c", said), sent("#", "c", None)
     numbers = [value.replace(b'"#"', b"123456789012345678.1234") for value in raw]
-    for feed in DECIMAL_MODES:
-        rows = decode(batch(numbers), plan("decimal(22,4)", decimal_handling_mode=feed)).to_pylist()
+    for mode in DECIMAL_MODES:
+        rows = decode(batch(numbers), plan("decimal(22,4)", decimal_handling_mode=mode)).to_pylist()
         exact = Decimal("123456789012345678.1234")
         # Without a block, the feed's mode tells whether the number was a double.
-        without = exact if feed == "precise" else None
+        without = exact if mode == "precise" else None
         assert [row["after"] and row["after"]["c"] for row in rows] == [exact, without]
         assert [row["reason"] for row in rows] == [None, None if without else "inexact_number"]
 
@@ -275,7 +232,7 @@ def test_a_refusal_names_the_setting() -> None:
         ("decimal(22,4)", Cell(field("double"), 1.2345678901234567e17), {}, "decimal.handling.mode"),
     ]  # fmt: skip
     for kind, cell, source, setting in cases:
-        (row,) = decode(batch([event(cell.value, "c", cell.field)]), plan(kind, **source)).to_pylist()
+        (row,) = decode(batch([sent(cell.value, "c", cell.field)]), plan(kind, **source)).to_pylist()
         assert row["disposition"] == "quarantined"
         assert setting in row["detail"]
         assert f"c {kind}" in row["detail"]
@@ -380,7 +337,7 @@ def test_a_column_that_a_block_gives_is_read_by_the_block() -> None:
     for stated in said:
         kind = column_type(stated).sql_type
         assert read([Cell(stated, None)], plan(kind)) == [None]
-        fields = fields_of(block(stated), ("c",))
+        fields = fields_of(of_cell(stated), ("c",))
         assert fields is not None
         source = plan(kind).source
         assert contradiction(SqlType.parse(kind), source, fields[0]) is None, stated
@@ -420,7 +377,7 @@ def test_any_cell_under_any_block_is_read_by_types_as_alone(
 def test_null_and_a_placeholder_need_no_certain_type() -> None:
     placeholder = "__debezium_unavailable_value"
     cells = [Cell(field("string"), None), Cell(field("string"), placeholder), Cell(field("string"), "AQID")]
-    rows = decode(batch([event(c.value, "c", c.field) for c in cells]), plan("varbinary(max)")).to_pylist()
+    rows = decode(batch([sent(c.value, "c", c.field) for c in cells]), plan("varbinary(max)")).to_pylist()
     assert [row["reason"] for row in rows] == [None, None, "schema_contradicts"]
     assert [row["after_unknown_columns"] for row in rows[:2]] == [None, [("c", "unavailable")]]
 
@@ -435,16 +392,16 @@ def test_each_message_is_read_by_its_own_block() -> None:
 
 def test_a_block_is_found_wherever_it_stands() -> None:
     said = moment(MILLIS, 3, "microseconds")
-    message = json.loads(event(said.value, "c", said.field))
+    message = json.loads(sent(said.value, "c", said.field))
     turned = json.dumps({"payload": message["payload"], "schema": message["schema"]}, indent=1).encode()
-    rows = decode(batch([turned, event(said.value, "c", said.field)]), plan("datetime2(3)")).to_pylist()
+    rows = decode(batch([turned, sent(said.value, "c", said.field)]), plan("datetime2(3)")).to_pylist()
     assert [row["after"]["c"] for row in rows] == [MILLIS, MILLIS]
 
 
 def test_a_block_behind_the_payload_is_the_one_of_its_message_alone() -> None:
     """Both messages begin alike up to the first `null`, which is the whole block of one of them."""
     said = [moment(MILLIS, 3, mode) for mode in ("adaptive", "microseconds")]
-    messages = [json.loads(event(cell.value, "c", cell.field)) for cell in said]
+    messages = [json.loads(sent(cell.value, "c", cell.field)) for cell in said]
     turned = [
         {"payload": messages[0]["payload"], "schema": None},
         {"payload": messages[1]["payload"], "schema": messages[1]["schema"]},
@@ -457,7 +414,7 @@ def test_a_block_behind_the_payload_is_the_one_of_its_message_alone() -> None:
     "broken", [None, [], {"fields": None}, {"fields": [1]}, {"fields": [{"field": "c"}]}]
 )
 def test_a_block_that_is_none_says_nothing(broken: Any) -> None:
-    message = json.loads(event(unscaled(1234), "c", field("string")))
+    message = json.loads(sent(unscaled(1234), "c", field("string")))
     message["schema"] = broken
     (row,) = decode(batch([json.dumps(message).encode()]), plan("decimal(18,0)")).to_pylist()
     assert row["after"]["c"] == 1234

@@ -7,9 +7,9 @@ import pyarrow as pa
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.messages.message_rows import decoded_schema
-from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.contract import Column, Contract
-from tests.dialects.debezium.test_single import CONTRACT, FEED, changed
+from tests.dialects.debezium.decoding import batch, feed
+from tests.dialects.debezium.test_single import CONTRACT, changed
 
 GROWN = Contract(
     table="dbo.t",
@@ -32,11 +32,8 @@ def read(contract: Contract) -> pa.RecordBatch:
                 after=None),
         "no change",
     ]  # fmt: skip
-    place = {"topic": "t", "partition": 0, "timestamp": None, "key": None, "headers": []}
-    rows = [{**place, "offset": at, "value": message.encode()} for at, message in enumerate(messages)]
-    return decode(
-        pa.RecordBatch.from_pylist(rows, MESSAGE), TablePlan(FEED, CONTRACT, contract, "window", database="d")
-    )
+    plan = TablePlan(feed(), CONTRACT, contract, "window", database="d")
+    return decode(batch(message.encode() for message in messages), plan)
 
 
 def test_a_column_that_grew_and_one_that_was_added_change_no_id() -> None:

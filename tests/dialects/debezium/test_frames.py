@@ -6,21 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import frames
 from changeledger.kernels import avro
 from changeledger.kernels.arrow import MESSAGE
+from tests.dialects.debezium.decoding import feed
 from tests.dialects.debezium.test_cases import ALL
 from tests.dialects.reading import read
 
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "shop", "connection": "shop",
-        "source": {"topics": ["server1.*"]}, "tables": [{"table": "dbo.items"}],
-    }
-)  # fmt: skip
+FEED = feed({"table": "dbo.items"})
 IN_HEADER = [{"key": "apicurio.value.globalId", "value": bytes(7) + b"\x08"}]
 
 

@@ -10,21 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.values import cell_of
 from changeledger.model.contract import Column, Contract
-from tests.dialects.debezium.test_values import batch
+from tests.dialects.debezium.decoding import feed
+from tests.dialects.debezium.test_values import inserts
+from tests.dialects.debezium.written import shortest
 
 GONE, GONE_IN_BASE64 = "<gone>", "PGdvbmU+"
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["t"], "unavailable.value.placeholder": GONE}, "tables": [{"table": "dbo.t"}],
-    }
-)  # fmt: skip
+FEED = feed(**{"unavailable.value.placeholder": GONE})
 CONTRACT = Contract(
     table="dbo.t",
     columns=(
@@ -63,7 +59,7 @@ def rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for image in images
     ]
-    results: list[dict[str, Any]] = decode(batch(sent), plan).to_pylist()
+    results: list[dict[str, Any]] = decode(inserts(sent), plan).to_pylist()
     return results
 
 
@@ -119,12 +115,6 @@ def test_the_id_of_a_change_is_of_what_it_says() -> None:
     ids = [row["change_id"] for image in said for row in rows([{"id": None, **image, **key}])]
     assert len(set(ids)) == len(said)
     assert all(len(change_id) == 32 for change_id in ids)
-
-
-def shortest(number: int) -> bytes:
-    """Two's complement with the fewest bytes, as Java writes it."""
-    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return number.to_bytes(size, "big", signed=True)
 
 
 TYPES = [(1, 0), (5, 2), (16, 4), (18, 3), (18, 18), (19, 4), (38, 0), (38, 10), (38, 19), (38, 38)]

@@ -7,19 +7,14 @@ from typing import Any
 
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.names import own_database
 from changeledger.dialects.debezium.schema_block import Sample, named_columns, of_tables, table_facts
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
+from tests.dialects.debezium.decoding import feed
 
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}, {"table": "dbo.u"}],
-    }
-)  # fmt: skip
+FEED = feed({"table": "dbo.t"}, {"table": "dbo.u"})
 
 
 def sample(table: str, after: dict[str, Any] | None, key: Any = None, db: str = "one") -> Sample:

@@ -6,15 +6,13 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.plan import TablePlan
-from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.contract import Column, Contract
 from changeledger.model.source_names import not_of_database
+from tests.dialects.debezium.decoding import SOURCE, batch, event, feed
 
 CONTRACT = Contract(
     table="dbo.t",
@@ -25,32 +23,13 @@ CONTRACT = Contract(
         Column(name="x", type="float", ordinal=4),
     ),
 )
-FEED = Feed.model_validate(
-    {
-        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["t"]}, "tables": [{"table": "dbo.t"}],
-    }
-)  # fmt: skip
-SOURCE = {
-    "connector": "sqlserver", "ts_ms": 1786119900883, "db": "d", "schema": "dbo", "table": "t",
-    "commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003", "event_serial_no": 1,
-}  # fmt: skip
-EVENT: dict[str, Any] = {"before": None, "after": {"id": 1, "name": "a"}, "source": SOURCE, "op": "c"}
+EVENT = event("c", None, {"id": 1, "name": "a"}, event_serial_no=1)
 
 
 def result(value: bytes | str) -> dict[str, Any]:
     raw = value.encode() if isinstance(value, str) else value
-    row = {
-        "topic": "t",
-        "partition": 0,
-        "offset": 7,
-        "timestamp": None,
-        "key": b"k",
-        "value": raw,
-        "headers": [],
-    }
-    plan = TablePlan(FEED, CONTRACT, CONTRACT, "window", database="d")
-    decoded: dict[str, Any] = decode(pa.RecordBatch.from_pylist([row], MESSAGE), plan).to_pylist()[0]
+    plan = TablePlan(feed(), CONTRACT, CONTRACT, "window", database="d")
+    decoded: dict[str, Any] = decode(batch([None, raw], key=b"k"), plan).to_pylist()[1]
     return decoded
 
 
@@ -90,7 +69,7 @@ def test_a_record_that_cannot_be_read_says_why(message: bytes | str, reason: str
     assert (row["disposition"], row["reason"], row["detail"]) == ("quarantined", reason, detail)
     assert (row["raw_key"], row["raw_headers"]) == (b"k", [])
     assert row["raw_value"] == (message.encode() if isinstance(message, str) else message)
-    assert row["source_position"] == {"source": "t", "partition": 0, "offset": 7, "row": None}
+    assert row["source_position"] == {"source": "t", "partition": 0, "offset": 1, "row": None}
     assert row["change_id"] is row["after"] is None
 
 

@@ -15,16 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
-from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
-from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.values import cell_of
-from changeledger.kernels.arrow import MESSAGE, empty
 from changeledger.model.contract import Column, Contract
-from tests.dialects.reading import with_values
+from tests.dialects.debezium.decoding import batch, event, feed, one_by_one
+from tests.dialects.debezium.written import unscaled
 
 TYPES = (
     "bit", "tinyint", "smallint", "int", "bigint", "real", "float", "decimal(18,4)", "decimal(38,10)",
@@ -77,36 +74,15 @@ def many(strategy: Any) -> Any:
 
 
 def plan(**source: Any) -> TablePlan:
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-            "source": {"topics": ["t"], **source}, "tables": [{"table": "dbo.t"}],
-        }
-    )  # fmt: skip
-    assert isinstance(feed.source, DebeziumSource)
-    return TablePlan(feed, CONTRACT, CONTRACT, "window", database="d")
+    return TablePlan(feed(**source), CONTRACT, CONTRACT, "window", database="d")
 
 
 def message(row: dict[str, Any]) -> bytes:
-    position = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
-    source = {"connector": "sqlserver", "db": "d", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
-    event = {"before": None, "after": row, "source": source | position, "op": "c"}
-    return json.dumps(event).encode()
+    return json.dumps(event("c", None, row)).encode()
 
 
-def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    place = {"topic": "t", "partition": 0, "timestamp": None, "key": None, "headers": []}
-    return pa.RecordBatch.from_pylist(
-        [{**place, "offset": at, "value": message(row)} for at, row in enumerate(rows)], MESSAGE
-    )
-
-
-def one_by_one(raw: pa.RecordBatch, how: TablePlan) -> pa.RecordBatch:
-    """Decodes record by record, bypassing the vectorised path."""
-    with pytest.MonkeyPatch.context() as patch:
-        none = empty(schema(CONTRACT))
-        patch.setattr(typed, "read", lambda _values, rows, _plan: (none, rows))
-        return decode(raw, how)
+def inserts(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return batch(map(message, rows))
 
 
 @settings(max_examples=30, deadline=None)
@@ -121,7 +97,7 @@ def test_columns_are_read_as_single_cells(cells: list[tuple[int, Any]], source: 
         row[f"c {at}"] = cell
         if cell is ABSENT:
             del row[f"c {at}"]
-    raw, how = batch(rows), plan(**source)
+    raw, how = inserts(rows), plan(**source)
     decoded = decode(raw, how)
     decoded.validate(full=True)
     assert decoded.to_pylist() == one_by_one(raw, how).to_pylist()
@@ -136,16 +112,10 @@ def after(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None) 
     """Decodes cells of one column and returns their values."""
     name = f"c {TYPES.index(kind)}"
     rows = decode(
-        batch([{"id": at, name: cell} for at, cell in enumerate(cells)]), plan(**(source or {}))
+        inserts([{"id": at, name: cell} for at, cell in enumerate(cells)]), plan(**(source or {}))
     ).to_pylist()
     assert {row["disposition"] for row in rows} == {"change"}, [row["detail"] for row in rows]
     return [row["after"][name] for row in rows]
-
-
-def encoded(number: int) -> str:
-    """Connect's Decimal: the unscaled number as Java's `BigInteger.toByteArray`, in base64."""
-    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return b64encode(number.to_bytes(length, "big", signed=True)).decode()
 
 
 def scaled(number: int, places: int) -> Decimal:
@@ -155,8 +125,8 @@ def scaled(number: int, places: int) -> Decimal:
 @SOME
 @given(many(st.integers(-(10**18) + 1, 10**18 - 1)), many(st.integers(-(10**38) + 1, 10**38 - 1)))
 def test_a_decimal_is_its_bytes(narrow: list[int], wide: list[int]) -> None:
-    assert after("decimal(18,4)", list(map(encoded, narrow))) == [scaled(number, 4) for number in narrow]
-    assert after("decimal(38,10)", list(map(encoded, wide))) == [scaled(number, 10) for number in wide]
+    assert after("decimal(18,4)", list(map(unscaled, narrow))) == [scaled(number, 4) for number in narrow]
+    assert after("decimal(38,10)", list(map(unscaled, wide))) == [scaled(number, 10) for number in wide]
 
 
 @SOME
@@ -189,8 +159,7 @@ def test_nanoseconds_keep_the_seventh_digit(moments: list[datetime]) -> None:
 
 
 def test_a_nanosecond_that_a_column_does_not_have_does_not_fit_it() -> None:
-    rows = decode(batch([{"id": 1, f"c {TYPES.index('datetime2(6)')}": 1_001}]), plan(**NANOS)).to_pylist()
-    assert [row["reason"] for row in rows] == ["value_does_not_fit"]
+    assert reasons("datetime2(6)", [1_001], NANOS) == ["value_does_not_fit"]
 
 
 @pytest.mark.parametrize(
@@ -228,13 +197,10 @@ def reasons(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None
     """Returns the quarantine reasons of a column's cells: the same in after and before images."""
     name = f"c {TYPES.index(kind)}"
     rows = [{"id": at, name: cell} for at, cell in enumerate(cells)]
-    raw = [json.loads(message(row)) for row in rows]
-    for event in raw:
-        event |= {"op": "d", "before": event["after"], "after": None}
-    deletes = with_values(batch(rows), [json.dumps(event).encode() for event in raw])
+    deletes = batch(json.dumps(event("d", row, None)).encode() for row in rows)
     inserted, deleted = (
         [row["reason"] for row in decode(each, plan(**(source or {}))).to_pylist()]
-        for each in (batch(rows), deletes)
+        for each in (inserts(rows), deletes)
     )
     assert inserted == deleted
     return inserted

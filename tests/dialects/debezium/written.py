@@ -99,10 +99,15 @@ def decimal(value: Decimal, mode: str) -> Cell:
     return Cell(field("bytes", DECIMAL, parameters=parameters), unscaled(int(value.scaleb(places))))
 
 
+def shortest(number: int) -> bytes:
+    """The number as Java's `BigInteger.toByteArray`: two's complement with the fewest bytes."""
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return number.to_bytes(size, "big", signed=True)
+
+
 def unscaled(number: int) -> str:
-    """The number as Java's `BigInteger.toByteArray`, in base64."""
-    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return b64encode(number.to_bytes(length, "big", signed=True)).decode()
+    """The number as Connect's Decimal: `shortest` in base64."""
+    return b64encode(shortest(number)).decode()
 
 
 def binary(value: bytes, mode: str) -> Cell:
