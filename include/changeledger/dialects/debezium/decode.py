@@ -82,6 +82,8 @@ def _in_order(
 
 
 def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
+    if value is None:
+        return Outcome(change.TOMBSTONE)
     topic, key = (raw.column(name)[at].as_py() for name in ("topic", "key"))
     return single.read(value, plan, topic, key)
 

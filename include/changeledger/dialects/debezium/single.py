@@ -61,10 +61,8 @@ class Envelope(NamedTuple):
     unions: bool = False
 
 
-def read(value: bytes | None, plan: TablePlan, topic: str, key: bytes | None) -> Event | Outcome:
+def read(value: bytes, plan: TablePlan, topic: str, key: bytes | None) -> Event | Outcome:
     """Reads a JSON message of the table: returns the event, or the outcome of a message that is no change."""
-    if value is None:
-        return Outcome(change.TOMBSTONE)
     try:
         message = members_of(value)
         envelope = _envelope(message, value, plan)
