@@ -34,9 +34,7 @@ _SIGNALS = {
 }  # fmt: skip
 
 
-def control_kind(
-    message: Members, *, topic: str = "", key: bytes | None = None, schema: str | None = None
-) -> str | None:
+def control_kind(message: Members, topic: str, key: bytes | None, schema: str | None = None) -> str | None:
     """Returns the kind of a control message, or None for any other. `schema`: the name of its Avro schema."""
     payload = payload_of(message)
     name = _schema_of(message) if schema is None else schema

@@ -68,7 +68,7 @@ def _of_json(
             return Outcome(change.TOMBSTONE, "tombstone")
         payload = payload_of(members)
         if "op" not in payload:
-            kind = control_kind(members, topic=message.topic, key=message.key, schema=schema)
+            kind = control_kind(members, message.topic, message.key, schema)
             if kind is not None:
                 return Outcome(change.CONTROL, kind)
         return _of_event(payload, message.topic, feed, discovery)

@@ -67,7 +67,7 @@ def read(value: bytes, plan: TablePlan, topic: str, key: bytes | None) -> Event 
         message = members_of(value)
         envelope = _envelope(message, value, plan)
         if envelope.op is None:
-            kind = control_kind(message, topic=topic, key=key)
+            kind = control_kind(message, topic, key)
             if wraps_nothing(message):
                 return Outcome(change.TOMBSTONE)
             if kind is not None:

@@ -199,7 +199,7 @@ def _of_no_dialect(members: Members) -> Problem:
     inside = enclosed.event(members)
     if inside is not None:
         return inside
-    renamed = _dialect_of(_in_usual_case(members))
+    renamed = _dialect_of({_MIXED_CASE.get(name, name): token for name, token in attributes.items()})
     if renamed is not None:
         what = f"{EVENTS[renamed]} {_RENAMED}"
         return Problem("renamed_envelope", f"{what}. Its members: {shown(members)}")
@@ -218,10 +218,6 @@ def _flattened_of(members: Members) -> str | None:
         if signs <= pairs and others & objects:
             return name
     return None
-
-
-def _in_usual_case(members: Members) -> Members:
-    return {_MIXED_CASE.get(name, name): value for name, value in in_lower_case(members).items()}
 
 
 def _dialect_of(members: Members) -> str | None:
