@@ -10,6 +10,7 @@ import pyarrow as pa
 from changeledger.config.feed import Feed
 from changeledger.kernels.arrow import MESSAGE
 from sourcelab.messages import Message
+from tests.dialects.windows import feed
 
 Decoded = Callable[[pa.RecordBatch, Feed, dict[str, Any]], Iterable[pa.RecordBatch]]
 
@@ -18,19 +19,14 @@ def results(
     decoded: Decoded, dialect: str, values: Sequence[Message], tables: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
     """Results by offset. A message's offset is its index in `values`."""
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",
-            "source": {"topics": ["*"]}, "tables": [{"table": name} for name in tables],
-        }
-    )  # fmt: skip
+    of = feed(dialect, *({"table": name} for name in tables))
     rows = [
         {"topic": m.topic, "partition": 0, "offset": at, "timestamp": None, "headers": []}
         | {"key": m.key, "value": m.value}
         for at, m in enumerate(values)
     ]
     by_offset = {}
-    for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), feed, {}):
+    for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), of, {}):
         batch.validate(full=True)
         for row in batch.to_pylist():
             assert row["source_position"]["offset"] not in by_offset, "a record has one outcome"

@@ -13,16 +13,12 @@ from typing import Any
 
 import pytest
 
-from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
-from changeledger.config.feed import Feed
-from changeledger.dialects import kernel as kernels
-from changeledger.dialects.registry import DIALECTS
-from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import together
 from changeledger.model.contract import Contract
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
+from tests.dialects.windows import discovered, feed
 
 MISMATCH = "database_mismatch"
 
@@ -68,18 +64,11 @@ def window(
     """
     values = [json.dumps(SENT[dialect](database)).encode() for database in databases]
     raw = [Message(f"s.{at}", 0, at, None, b'{"id": 1}', value, []) for at, value in enumerate(values)]
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": dialect, "database": database, "connection": "none",
-            "source": {"topics": ["*"], "database_name": stated}, "tables": [{"table": "dbo.orders"}],
-        }
-    )  # fmt: skip
-    batch = InMemory.of(reader._batch(raw))
-    earlier = kernels.EarlierWindows(known, {}, {})
-    discovered = reading.discovered(DIALECTS[dialect].kernel, batch, feed, earlier, "w")  # type: ignore[arg-type]
-    inputs = reading.inputs(discovered.records, reading.TableKnowledge(known, resolved_alone))
+    of = feed(dialect, {"table": "dbo.orders"}, database=database, database_name=stated)
+    discovery = discovered(raw, of, known)
+    inputs = reading.inputs(discovery.records, reading.TableKnowledge(known, resolved_alone))
     outcomes: dict[int, Any] = {}
-    for decoded in (*(table.decoded for table in inputs), together(discovered.others)):
+    for decoded in (*(table.decoded for table in inputs), together(discovery.others)):
         for row in decoded.collected().to_pylist():
             is_change = row["disposition"] == "change"
             outcomes[row["source_position"]["offset"]] = row["after"]["of"] if is_change else row["reason"]

@@ -18,12 +18,10 @@ from hypothesis import strategies as st
 from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
 from changeledger.config.feed import Feed
-from changeledger.dialects import kernel as kernels
-from changeledger.dialects.registry import DIALECTS
-from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import together
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
+from tests.dialects.windows import discovered
 
 TABLE, TOPIC = "dbo.orders", "s.dbo.orders"
 HOSTILE = (
@@ -193,13 +191,7 @@ def outcomes(dialect: str, messages: Sequence[tuple[bytes | None, bytes]], *, li
     if listed:
         stated = feed.model_dump() | {"tables": [{"table": TABLE}], "source": {"topics": ["*"]}}
         feed = Feed.model_validate(stated)
-    discovery = reading.discovered(
-        DIALECTS[dialect].kernel,
-        InMemory.of(reader._batch(raw)),
-        feed,
-        kernels.EarlierWindows({}, {}, {}),
-        "w",
-    )  # type: ignore[arg-type]
+    discovery = discovered(raw, feed)
     # Schemas are stored for later windows, so PostgreSQL must accept their text.
     for name, schema in (*discovery.writer_schemas.items(), *discovery.avro_schemas.items()):
         stored = name + (schema if isinstance(schema, str) else schema.model_dump_json())

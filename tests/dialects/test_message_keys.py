@@ -15,6 +15,7 @@ from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.tables import keys
 from changeledger.kernels.arrow import POSITIONS, RECORD
 from changeledger.model.contract import Column, Contract
+from tests.dialects.windows import feed
 
 # The midnight that begins 29 February 2024 is 19,782 days, or 1,709,164,800 seconds, after 1970.
 DAYS, SECONDS = 19_782, 1_709_164_800
@@ -22,12 +23,7 @@ LEAP_DAY = "2024-02-29 00:00:00"
 GUID = "260384EC-374E-B282-D611-43E6884A462A"
 
 
-def feed(dialect: str, **source: str) -> Feed:
-    reported = {
-        "feed": "keyed", "dialect": dialect, "database": "shop", "connection": "c",
-        "source": {"topics": ["t"], **source}, "tables": [{"table": "dbo.t"}],
-    }  # fmt: skip
-    return Feed.model_validate(reported)
+TABLE = {"table": "dbo.t"}
 
 
 def with_key(of: Feed, kinds: dict[str, str], texts: dict[str, str], *message_keys: object) -> list[int]:
@@ -66,7 +62,7 @@ def with_key(of: Feed, kinds: dict[str, str], texts: dict[str, str], *message_ke
 )
 def test_as_debezium_writes_a_type(kind: str, text: str, cell: Any, other: Any) -> None:
     keys_of_messages = [{"id": cell}, {"id": other}, {"id": None}, {"ID": cell}, {"id": cell, "b": 1}]
-    assert with_key(feed("debezium"), {"id": kind}, {"id": text}, *keys_of_messages) == [0, 3]
+    assert with_key(feed("debezium", TABLE), {"id": kind}, {"id": text}, *keys_of_messages) == [0, 3]
 
 
 def test_as_the_block_or_the_mode_of_the_connector_says() -> None:
@@ -74,8 +70,10 @@ def test_as_the_block_or_the_mode_of_the_connector_says() -> None:
     block["fields"][0]["name"] = "io.debezium.time.NanoTimestamp"  # type: ignore[index]
     in_nanos = {"schema": block, "payload": {"id": SECONDS * 10**9}}
     texts, of_block = {"id": LEAP_DAY}, {"id": "datetime2(6)"}
-    assert with_key(feed("debezium"), of_block, texts, in_nanos, in_nanos["payload"]) == [0]
-    in_millis = feed("debezium", **{"time.precision.mode": "connect", "decimal.handling.mode": "string"})
+    assert with_key(feed("debezium", TABLE), of_block, texts, in_nanos, in_nanos["payload"]) == [0]
+    in_millis = feed(
+        "debezium", TABLE, **{"time.precision.mode": "connect", "decimal.handling.mode": "string"}
+    )
     assert with_key(in_millis, of_block, texts, {"id": SECONDS * 1000}) == [0]
     assert with_key(in_millis, {"id": "decimal(10,3)"}, {"id": "1.123"}, {"id": "1.123"}) == [0]
 
@@ -92,4 +90,4 @@ def test_texts_and_numbers_of_other_tools_in_a_key_of_two(dialect: str) -> None:
         b"[1]",
         None,
     ]
-    assert with_key(feed(dialect), kinds, texts, *written) == [0, 1]
+    assert with_key(feed(dialect, TABLE), kinds, texts, *written) == [0, 1]

@@ -9,15 +9,12 @@ import pytest
 
 from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
-from changeledger.config.feed import Feed
-from changeledger.dialects import kernel as kernels
-from changeledger.dialects.registry import DIALECTS
-from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import together
 from changeledger.model.contract import Column, Contract
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
 from tests.dialects.test_tables_alike import SENT
+from tests.dialects.windows import discovered, feed
 
 TABLE = "dbo.orders"
 
@@ -29,13 +26,7 @@ def results(dialect: str, key: list[str], columns: list[dict[str, str]]) -> list
         Message(sent.topic, 0, at, None, None, value and json.dumps(value).encode(), [])
         for at, value in enumerate(sent.values)
     ]
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",
-            "source": {"topics": ["*"]}, "tables": [{"table": TABLE, "key": key, "columns": columns}],
-        }
-    )  # fmt: skip
-    read = [*reader.results(feed, raw, {})]
+    read = reader.results(feed(dialect, {"table": TABLE, "key": key, "columns": columns}), raw, {})
     of_rows = [row for row in read if row["disposition"] in {"change", "quarantined"}]
     return [(row["disposition"], row.get("reason"), row.get("key")) for row in of_rows]
 
@@ -82,15 +73,8 @@ def without_columns(dialect: str) -> dict[str, Any]:
 def silent(dialect: str, key: list[str], contracts: dict[str, Contract]) -> list[tuple[Any, ...]]:
     """Messages that name no columns, of a feed that states none; another feed knows `KNOWN`."""
     value = json.dumps(without_columns(dialect)).encode()
-    raw = InMemory.of(reader._batch([Message(SENT[dialect](TABLE).topic, 0, 0, None, None, value, [])]))
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",
-            "source": {"topics": ["*"]}, "tables": [{"table": TABLE, "key": key}],
-        }
-    )  # fmt: skip
-    earlier = kernels.EarlierWindows(contracts, {}, {})
-    discovery = reading.discovered(DIALECTS[dialect].kernel, raw, feed, earlier, "w")  # type: ignore[arg-type]
+    raw = [Message(SENT[dialect](TABLE).topic, 0, 0, None, None, value, [])]
+    discovery = discovered(raw, feed(dialect, {"table": TABLE, "key": key}), contracts)
     knowledge = reading.TableKnowledge(contracts, resolved_alone, borrowed=lambda _: KNOWN)
     decoded = [of.decoded for of in reading.inputs(discovery.records, knowledge)]
     rows = [row for of in (*decoded, together(discovery.others)) for row in of.collected().to_pylist()]

@@ -8,16 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
-from changeledger.config.feed import Feed
-from changeledger.dialects import kernel as kernels
-from changeledger.dialects.registry import DIALECTS
-from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import together
 from changeledger.model.contract import Contract
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
+from tests.dialects.windows import discovered, feed
 
 NAMES = ("dbo.Orders", "dbo.orders")
 SCHEMAS = ("dbo.orders", "DBO.orders")
@@ -94,16 +90,7 @@ def window(dialect: str, listed: str, names: Sequence[str], known: Known) -> tup
         Message(batch.topic, 0, at, None, b'{"id": 1}', value and json.dumps(value).encode(), [])
         for at, (batch, value) in enumerate((batch, value) for batch in sent for value in batch.values)
     ]
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",
-            "source": {"topics": ["*"]}, "tables": [{"table": listed}],
-        }
-    )  # fmt: skip
-    earlier = kernels.EarlierWindows(known.contracts, known.schemas, {})
-    discovery = reading.discovered(
-        DIALECTS[dialect].kernel, InMemory.of(reader._batch(raw)), feed, earlier, "w"
-    )  # type: ignore[arg-type]
+    discovery = discovered(raw, feed(dialect, {"table": listed}), *known)
     inputs = reading.inputs(discovery.records, reading.TableKnowledge(known.contracts, resolved_alone))
     rows: dict[int, Any] = {}
     for table in (*inputs, reading.Input(None, None, together(discovery.others))):
