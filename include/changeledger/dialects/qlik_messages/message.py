@@ -1,7 +1,6 @@
 """Reads a single message, with or without its envelope, or says why it is neither.
 
-The message is `{magic, type, messageSchemaId, message: {..}}`, or only what is in `message`. The first
-problem counts, in the order of the functions here.
+The message is `{magic, type, messageSchemaId, message: {..}}`, or only what is in `message`.
 """
 
 from __future__ import annotations
@@ -29,21 +28,16 @@ Texts = Mapping[str, str | None]
 class Message(NamedTuple):
     """The contents of a message. `headers` are texts; images are the tokens of their members, or None."""
 
-    is_metadata: bool
     schema: str | None
     table: str | None
     schema_id: str | None
     headers: Texts
     data: Members | None
     before_data: Members | None
-    magic: str | None
-    type: str | None
-    is_enveloped: bool
-    has_message: bool
 
 
 def read(value: bytes) -> Message:
-    """Reads a message, whatever it says. Raises Problem if it is not JSON in one of these forms."""
+    """Reads a message of data or metadata. Raises Problem, with the first one, for any other message."""
     if not value.strip(_BLANKS).startswith(b"{"):
         raise Problem("not_json", f"begins with 0x{value[:8].hex().upper()}")
     try:
@@ -80,25 +74,11 @@ def _object(parent: Members, name: str) -> dict[str, Token] | None:
 def _message(outer: Members, inner: Members | None, objects: Mapping[str, Members | None]) -> Message:
     body = outer if inner is None else inner
     headers = _headers(objects["headers"] or {})
-    kind, magic = json_text.text(outer.get("type")), json_text.text(outer.get("magic"))
-    structure = json_text.text(body.get("tableStructure"))
-    # The envelope's type decides; without one, the contents of the message do.
-    by_content = structure is not None and headers.get("operation") is None
+    _check(outer, body, headers)
     # An empty text says nothing.
     schema_id = headers.get("externalSchemaId") or json_text.text(outer.get("messageSchemaId")) or None
-    return Message(
-        is_metadata=by_content if kind is None else kind.upper() in METADATA,
-        schema=json_text.text(body.get("schema")),
-        table=json_text.text(body.get("table")),
-        schema_id=schema_id,
-        headers=headers,
-        data=objects["data"],
-        before_data=objects["beforeData"],
-        magic=magic,
-        type=kind,
-        is_enveloped=magic is not None or inner is not None,
-        has_message=inner is not None,
-    )
+    schema, table = (json_text.text(body.get(name)) for name in ("schema", "table"))
+    return Message(schema, table, schema_id, headers, objects["data"], objects["beforeData"])
 
 
 def _headers(members: Members) -> Texts:
@@ -112,14 +92,18 @@ def _headers(members: Members) -> Texts:
     return {name: json_text.text(token) for name, token in members.items()}
 
 
-def check(message: Message) -> None:
+def _check(outer: Members, body: Members, headers: Texts) -> None:
     """Raises Problem if an envelope is not Qlik's, or data has no operation."""
-    if message.is_enveloped:
-        if message.magic not in {None, MAGIC}:
-            raise Problem("wrong_magic", named("magic", message.magic))
-        if message.type is not None and message.type.upper() not in {DATA, *METADATA}:
-            raise Problem("unknown_type", named("type", message.type))
-    if message.magic is not None and not message.has_message:
+    kind, magic = json_text.text(outer.get("type")), json_text.text(outer.get("magic"))
+    has_message = body is not outer
+    if magic not in {None, MAGIC}:
+        raise Problem("wrong_magic", named("magic", magic))
+    if (has_message or magic is not None) and kind is not None and kind.upper() not in {DATA, *METADATA}:
+        raise Problem("unknown_type", named("type", kind))
+    if magic is not None and not has_message:
         raise Problem("no_message", "an envelope without `message`")
-    if not message.is_metadata and message.headers.get("operation") is None:
+    # The envelope's type decides; without one, the contents of the message do.
+    by_content = json_text.text(body.get("tableStructure")) is not None
+    is_metadata = by_content if kind is None else kind.upper() in METADATA
+    if not is_metadata and headers.get("operation") is None:
         raise Problem("no_operation", "the message has no `headers.operation`")

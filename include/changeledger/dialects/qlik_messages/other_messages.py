@@ -50,7 +50,7 @@ def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Di
 
 def _problem(value: bytes) -> Problem | None:
     try:
-        message.check(message.read(value))
+        message.read(value)
     except Problem as problem:
         return problem
     return None

@@ -36,9 +36,7 @@ def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
     if value is None:
         return message.TOMBSTONE
     try:
-        data_message = message.read(value)
-        message.check(data_message)
-        return _event(at, data_message, plan.writer_schema)
+        return _event(at, message.read(value), plan.writer_schema)
     except Problem as problem:
         return problem.outcome
 
