@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
 from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, misfits, named, no_columns
+from changeledger.dialects.messages.problems import Problem, named, no_columns, no_value_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import changes, clocks, images, lsn
 from changeledger.kernels.arrow import Bools, numbers, valid
@@ -61,7 +62,9 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
         lambda at, value: single.read(at, value, plan),
     )  # fmt: skip
     read = _read(events, plan)
-    bad = _problems(read, plan)
+    bad: dict[int, Outcome] = {}
+    for number, problem in _problems(read, plan):
+        bad.setdefault(number, problem.outcome)
     others |= {events[number].at: outcome for number, outcome in bad.items()}
     good = np.array([number for number in range(len(events)) if number not in bad], np.int64)
     rows = np.array([event.at for event in events], np.int64)
@@ -95,48 +98,31 @@ def _read(events: Sequence[Event], plan: TablePlan) -> Read:
     )
 
 
-def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
-    """Returns the outcomes of events that have a problem, by their numbers."""
-    no_place = ~(read.place.commit_lsn.known & valid(read.place.ordinal))
-    doubtful = no_place | ~valid(read.time.committed_at)
-    doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
-    doubtful |= np.array([bool(event.unknown) for event in read.events], np.bool_)
-    doubtful |= read.is_of_other_key | read.lacks.any(axis=1)
+def _problems(read: Read, plan: TablePlan) -> Iterator[tuple[int, Problem]]:
+    """Yields the problems of events, with the events' numbers. The first problem of an event counts."""
+    events, writer_schema = read.events, plan.writer_schema
+    for number in np.flatnonzero(~(read.place.commit_lsn.known & valid(read.place.ordinal))).tolist():
+        parts = {name: getattr(events[number], name) for name in ("logicalid", "commitlsn", "sequencenumber")}
+        reason = "no_position" if set(parts.values()) == {None} else "malformed_position"
+        yield number, Problem(reason, ", ".join(named(*part) for part in parts.items()))
+    for number in np.flatnonzero(~valid(read.time.committed_at)).tolist():
+        times = named("time", events[number].time), named("committime", events[number].committime)
+        yield number, Problem("malformed_time", ", ".join(times))
+    for number, event in enumerate(events):
+        if event.unknown:
+            yield number, no_columns(writer_schema.table, event.unknown, writer_schema.names)
+    for unfit in (read.before.unfit, read.after.unfit):
+        for number in np.flatnonzero(unfit.any(axis=1)).tolist():
+            bad = compress(writer_schema.columns, unfit[number])
+            yield number, Problem("value_does_not_fit", no_value_of(bad))
     for cells in read.key:
-        doubtful |= ~valid(cells)
-    return {
-        number: _problem(read, number, plan, no_place=bool(no_place[number])).outcome
-        for number in np.flatnonzero(doubtful).tolist()
-    }
-
-
-def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Problem:
-    """Returns the first problem of an event."""
-    event, writer_schema = read.events[number], plan.writer_schema
-    if no_place:
-        parts = ("logicalid", "commitlsn", "sequencenumber")
-        some = any(getattr(event, name) is not None for name in parts)
-        what = ", ".join(named(name, getattr(event, name)) for name in parts)
-        return Problem("malformed_position" if some else "no_position", what)
-    if not read.time.committed_at[number].is_valid:
-        return Problem(
-            "malformed_time", f"{named('time', event.time)}, {named('committime', event.committime)}"
-        )
-    if event.unknown:
-        return no_columns(writer_schema.table, event.unknown, writer_schema.names)
-    for event_side in (read.before, read.after):
-        if problem := misfits(writer_schema.columns, event_side.unfit[number]):
-            return problem
-    return _problem_of_row(read, number, plan)
-
-
-def _problem_of_row(read: Read, number: int, plan: TablePlan) -> Problem:
-    """Returns the problem of an event whose values fit: its row, or what the row has, is uncertain."""
-    if not all(cells[number].is_valid for cells in read.key):
-        return Problem("null_key", "a column of the key is NULL or missing")
-    if read.lacks[number].any():
-        return incomplete.problem(read.lacks[number], plan)
-    return Problem("key_disagrees", "`pkkey` and the images have different keys, so the row is uncertain")
+        for number in np.flatnonzero(~valid(cells)).tolist():
+            yield number, Problem("null_key", "a column of the key is NULL or missing")
+    for number in np.flatnonzero(read.lacks.any(axis=1)).tolist():
+        yield number, incomplete.problem(read.lacks[number], plan)
+    for number in np.flatnonzero(read.is_of_other_key).tolist():
+        what = "`pkkey` and the images have different keys, so the row is uncertain"
+        yield number, Problem("key_disagrees", what)
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.json_numbers import INEXACT
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, misfits, no_columns
+from changeledger.dialects.messages.problems import Problem, no_columns, no_value_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import avro, incomplete, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
@@ -55,7 +56,9 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     rows = np.array([event.at for event in events], np.int64)
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
     read = _read(events, of_events, plan)
-    bad = _problems(read, plan)
+    bad: dict[int, Outcome] = {}
+    for number, problem in _problems(read, plan):
+        bad.setdefault(number, problem.outcome)
     if plan.masks_unreadable is not None:
         closed = Outcome(change.QUARANTINED, "mask_order_contradicted", plan.masks_unreadable[:500])
         masked = [number for number, event in enumerate(events) if event.change_mask]
@@ -96,62 +99,41 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     return Read(events, place, of_changes, of_columns, before, after, key, has_other_key, lacks)
 
 
-def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
-    """Returns the outcomes of events that have a problem, by their numbers."""
-    place, events = read.place, read.events
-    streamed = ~read.are(REFRESH)
-    doubtful = streamed & ~place.commit_lsn.known & ~valid(place.sequence)
-    for name, known in (
-        ("change_mask", read.change_mask.known), ("column_mask", read.column_mask.known),
-        ("sequence", valid(place.sequence)), ("counter", valid(place.ordinal)),
-    ):  # fmt: skip
-        stated = np.array([getattr(event, name) is not None for event in events], np.bool_)
-        doubtful |= stated & ~known
-    doubtful |= place.bad_time | read.before.inexact | read.after.inexact
-    doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
-    doubtful |= np.array([bool(event.unknown) for event in events], np.bool_) | read.lacks.any(axis=1)
+def _problems(read: Read, plan: TablePlan) -> Iterator[tuple[int, Problem]]:
+    """Yields the problems of events, with the events' numbers. The first problem of an event counts."""
+    yield from _problems_of_place(read)
+    writer_schema = plan.writer_schema
+    for number in np.flatnonzero(read.before.inexact | read.after.inexact).tolist():
+        yield number, Problem("inexact_number", INEXACT)
+    for number, event in enumerate(read.events):
+        if event.unknown:
+            yield number, no_columns(writer_schema.table, event.unknown, writer_schema.names)
+    for unfit in (read.before.unfit, read.after.unfit):
+        for number in np.flatnonzero(unfit.any(axis=1)).tolist():
+            bad = compress(writer_schema.columns, unfit[number])
+            yield number, Problem("value_does_not_fit", no_value_of(bad))
     for cells in read.key:
-        doubtful |= ~valid(cells)
-    outcomes = {}
-    for number in np.flatnonzero(doubtful).tolist():
-        problem = _problem_of_place(read, number) or _problem_of_images(read, number, plan)
-        if problem is not None:
-            outcomes[number] = problem.outcome
-    return outcomes
+        for number in np.flatnonzero(~valid(cells)).tolist():
+            yield number, Problem("null_key", "a column of the key is NULL")
+    for number in np.flatnonzero(read.lacks.any(axis=1)).tolist():
+        yield number, incomplete.problem(read.lacks[number], plan)
 
 
-def _problem_of_place(read: Read, number: int) -> Problem | None:
-    event, place = read.events[number], read.place
-    for name, text, known in (
-        ("changeMask", event.change_mask, read.change_mask.known),
-        ("columnMask", event.column_mask, read.column_mask.known),
+def _problems_of_place(read: Read) -> Iterator[tuple[int, Problem]]:
+    place, events, has_sequence = read.place, read.events, valid(read.place.sequence)
+    # An empty mask is none.
+    for reason, name, values, is_read in (
+        ("malformed_mask", "changeMask", [e.change_mask or None for e in events], read.change_mask.known),
+        ("malformed_mask", "columnMask", [e.column_mask or None for e in events], read.column_mask.known),
+        ("malformed_sequence", "changeSequence", [e.sequence for e in events], has_sequence),
+        ("malformed_counter", "transactionEventCounter", [e.counter for e in events], valid(place.ordinal)),
+        ("malformed_time", "timestamp", [e.timestamp for e in events], ~place.bad_time),
     ):
-        if text and not known[number]:
-            return Problem("malformed_mask", f"{name} is {text}")
-    has_sequence = place.sequence[number].is_valid
-    if event.sequence is not None and not has_sequence:
-        return Problem("malformed_sequence", f"changeSequence is {event.sequence}")
-    if event.counter is not None and not place.ordinal[number].is_valid:
-        return Problem("malformed_counter", f"transactionEventCounter is {event.counter}")
-    if place.bad_time[number]:
-        return Problem("malformed_time", f"timestamp is {event.timestamp}")
-    if event.operation != REFRESH and not has_sequence and not place.commit_lsn.known[number]:
-        return Problem("no_position", "neither streamPosition nor changeSequence has a position")
-    return None
-
-
-def _problem_of_images(read: Read, number: int, plan: TablePlan) -> Problem | None:
-    event, writer_schema = read.events[number], plan.writer_schema
-    if read.before.inexact[number] or read.after.inexact[number]:
-        return Problem("inexact_number", INEXACT)
-    if event.unknown:
-        return no_columns(writer_schema.table, event.unknown, writer_schema.names)
-    for event_side in (read.before, read.after):
-        if problem := misfits(writer_schema.columns, event_side.unfit[number]):
-            return problem
-    if not all(cells[number].is_valid for cells in read.key):
-        return Problem("null_key", "a column of the key is NULL")
-    return incomplete.problem(read.lacks[number], plan) if read.lacks[number].any() else None
+        is_stated = np.array([value is not None for value in values], np.bool_)
+        for number in np.flatnonzero(is_stated & ~is_read).tolist():
+            yield number, Problem(reason, f"{name} is {values[number]}")
+    for number in np.flatnonzero(~read.are(REFRESH) & ~has_sequence & ~place.commit_lsn.known).tolist():
+        yield number, Problem("no_position", "neither streamPosition nor changeSequence has a position")
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
