@@ -11,7 +11,10 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import as_batch
 from changeledger.model.contract import Contract
+from changeledger.stages.normalization import reading
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -46,3 +49,21 @@ def read(
         plan = kernel.plan(discovery, number, feed, written, contract, "window")
         batches.append(kernel.decode(records_of(kernel, number, raw, discovery), plan))
     return batches
+
+
+def decoded(
+    kernel: MessageKernel,
+    raw: pa.RecordBatch,
+    feed: Feed,
+    stated: Contract | None = None,
+    schemas: Mapping[str, str] = NONE,
+) -> list[pa.RecordBatch]:
+    """Decodes all messages of a window as a stage does. `stated`: the contract of its table."""
+    known = EarlierWindows({stated.table: stated} if stated else {}, {}, schemas)
+    window = reading.discovered(kernel, InMemory.of(raw), feed, known, "window")
+    rows = [*window.others]
+    for records in window.records:
+        assert records.writer_schema is not None, "messages of these dialects have their columns"
+        contract = known.contracts.get(records.table, records.writer_schema)
+        rows.append(records.decoded(ResolvedSchema(records.writer_schema), contract))
+    return [as_batch(decoded_rows.collected()) for decoded_rows in rows]

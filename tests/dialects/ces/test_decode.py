@@ -1,60 +1,33 @@
-"""Properties of every batch of CES messages."""
+"""Decodes CES messages whose columns differ from the contract's, or from their images."""
 
 from __future__ import annotations
 
 import json
-from random import Random
 from typing import Any
 
 import pytest
 
 from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
-from changeledger.dialects.ces import discovery, typed
+from changeledger.dialects.ces.dialect import CES
 from changeledger.dialects.ces.discovery import discover, facts, merged
 from changeledger.dialects.kernel import EarlierWindows
-from tests.dialects.ces.decoding import decoded
-from tests.dialects.ces.test_cases import ALL
-from tests.dialects.golden import Case
-
-CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
-Row = dict[str, Any]
-
-
-def rows(case: Case) -> dict[Any, Row]:
-    known = {case.stated.table: case.stated} if case.stated else {}
-    batches = decoded(case.messages, case.feed, known, case.stated)
-    return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
-
-
-@CASES
-def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_types = rows(case)
-
-    monkeypatch.setattr(typed, "reader_of", lambda _: lambda *_: None)
-    monkeypatch.setattr(discovery, "_usual", lambda _: None)
-    assert rows(case) == by_types
-
-
-@CASES
-def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
-    cut = Random(case.folder.name).randrange(case.messages.num_rows + 1)
-    parts = [facts(case.messages.slice(0, cut), {}), facts(case.messages.slice(cut), {})]
-    assert merged(parts).equals(merged([facts(case.messages, {})]))
-    assert merged(parts[::-1]).equals(merged([facts(case.messages, {})]))
+from tests.dialects.golden import cases
+from tests.dialects.reading import decoded
 
 
 def test_a_change_names_columns_as_the_contract_does() -> None:
     """Messages may write a column name in another case than the contract."""
-    (case,) = [case for case in ALL if case.folder.name == "added_column"]
+    (case,) = [case for case in cases("ces") if case.folder.name == "added_column"]
     plan = discover(merged([facts(case.messages, {})]), case.feed, EarlierWindows({}, {}, {}))
     written = plan.tables[0].writer_schema
     columns = tuple(c.model_copy(update={"name": c.name.upper()}) for c in written.columns)
     named = [
         [
             row["changed"]
-            for batch in decoded(case.messages, case.feed, {}, contract)
+            for batch in decoded(CES.kernel, case.messages, case.feed, contract)
             for row in batch.to_pylist()
+            if row["disposition"] == "change"
         ]
         for contract in (written, written.model_copy(update={"columns": columns}))
     ]

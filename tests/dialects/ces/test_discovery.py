@@ -15,7 +15,7 @@ from changeledger.dialects.ces.discovery import Routed, route
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.model.contract import Column, Contract
-from tests.dialects.ces.test_cases import ALL
+from tests.dialects.golden import cases
 from tests.dialects.reading import NONE, with_values
 
 KNOWN = Contract(
@@ -41,7 +41,7 @@ KNOWN = Contract(
 def test_of_tables_that_differ_in_case_one_is_the_feeds(
     stated: str, known: str | None, source_table: str | None
 ) -> None:
-    messages = next(case for case in ALL if case.folder.name == "page_examples").messages
+    messages = next(case for case in cases("ces") if case.folder.name == "page_examples").messages
     values: list[bytes] = messages.column("value").to_pylist()
     values[-1] = values[-1].replace(b"Purchases", b"purchases")
     contracts = {stated: Contract(table=stated, columns=KNOWN.columns, source_table=known)}
@@ -56,7 +56,7 @@ def test_of_tables_that_differ_in_case_one_is_the_feeds(
 
 
 def test_facts_do_not_depend_on_the_order_of_messages() -> None:
-    messages = next(case for case in ALL if case.folder.name == "page_examples").messages
+    messages = next(case for case in cases("ces") if case.folder.name == "page_examples").messages
     values: list[bytes] = messages.column("value").to_pylist()
     later = [value.replace(b"0000002C:00000300:017C", b"0000002C:00000300:017D") for value in values]
     later = [value.replace(b"0000002C00000300017C", b"0000002C00000300017D") for value in later]

@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.ces.dialect import CES
 from changeledger.kernels.arrow import MESSAGE
 from sourcelab.ces import messages
 from sourcelab.log import simulate
 from sourcelab.messages import Message
-from tests.dialects.ces.decoding import decoded
-from tests.dialects.ces.test_cases import ALL
+from tests.dialects.golden import cases
+from tests.dialects.reading import decoded
 
-CASE = next(case for case in ALL if case.folder.name == "only_changed_columns")
+CASE = next(case for case in cases("ces") if case.folder.name == "only_changed_columns")
 WHOLE: dict[str, Any] = json.loads(CASE.messages.column("value")[0].as_py())
 DATA: str = WHOLE["data"]
 CUTS = st.sets(st.integers(1, len(DATA) - 1), min_size=1, max_size=5).map(sorted)
@@ -34,8 +35,7 @@ def window(messages: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
          "value": json.dumps(message).encode(), "headers": []}
         for at, message in enumerate(messages)
     ]  # fmt: skip
-    known = {CASE.stated.table: CASE.stated} if CASE.stated else {}
-    batches = decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), CASE.feed, known, CASE.stated)
+    batches = decoded(CES.kernel, pa.RecordBatch.from_pylist(rows, MESSAGE), CASE.feed, CASE.stated)
     return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
 
 
@@ -103,7 +103,7 @@ def results(sent: Iterable[tuple[int, Message]]) -> dict[int, dict[str, Any]]:
         for at, m in sent
     ]
     by_offset: dict[int, dict[str, Any]] = {}
-    for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), FEED, {}):
+    for batch in decoded(CES.kernel, pa.RecordBatch.from_pylist(rows, MESSAGE), FEED):
         for row in batch.to_pylist():
             at = row["source_position"]["offset"]
             assert at not in by_offset, "a record has one outcome"

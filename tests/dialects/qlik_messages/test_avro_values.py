@@ -15,10 +15,11 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from changeledger.dialects.qlik_messages.dialect import QLIK_MESSAGES
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.contract import Column, Contract
-from tests.dialects.qlik_messages.decoding import decoded
 from tests.dialects.qlik_messages.test_schemas import feed
+from tests.dialects.reading import decoded
 
 TEXT = ["null", "string"]
 HEADERS = {
@@ -63,7 +64,7 @@ def read(sql_type: str, kind: Any, value: Any) -> Any:
     contract = Contract(table="dbo.items", columns=columns)
     raw = {"topic": "dbo.items", "partition": 0, "offset": 0, "value": message, "headers": []}
     batch = pa.RecordBatch.from_pylist([raw], MESSAGE)
-    batches = decoded(batch, feed({"table": "dbo.items"}), {"dbo.items": contract}, contract, {"7": schema})
+    batches = decoded(QLIK_MESSAGES.kernel, batch, feed(), contract, {"7": schema})
     (row,) = (row for batch in batches for row in batch.to_pylist())
     return row["reason"] if row["after"] is None else row["after"]["v"]
 
