@@ -68,8 +68,9 @@ def test_an_event_is_alone_where_its_message_is_the_whole(value: bytes) -> None:
         reject()
     assume(usual.data is not None)
     event = _read(value)
-    assert envelope.is_alone(usual) == (isinstance(event, envelope.Envelope) and event.is_whole)
-    assert envelope.is_segment(usual) == (isinstance(event, envelope.Envelope) and not event.is_whole)
+    assert envelope.has_whole_event(usual) is (
+        event.is_whole if isinstance(event, envelope.Envelope) else None
+    )
 
 
 @given(_messages())

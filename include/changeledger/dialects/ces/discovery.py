@@ -69,11 +69,8 @@ class Written(NamedTuple):
     events: int = 0
 
     def also(self, place: str | None, events: int) -> Written:
-        return Written(_least((self.first, place)), self.events + events)
-
-
-def _least(places: Iterable[str | None]) -> str | None:
-    return min((place for place in places if place is not None), default=None)
+        places = (known for known in (self.first, place) if known is not None)
+        return Written(min(places, default=None), self.events + events)
 
 
 class Routed(NamedTuple):
@@ -117,15 +114,15 @@ class Discovery:
 
 def facts(raw: pa.RecordBatch, _avro_schemas: object) -> pa.RecordBatch:
     """Returns the ways in which the messages of a batch write their tables (`FACTS`)."""
-    places: dict[Way, list[str | None]] = {}
+    written: dict[Way, Written] = {}
     segments = 0
     for value in raw.column("value").to_pylist():
         routed = route(value)
         if routed is None:
             segments += 1
         elif isinstance(routed, Routed):
-            places.setdefault(routed.way, []).append(routed.place)
-    return _facts({way: Written(_least(of_way), len(of_way)) for way, of_way in places.items()}, segments)
+            written[routed.way] = written.get(routed.way, Written()).also(routed.place, 1)
+    return _facts(written, segments)
 
 
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -253,8 +250,9 @@ def _usual(value: bytes | None) -> Routed | int | None:
     try:
         outside: Any = of_envelope(avro.as_json(value))
         data = outside.data
-        if not envelope.is_alone(outside):
-            return SEGMENT if isinstance(data, str) and envelope.is_segment(outside) else None
+        is_whole = envelope.has_whole_event(outside)
+        if not is_whole:
+            return SEGMENT if isinstance(data, str) and is_whole is False else None
         if isinstance(data, str):
             data = of_data(data)
         else:

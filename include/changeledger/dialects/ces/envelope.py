@@ -101,22 +101,19 @@ def _usual(value: bytes) -> Envelope | None:
     return _envelope(members, message.data, *place)
 
 
-def is_alone(message: Any) -> bool:
-    """Returns whether this message (of a `struct_of`) certainly has the whole event."""
+def has_whole_event(message: Any) -> bool | None:
+    """Returns whether this message (of a `struct_of`) has a whole event, not a part; None if uncertain."""
     place = _usual_place(message)
-    return place is not None and _is_whole(*place, message.data)
-
-
-def is_segment(message: Any) -> bool:
-    """Returns whether this message (of a `struct_of`, with text as `data`) certainly has part of an event."""
-    place = _usual_place(message)
-    return place is not None and message.logicalid is not None and not _is_whole(*place, message.data)
+    if place is None:
+        return None
+    is_whole = _is_whole(*place, message.data)
+    return None if not is_whole and message.logicalid is None else is_whole
 
 
 def is_no_segment(value: bytes) -> bool:
     """Returns whether a message is certainly no part of a split event, without a look at its `data`."""
     try:
-        return is_alone(_without_data(value))
+        return has_whole_event(_without_data(value)) is True
     except UNREADABLE:
         return False
 

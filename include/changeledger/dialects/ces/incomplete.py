@@ -35,12 +35,9 @@ def cells(events: Sequence[Event], before: Side, after: Side, plan: TablePlan) -
     if not rows:
         return lacks
     is_old = before.image.present[:, None] & (before.states != NOT_CAPTURED)
-    in_cols: dict[bytes | None, Bools] = {}
+    in_cols = {cols: _are_in(cols, plan) for cols in {events[row].cols for row in rows}}
     for row in rows:
-        cols = events[row].cols
-        if cols not in in_cols:
-            in_cols[cols] = _are_in(cols, plan)
-        lacks[row] &= is_old[row] | in_cols[cols]
+        lacks[row] &= is_old[row] | in_cols[events[row].cols]
     return lacks
 
 

@@ -20,12 +20,12 @@ from changeledger.dialects.ces.columns import names_in
 from changeledger.dialects.ces.events import Event, layout_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import binary_text, sql_text, text_cells
-from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places
+from changeledger.kernels.arrow import Bools, Bytes, places
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE, FromTexts
 from changeledger.kernels.images import Image, without_nulls
 from changeledger.kernels.sql_text import Reader
 from changeledger.model.column_names import folded
-from changeledger.model.contract import Column, Contract
+from changeledger.model.contract import Contract
 from changeledger.model.sql_type import SqlType
 
 # The forms of bit, float and binary are not published, so all plausible ones are read: `0/1/true/false`, any
@@ -51,27 +51,36 @@ class Side(NamedTuple):
     is_cut: Bools
 
 
-class _CellsOfColumn(NamedTuple):
-    cell: Cell
+class _Cell(NamedTuple):
+    """How one column is read."""
+
+    # Returns its text in a row.
     text: attrgetter[Any]
-    kind: pa.DataType
+    # Converts a column of texts.
+    convert: FromTexts
+    # Returns which of its texts the producer has cut; None if values are never that large.
+    cuts: Callable[[pa.StringArray], Bools | None] | None
 
 
 @lru_cache(maxsize=64)
-def _columns(plan: TablePlan) -> Sequence[_CellsOfColumn]:
-    source, fields = plan.feed.source, layout_of(plan.writer_schema).fields
+def _cells(plan: TablePlan) -> Sequence[_Cell]:
+    source, columns = plan.feed.source, plan.writer_schema.columns
     assert isinstance(source, CesSource), "config binds a dialect to its source"
     return [
-        _CellsOfColumn(
-            _cell_of(column, source.binary_encoding), attrgetter(field), arrow_type(column.spark_type)
-        )
-        for column, field in zip(plan.writer_schema.columns, fields, strict=True)
+        _cell(attrgetter(field), column.sql_type, source.binary_encoding)
+        for column, field in zip(columns, layout_of(plan.writer_schema).fields, strict=True)
     ]
+
+
+def _cell(text: attrgetter[Any], sql: SqlType, encoding: str) -> _Cell:
+    """Returns how to read a column. Binary values have the `encoding` `hex`, `base64`, or `any` of both."""
+    convert = text_cells.from_texts(sql, reader(sql, encoding))
+    return _Cell(text, convert, (lambda texts: _cuts(texts, sql, encoding)) if sql.is_large else None)
 
 
 def side(rows: Sequence[Any], plan: TablePlan) -> Side:
     """Converts rows (`events.ImageLayout.row`), which are None for events that do not have the image."""
-    columns, size = _columns(plan), len(rows)
+    columns, size = _cells(plan), len(rows)
     part = [row for row in rows if row is not None]
     present = np.fromiter((row is not None for row in rows), np.bool_, size)
     at = np.flatnonzero(present)
@@ -82,12 +91,12 @@ def side(rows: Sequence[Any], plan: TablePlan) -> Side:
         texts, absent = _texts(list(map(column.text, part)))
         if absent is not None:
             states[at[absent], number] = NOT_CAPTURED
-        cut = column.cell.cuts and column.cell.cuts(texts)
+        cut = column.cuts and column.cuts(texts)
         if cut is not None:
             states[at[cut], number] = UNAVAILABLE
             is_cut[at[cut]] = True
             texts = pc.if_else(pa.array(cut), pa.scalar(None, pa.string()), texts)
-        converted = column.cell.convert(texts)
+        converted = column.convert(texts)
         if converted.unfit is not None:
             unfit[at[converted.unfit], number] = True
         cells.append(converted.values if where is None else converted.values.take(where))
@@ -134,23 +143,6 @@ def _may_have(cols: bytes | None, writer_schema: Contract) -> Bools:
     """Returns which columns the table had according to a message's `cols`; all if it has none."""
     names = names_in(None if cols is None else cols.decode())
     return np.array([not names or folded(column.name) in names for column in writer_schema.columns], np.bool_)
-
-
-class Cell(NamedTuple):
-    """How one column is read."""
-
-    # Converts a column of texts.
-    convert: FromTexts
-    # Returns which of its texts the producer has cut; None if values are never that large.
-    cuts: Callable[[pa.StringArray], Bools | None] | None
-
-
-def _cell_of(column: Column, encoding: str) -> Cell:
-    """Returns how to read a column. Binary values have the `encoding` `hex`, `base64`, or `any` of both."""
-    sql = column.sql_type
-    read = reader(sql, encoding)
-    convert = text_cells.from_texts(sql, read)
-    return Cell(convert, (lambda texts: _cuts(texts, sql, encoding)) if sql.is_large else None)
 
 
 def reader(sql: SqlType, encoding: str) -> Reader:

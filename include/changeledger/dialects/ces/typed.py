@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from changeledger.dialects.ces import avro
-from changeledger.dialects.ces.envelope import is_alone, struct_of
+from changeledger.dialects.ces.envelope import has_whole_event, struct_of
 from changeledger.dialects.ces.events import (  # fmt: skip
     DELETE,
     INSERT,
     UPDATE,
     Event,
     ImageLayout,
+    Texts,
     as_row,
     image_after,
     image_before,
@@ -70,19 +71,8 @@ def envelope_of(side: Any) -> tuple[Any, Any]:
     return struct_of(data | str | None), data
 
 
-class _OfRows(NamedTuple):
-    """Functions on one side of an event, made for the columns of one table."""
-
-    # The row of a side; None if there is none.
-    row_of: Callable[[Any], Any]
-    lacks_key: Callable[[Any], bool]
-    # The row completed by the key beside it, and the names of members that have no column.
-    with_key: Callable[..., tuple[Any, list[str]]]
-    # `doubtful` of a row and `pkkey`.
-    key_beside: Callable[[Any, Sequence[Key] | None], Any]
-
-
-def _of_rows(rows: Any) -> _OfRows:
+def _functions_on(rows: ImageLayout) -> tuple[Callable[[Any], Any], Callable[[Any], bool]]:
+    """Returns functions: the row of a side (None if there is none), and whether a row lacks the key."""
     of_row: Decode = msgspec.json.Decoder(rows.row).decode
     nothing = rows.row()
     keys = [attrgetter(field) for field in rows.key_fields]
@@ -99,16 +89,21 @@ def _of_rows(rows: Any) -> _OfRows:
                 return True
         return False
 
-    def with_key(make: Any, operation: str, row: Any, key: Sequence[Key] | None) -> tuple[Any, list[str]]:
-        image = {} if row is None else members(row, rows)
-        return as_row(
-            make(operation, image, {column.columnname: column.value for column in key or ()}, rows), rows
-        )
+    return row_of, lacks_key
 
-    return _OfRows(row_of, lacks_key, with_key, _key_beside(rows))
+
+def _with_key(
+    image: Callable[..., Texts | None], operation: str, row: Any, key: Sequence[Key] | None, rows: ImageLayout
+) -> tuple[Any, list[str]]:
+    """Returns a row completed by the key beside it, and the names of members that have no column."""
+    sent = {} if row is None else members(row, rows)
+    return as_row(
+        image(operation, sent, {column.columnname: column.value for column in key or ()}, rows), rows
+    )
 
 
 def _key_beside(rows: ImageLayout) -> Callable[[Any, Sequence[Key] | None], Any]:
+    """Returns `doubtful` as a function of a row and `pkkey`."""
     spelled = dict(zip(rows.fields, rows.names, strict=True))
     keys = [(spelled[field], attrgetter(field)) for field in rows.key_fields]
 
@@ -125,13 +120,13 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     """Returns the reader of a message, which gives None or raises one of `UNREADABLE` for unusual ones."""
     rows = layout_of(writer_schema)
     of_envelope, of_data = (msgspec.json.Decoder(kind).decode for kind in envelope_of(rows.row | str | None))
-    (row_of, lacks_key, with_key, key_beside), single_key = _of_rows(rows), len(rows.key) == 1
+    (row_of, lacks_key), key_beside, single_key = _functions_on(rows), _key_beside(rows), len(rows.key) == 1
 
     def read(at: int, value: bytes) -> Event | None:
         envelope = of_envelope(avro.as_json(value))
         operation, kind, data = envelope.operation, envelope.type, envelope.data
         is_change = operation in _OPERATIONS and kind is not None and is_known(kind)
-        if not is_change or not is_alone(envelope) or data is None:
+        if not is_change or not has_whole_event(envelope) or data is None:
             return None
         if isinstance(data, str):
             data = of_data(data)
@@ -140,15 +135,15 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
         if operation == DELETE:
             after = None
             if old is None or lacks_key(old):
-                before, unknown = with_key(image_before, operation, old, source.pkkey)
+                before, unknown = _with_key(image_before, operation, old, source.pkkey, rows)
         elif current is None:
             return None
         elif lacks_key(current):
-            after, unknown = with_key(image_after, operation, current, source.pkkey)
+            after, unknown = _with_key(image_after, operation, current, source.pkkey, rows)
         if operation == INSERT:
             before = None
         elif operation == UPDATE and old is not None and not single_key and lacks_key(old):
-            before, others = with_key(image_before, operation, old, source.pkkey)
+            before, others = _with_key(image_before, operation, old, source.pkkey, rows)
             unknown = others or unknown
         at_source = source.transaction or _NOWHERE
         return Event(
