@@ -16,7 +16,7 @@ from changeledger.dialects.messages.problems import Problem, no_columns, no_valu
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import avro, incomplete, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
-from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
+from changeledger.dialects.qlik_messages.findings import are_of_key, changed, mask_disagrees
 from changeledger.dialects.qlik_messages.masks import Masks
 from changeledger.dialects.qlik_messages.positions import Positions
 from changeledger.dialects.qlik_messages.sides import Side, absent_columns, side, with_gaps
@@ -174,7 +174,7 @@ def _knows_old_key(read: Read, writer_schema: Contract) -> Bools:
 def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contract) -> dict[str, Bools]:
     """Returns the flags in the order in which they are written."""
     is_update, is_refresh = read.are(UPDATE), read.are(REFRESH)
-    key_in_mask = read.change_mask.columns[:, columns_of_key(writer_schema)].any(axis=1)
+    key_in_mask = read.change_mask.columns[:, are_of_key(writer_schema)].any(axis=1)
     place = read.place
     # Both order changes: a change that lacks one of them sorts before all changes that have it.
     has_position = np.array([positions.is_one(event.position) for event in read.events], np.bool_)

@@ -17,9 +17,8 @@ from changeledger.kernels.images import Image
 from changeledger.model.contract import Contract
 
 
-def columns_of_key(writer_schema: Contract) -> list[int]:
-    """Returns the numbers of the columns of the key."""
-    return [at for at, column in enumerate(writer_schema.columns) if column.key_position]
+def are_of_key(writer_schema: Contract) -> Bools:
+    return np.array([column.key_position > 0 for column in writer_schema.columns], np.bool_)
 
 
 def _large(writer_schema: Contract) -> Bools:
@@ -56,8 +55,6 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
         np.array([operation == name for operation in operations], np.bool_)
         for name in (INSERT, UPDATE, DELETE)
     )
-    key = np.zeros(len(writer_schema.columns), np.bool_)
-    key[columns_of_key(writer_schema)] = True
     # Large objects have no bits, and computed columns may have any.
     small = ~_large(writer_schema)
     stated = np.array([not column.computed for column in writer_schema.columns], np.bool_)
@@ -66,7 +63,7 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     compared = images.known_in_both(*sides) & stated & both[:, None]
     differing, allowed = kernel_masks.of_images(images.differing(*sides), compared)
     inserted = is_insert[:, None] & ~after.is_null
-    of_key, allowed_of_key = kernel_masks.of_key(is_delete, key)
+    of_key, allowed_of_key = kernel_masks.of_key(is_delete, are_of_key(writer_schema))
     required = ((differing | inserted) & small & stated) | of_key
     disagreeing = kernel_masks.disagrees(mask.columns, mask.known, required, allowed & allowed_of_key)
     has_value = ~after.is_null | ~before.is_null

@@ -17,7 +17,7 @@ from msgspec import UNSET
 from changeledger.dialects.messages.json_numbers import is_inexact
 from changeledger.dialects.qlik_messages.events import layout_of
 from changeledger.dialects.qlik_messages.masks import Masks
-from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places, valid
+from changeledger.kernels.arrow import Bools, Bytes, places, valid
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.images import Image
 from changeledger.model.contract import Contract
@@ -68,11 +68,6 @@ def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = 
             unfit[at[column_cells.unfit], number] = True
             has_value |= column_cells.unfit
         is_null[at[has_value], number] = False
-        kind = arrow_type(writer_schema.columns[number].spark_type)
-        if column_cells.values.type != kind:
-            raise TypeError(
-                f"{writer_schema.columns[number].name}: {column_cells.values.type} instead of {kind}"
-            )
         cells.append(column_cells.values if where is None else column_cells.values.take(where))
     return Side(Image(is_present, cells, None), states, is_null, unfit, inexact)
 

@@ -56,7 +56,7 @@ def cell_of(column: Column) -> Cell:
         return Cell(bool | int | str | None | UnsetType, native, is_raw=False)
     if sql.base in {"float", "real"}:
         # Arrow refuses a whole number with more digits than a float keeps.
-        numbers = native if sql.base == "float" else _reals(from_texts)
+        numbers = native if sql.base == "float" else _native(_reals, from_texts)
         return Cell(int | float | str | None | UnsetType, numbers, is_raw=False)
     return Cell(str | None | UnsetType, lambda values: from_texts(_texts(values)), is_raw=False)
 
@@ -73,18 +73,12 @@ def _native(convert: Callable[[Sequence[Any]], pa.Array], from_texts: FromTexts)
     return either
 
 
-def _reals(from_texts: FromTexts) -> Callable[[Sequence[Any]], Cells]:
-    def either(values: Sequence[Any]) -> Cells:
-        try:
-            real_cells = cells.reals(values)
-        except _UNUSUAL:
-            real_cells = None
-        # A value is too large or rounded: the texts decide.
-        if real_cells is not None and real_cells.unfit is None:
-            return real_cells
-        return from_texts(_texts([None if value is None else _text(value) for value in values]))
-
-    return either
+def _reals(values: Sequence[Any]) -> pa.Array:
+    """Converts numbers to `real`. Raises ArrowInvalid if one is too large or rounded: the texts decide."""
+    real_cells = cells.reals(values)
+    if real_cells.unfit is not None:
+        raise pa.ArrowInvalid("a number is no `real`")
+    return real_cells.values
 
 
 def _text(value: Any) -> str:
