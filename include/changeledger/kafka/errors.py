@@ -18,34 +18,30 @@ _REASON_CHARACTERS: Final = 300
 
 
 class _Cause(NamedTuple):
-    said: re.Pattern[str]
+    said: str
     message: str
     remedy: str
 
 
-def _cause(said: str, message: str, remedy: str) -> _Cause:
-    return _Cause(re.compile(said, re.IGNORECASE), message, remedy)
-
-
 # The first match counts, as a refused client certificate is also a failed handshake.
 _CAUSES: Final = (
-    _cause(
+    _Cause(
         r"authorization failed|_AUTHORIZATION_FAILED",
         "the login is not authorized at Kafka at {servers}: {reason}",
         "grant it READ and DESCRIBE on the feed's topics (docs/connections.md, 'Grants')",
     ),
-    _cause(
+    _Cause(
         r"SASL authentication error|code=_AUTHENTICATION|invalid credentials",
         "Kafka at {servers} does not accept the login: {reason}",
         "correct sasl.username, sasl.password and sasl.mechanism in the extra of the connection {conn_id!r}",
     ),
-    _cause(
+    _Cause(
         r"alert (bad certificate|certificate required|unknown ca|certificate unknown)",
         "Kafka at {servers} does not accept the client's certificate, or requires one: {reason}",
         "put ssl.certificate.location and ssl.key.location (or both as .pem) into the extra of the "
         "connection {conn_id!r}, with a certificate of an authority that the broker trusts",
     ),
-    _cause(
+    _Cause(
         r"certificate verify failed",
         "the certificate of Kafka at {servers} is not trusted: {reason}",
         "put the authority that signed it into the extra of the connection {conn_id!r}, as ssl.ca.location "
@@ -77,7 +73,7 @@ class Complaints:
 def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
     """Returns the error that a client's text stands for, or None if trying again may help."""
     for cause in _CAUSES:
-        place = cause.said.search(said)
+        place = re.search(cause.said, said, re.IGNORECASE)
         if place is not None:
             start = said.rfind("\n", 0, place.start()) + 1
             reason = said[start:].partition("\n")[0].strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple
@@ -106,11 +107,8 @@ class MessageScan:
         Raises SourceDataLostError if messages are gone, SourceUnavailable if no more arrive, and ConfigError
         if the broker refuses the client.
         """
-        reading = _Reading(self, part)
-        try:
+        with closing(_Reading(self, part)) as reading:
             yield from reading.batches()
-        finally:
-            reading.close()
 
 
 def of_window(window_id: str, messages: pa.RecordBatch) -> pa.RecordBatch:

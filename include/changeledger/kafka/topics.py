@@ -195,12 +195,11 @@ class Kafka:
         topic_ids = {}
         for topic, future in futures.items():
             try:
-                topic_ids[topic] = str(future.result(_TIMEOUT_SECONDS).topic_id)
+                topic_id = str(future.result(_TIMEOUT_SECONDS).topic_id)
             except KafkaException:
-                topic_ids[topic] = ""
-        return {
-            topic: "" if set(topic_id) <= set("A=") else topic_id for topic, topic_id in topic_ids.items()
-        }
+                topic_id = ""
+            topic_ids[topic] = "" if set(topic_id) <= set("A=") else topic_id
+        return topic_ids
 
     def fingerprints(self, behind: Offsets) -> Fingerprints:
         """Returns a hash of the record before each offset, or None if there is none (a transaction mark)."""
