@@ -74,29 +74,22 @@ def writer_schemas(
     # If the feed states columns, the contract does not have the messages' own names for them.
     before = [] if known is None or table.stated else [[_of_contract(c) for c in known.columns]]
     twins = _twins([*before, *(_entries(v.cols) for v in in_order)])
-    refused = [v for v in in_order if not names_in(v.cols).isdisjoint(map(folded, twins))]
-    in_order = [v for v in in_order if v not in refused]
-    result = []
-    if refused:
-        fault = columns_alike(table.table, twins).outcome
-        result.append(WriterSchema(Contract(table=table.table, columns=()), refused, fault))
     stated = {folded(c.name): _Written(c.name, c.type, at) for at, c in enumerate(table.stated)}
-    wrong = {v: what for v in in_order if (what := _contradiction(v, stated)) is not None}
-    result += [
-        WriterSchema(Contract(table=table.table, columns=()), [v], fault) for v, fault in wrong.items()
-    ]
-    in_order = [v for v in in_order if v not in wrong]
+    faults = {v: why for v in in_order if (why := _fault(v, table.table, twins, stated)) is not None}
+    result = [WriterSchema(Contract(table=table.table, columns=()), [v], why) for v, why in faults.items()]
+    in_order = [v for v in in_order if v not in faults]
     columns = {v: {name: c for name, c in _columns(v.cols).items() if name not in stated} for v in in_order}
     apart = _contradicting(columns.values())
-    everywhere = _together(columns.values(), leave_out=apart)
+    # Each column as it is written last.
+    everywhere = {name: c for said in columns.values() for name, c in said.items() if name not in apart}
     for group in _alike(in_order, columns, apart):
-        others = everywhere | _together((columns[v] for v in group), leave_out=set())
+        others = everywhere | {name: c for v in group for name, c in columns[v].items()}
         group_columns = _behind(stated, others)
         if not group_columns and known is not None:
             result.append(WriterSchema(keyed(known, table.key), group))
             continue
         of_group = next((v.key for v in group if v.key), ()) or _first_key(in_order, group_columns.keys())
-        key = table.key or of_group or _key_names(known)
+        key = table.key or of_group or tuple(c.name for c in (known.key if known else ()))
         result.append(WriterSchema(_contract(table.table, group_columns.values(), key), group))
     return result
 
@@ -110,9 +103,13 @@ def _behind(stated: Mapping[str, _Written], others: Mapping[str, _Written]) -> M
     return {**stated, **placed}
 
 
-def _contradiction(variant: Variant, stated: Mapping[str, _Written]) -> Outcome | None:
-    """Returns why messages contradict a type that the feed states, or None if they do not."""
-    said = _columns(variant.cols) if stated else {}
+def _fault(
+    variant: Variant, table: str, twins: Sequence[str], stated: Mapping[str, _Written]
+) -> Outcome | None:
+    """Returns why messages cannot be read: they write twins, or contradict a type that the feed states."""
+    said = _columns(variant.cols)
+    if not said.keys().isdisjoint(map(folded, twins)):
+        return columns_alike(table, twins).outcome
     wrong = [
         f"{column.name} {column.type}: the message says {written.type}"
         for name, column in stated.items()
@@ -229,18 +226,6 @@ def _contradicting(columns: Iterable[Mapping[str, _Written]]) -> set[str]:
         for name, column in said.items():
             types.setdefault(name, set()).add(column.type)
     return {name for name, of_name in types.items() if len(of_name) > 1}
-
-
-def _together(columns: Iterable[Mapping[str, _Written]], leave_out: set[str]) -> dict[str, _Written]:
-    """Returns each column as it is written last."""
-    latest: dict[str, _Written] = {}
-    for said in columns:
-        latest |= {name: column for name, column in said.items() if name not in leave_out}
-    return latest
-
-
-def _key_names(known: Contract | None) -> tuple[str, ...]:
-    return tuple(c.name for c in known.key) if known else ()
 
 
 def _contract(table: str, columns: Iterable[_Written], key: Sequence[str]) -> Contract:

@@ -66,10 +66,6 @@ def of_message(schema_id: str | None) -> str:
     return f"message {schema_id}"
 
 
-def is_enveloped(value: bytes | None) -> bool:
-    return value is not None and value.startswith(_MAGIC)
-
-
 def is_avro(value: bytes) -> bool:
     return value.startswith(_MAGIC) or avro.is_framed(value)
 
