@@ -19,7 +19,7 @@ from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRE
 from changeledger.dialects.qlik_messages.findings import are_of_key, changed, mask_disagrees
 from changeledger.dialects.qlik_messages.masks import Masks
 from changeledger.dialects.qlik_messages.positions import Positions
-from changeledger.dialects.qlik_messages.sides import Side, absent_columns, side, with_gaps
+from changeledger.dialects.qlik_messages.sides import Side, side, with_gaps
 from changeledger.kernels import changes, images, lsn
 from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.changes import Changes
@@ -89,11 +89,10 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
     before = side([event.before for event in events], writer_schema, is_delete)
     after = side([event.after for event in events], writer_schema)
     lacks = incomplete.cells(before, after, of_changes, of_columns, plan)
-    absent = absent_columns(of_columns)
     # A null that follows a value means NULL.
     is_silent = (is_update & ~of_columns.known)[:, None] & before.is_null
-    before = with_gaps(before, absent, writer_schema, is_delete=is_delete, is_silent=True)
-    after = with_gaps(after, absent, writer_schema, is_delete=is_delete, is_silent=is_silent)
+    before = with_gaps(before, of_columns.absent, writer_schema, is_delete=is_delete, is_silent=True)
+    after = with_gaps(after, of_columns.absent, writer_schema, is_delete=is_delete, is_silent=is_silent)
     key, has_other_key = images.keys(before.image, after.image, is_delete, writer_schema)
     place = positions.positions(events, raw.column("timestamp"))
     return Read(events, place, of_changes, of_columns, before, after, key, has_other_key, lacks)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from changeledger.dialects.qlik_messages.events import DELETE, INSERT, UPDATE
 from changeledger.dialects.qlik_messages.masks import Masks
-from changeledger.dialects.qlik_messages.sides import Side, absent_columns
+from changeledger.dialects.qlik_messages.sides import Side
 from changeledger.kernels import images
 from changeledger.kernels import masks as kernel_masks
 from changeledger.kernels.arrow import Bools, named_where
@@ -68,6 +68,6 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     disagreeing = kernel_masks.disagrees(mask.columns, mask.known, required, allowed & allowed_of_key)
     has_value = ~after.is_null | ~before.is_null
     changed_unsent = is_update[:, None] & mask.columns
-    is_absent: Bools = ~is_delete & (absent_columns(columns) & (has_value | changed_unsent)).any(axis=1)
+    is_absent: Bools = ~is_delete & (columns.absent & (has_value | changed_unsent)).any(axis=1)
     beyond = (mask.known & mask.beyond) | (columns.known & columns.beyond)
     return disagreeing | beyond | is_absent

@@ -15,7 +15,7 @@ import numpy as np
 from changeledger.dialects.messages.problems import Problem, incomplete
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages.masks import Masks
-from changeledger.dialects.qlik_messages.sides import Side, absent_columns
+from changeledger.dialects.qlik_messages.sides import Side
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.cells import NOT_CAPTURED
 
@@ -25,7 +25,7 @@ def cells(before: Side, after: Side, of_changes: Masks, of_columns: Masks, plan:
     large = np.array(plan.writer_schema.large, np.bool_)
     # The before row has a null for a large object, whatever the row has.
     is_before = before.image.present[:, None] & (before.states != NOT_CAPTURED) & ~large
-    is_said = of_columns.columns | ((of_changes.columns | is_before) & ~absent_columns(of_columns))
+    is_said = of_columns.columns | ((of_changes.columns | is_before) & ~of_columns.absent)
     lacks: Bools = after.image.present[:, None] & (after.states == NOT_CAPTURED) & is_said & ~plan.is_computed
     return lacks
 

@@ -20,6 +20,12 @@ class Masks(NamedTuple):
     # Whether the mask has a bit beyond the last ordinal of the table.
     beyond: Bools
 
+    @property
+    def absent(self) -> Bools:
+        """The columns (n x columns) that readable masks do not name."""
+        absent: Bools = self.known[:, None] & ~self.columns
+        return absent
+
 
 def parse(text: str) -> bytes | None:
     """Returns the bytes of one mask, as `masks.from_texts` does."""

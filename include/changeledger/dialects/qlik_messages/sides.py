@@ -16,7 +16,6 @@ from msgspec import UNSET
 
 from changeledger.dialects.messages.json_numbers import is_inexact
 from changeledger.dialects.qlik_messages.events import layout_of
-from changeledger.dialects.qlik_messages.masks import Masks
 from changeledger.kernels.arrow import Bools, Bytes, places, valid
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.images import Image
@@ -94,8 +93,3 @@ def with_gaps(
     states = np.where(event_side.image.present[:, None], states, 0).astype(np.uint8)
     image = Image(event_side.image.present, event_side.image.cells, states if states.any() else None)
     return event_side._replace(image=image, states=states)
-
-
-def absent_columns(masks: Masks) -> Bools:
-    absent: Bools = masks.known[:, None] & ~masks.columns
-    return absent

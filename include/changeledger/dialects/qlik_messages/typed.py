@@ -25,8 +25,6 @@ from changeledger.dialects.qlik_messages.metadata import MAGIC
 from changeledger.model.contract import Contract
 
 _Text = str | None
-# The fields of a struct: name, type and default.
-_Members = list[tuple[str, Any, Any]]
 
 
 class Headers(msgspec.Struct, gc=False):
@@ -41,30 +39,28 @@ class Headers(msgspec.Struct, gc=False):
 
 
 @lru_cache(maxsize=64)
-def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
-    """Returns the decoder of a message, with or without envelope, that names its table as metadata does."""
-    row = layout_of(writer_schema).row
+def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
+    """Returns the reader of a message (JSON), which gives None or raises one of `UNREADABLE` if unusual.
+
+    It reads messages with or without envelope that name their table as metadata does, or not at all.
+    """
+    rows = layout_of(writer_schema)
     schema, table = (writer_schema.source_table or writer_schema.table).split(".", 1)
-    members: _Members = [
+    members: list[tuple[str, Any, Any]] = [
         ("schema", Literal[schema] | None, None),
         ("table", Literal[table] | None, None),
         ("headers", Headers | None, None),
-        ("data", row | None, None),
-        ("beforeData", row | None, None),
+        ("data", rows.row | None, None),
+        ("beforeData", rows.row | None, None),
     ]
     inner = msgspec.defstruct("Body", members, gc=False)
-    outer: _Members = [
+    outer = [
         *members,
         ("magic", Literal[MAGIC] | None, None),
         ("type", Literal[DATA] | None, None),
         ("message", inner | None, None),
     ]
-    return msgspec.json.Decoder(msgspec.defstruct("Message", outer, gc=False)).decode
-
-
-def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
-    """Returns the reader of a message (JSON), which gives None or raises one of `UNREADABLE` if unusual."""
-    decode, rows = decoder_of(writer_schema), layout_of(writer_schema)
+    decode = msgspec.json.Decoder(msgspec.defstruct("Message", outer, gc=False)).decode
 
     def read(at: int, value: bytes) -> Event | None:
         # A skipped member may have half a surrogate pair.
