@@ -63,13 +63,7 @@ class Retention(NamedTuple):
 
 def _refuse_fields(conn_id: str, connection: Connection) -> None:
     """Raises ConfigError for brokers or a login in the connection's own fields, which are not used."""
-    fields = {
-        "host": connection.host,
-        "port": connection.port,
-        "login": connection.login,
-        "password": connection.password,
-    }
-    if unread := [name for name, value in fields.items() if value]:
+    if unread := [name for name in ("host", "port", "login", "password") if getattr(connection, name)]:
         raise ConfigError(
             f"nothing reads {', '.join(unread)} of the connection {conn_id!r}",
             "leave them empty, and put bootstrap.servers, sasl.username and sasl.password into its extra",
@@ -215,10 +209,10 @@ class Kafka:
         }
 
     def _first(self, isolation: str, places: Offsets) -> FirstMessages:
-        try:
-            return first_messages(self._heard, isolation, places, _TIMEOUT_SECONDS)
-        except KafkaException as error:
-            raise self._unavailable(error) from error
+        messages: FirstMessages = self._asked(
+            lambda: first_messages(self._heard, isolation, places, _TIMEOUT_SECONDS)
+        )
+        return messages
 
     def _offsets(self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True) -> Offsets:
         offsets: Offsets = {}
