@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -69,8 +68,11 @@ class Written(NamedTuple):
     events: int = 0
 
     def also(self, place: str | None, events: int) -> Written:
-        places = (known for known in (self.first, place) if known is not None)
-        return Written(min(places, default=None), self.events + events)
+        return Written(_least((self.first, place)), self.events + events)
+
+
+def _least(places: Iterable[str | None]) -> str | None:
+    return min((place for place in places if place is not None), default=None)
 
 
 class Routed(NamedTuple):
@@ -114,15 +116,15 @@ class Discovery:
 
 def facts(raw: pa.RecordBatch, _avro_schemas: object) -> pa.RecordBatch:
     """Returns the ways in which the messages of a batch write their tables (`FACTS`)."""
-    written: dict[Way, Written] = {}
+    places: dict[Way, list[str | None]] = {}
     segments = 0
     for value in raw.column("value").to_pylist():
         routed = route(value)
         if routed is None:
             segments += 1
         elif isinstance(routed, Routed):
-            written[routed.way] = written.get(routed.way, Written()).also(routed.place, 1)
-    return _facts(written, segments)
+            places.setdefault(routed.way, []).append(routed.place)
+    return _facts({way: Written(_least(of_way), len(of_way)) for way, of_way in places.items()}, segments)
 
 
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -138,13 +140,13 @@ def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _facts(written: Mapping[Way, Written], segments: int) -> pa.RecordBatch:
-    rows = [(of_way.first or "", *way, *of_way) for way, of_way in written.items()]
-    rows.sort(key=lambda row: (row[0], row[1], row[2] or "", row[3], row[4] or ""))
-    names = ("table", "cols", "key", "database", "first", "events")
-    said: list[dict[str, Any]] = [dict(zip(names, row[1:], strict=True), segments=0) for row in rows]
+    rows: list[dict[str, Any]] = [
+        {**way._asdict(), **of_way._asdict(), "segments": 0} for way, of_way in written.items()
+    ]
+    rows.sort(key=lambda r: (r["first"] or "", r["table"], r["cols"] or "", r["key"], r["database"] or ""))
     if segments:
-        said.append({"segments": segments})
-    return pa.RecordBatch.from_pylist(said, FACTS)
+        rows.append({"segments": segments})
+    return pa.RecordBatch.from_pylist(rows, FACTS)
 
 
 def _way(row: Mapping[str, Any]) -> Way:
@@ -235,26 +237,22 @@ def route(value: bytes | None) -> Routed | Outcome | None:
     return Routed(way, outside.logicalid, data.transaction.get("commitlsn"))
 
 
-@cache
-def _decoders() -> tuple[typed.Decode, typed.Decode]:
-    # Images are skipped.
-    whole, data = typed.envelope_of(msgspec.Raw)
-    return msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(data).decode
+# Images are skipped.
+_of_envelope, _of_data = (msgspec.json.Decoder(kind).decode for kind in typed.envelope_of(msgspec.Raw))
 
 
 def _usual(value: bytes | None) -> Routed | int | None:
     """Returns the table of a message, or `SEGMENT`; None if the message is not in the usual form."""
     if value is None:
         return None
-    of_envelope, of_data = _decoders()
     try:
-        outside: Any = of_envelope(avro.as_json(value))
+        outside: Any = _of_envelope(avro.as_json(value))
         data = outside.data
         is_whole = envelope.has_whole_event(outside)
         if not is_whole:
             return SEGMENT if isinstance(data, str) and is_whole is False else None
         if isinstance(data, str):
-            data = of_data(data)
+            data = _of_data(data)
         else:
             # The decoder does not check whether skipped parts are UTF-8.
             value.decode()

@@ -60,8 +60,8 @@ class Times(NamedTuple):
 def positions(events: Sequence[Event]) -> Positions:
     ids = pa.array([event.logicalid for event in events], pa.string())
     parts = pc.extract_regex(ids, _PLACE)
-    of_id = lsn.parse_all(_texts(parts.field("lsn"), parts))
-    number_of_id = _of_digits(_texts(parts.field("number"), parts))
+    of_id = lsn.parse_all(pc.struct_field(parts, "lsn"))
+    number_of_id = _of_digits(pc.struct_field(parts, "number"))
     of_transaction = lsn.parse_all(pa.array([event.commitlsn for event in events], pa.string()))
     number = _numbers([event.sequencenumber for event in events])
     in_id = of_id.known & valid(number_of_id)
@@ -71,13 +71,6 @@ def positions(events: Sequence[Event]) -> Positions:
     ordinal = pc.if_else(pa.array(in_id), number_of_id, number)
     positive = pc.fill_null(pc.greater_equal(ordinal, 0), fill_value=False)
     return Positions(commit, pc.if_else(positive, ordinal, pa.scalar(None, pa.int64())), in_id & differs)
-
-
-def _texts(field: pa.StringArray, parts: pa.StructArray) -> pa.StringArray:
-    """Returns a part of the texts; NULL if the pattern did not match, or the text is NULL."""
-    return (
-        field if not parts.null_count else pc.if_else(parts.is_valid(), field, pa.scalar(None, pa.string()))
-    )
 
 
 def _of_digits(texts: pa.StringArray) -> pa.Int64Array:
@@ -103,16 +96,15 @@ def sort_keys(place: Positions, operations: Sequence[str]) -> pa.BinaryArray:
 
 
 def times(events: Sequence[Event]) -> Times:
-    texts = [pa.array([change_event.time for change_event in events], pa.string())]
-    texts.append(pa.array([change_event.committime for change_event in events], pa.string()))
+    texts = [
+        pa.array([getattr(event, name) for event in events], pa.string()) for name in ("time", "committime")
+    ]
     (event, has_event), (commit, has_commit) = (
         clocks.of_texts(column, _USUAL, INSTANT, instant) for column in texts
     )
     is_some = has_event | has_commit
-    has_event, has_commit = (
-        has_event & (event >= clocks.FIRST_KNOWN),
-        has_commit & (commit >= clocks.FIRST_KNOWN),
-    )
+    has_event = has_event & (event >= clocks.FIRST_KNOWN)
+    has_commit = has_commit & (commit >= clocks.FIRST_KNOWN)
     is_unknown = is_some & ~has_event & ~has_commit
     apart = np.abs(commit - event)
     beyond = apart % _QUARTER_HOUR
