@@ -142,12 +142,12 @@ def _first_key(variants: Iterable[Variant], columns: Collection[str]) -> tuple[s
     return next((v.key for v in variants if v.key and all(folded(n) in columns for n in v.key)), ())
 
 
-def _columns(cols: str | None) -> dict[str, _Written]:
+def _columns(cols: str | bytes | None) -> dict[str, _Written]:
     """Returns the columns by case-folded name, as SQL Server compares names."""
     return {folded(column.name): column for column in _entries(cols)}
 
 
-def _entries(cols: str | None) -> list[_Written]:
+def _entries(cols: str | bytes | None) -> list[_Written]:
     """Returns the columns in their order; none if `cols` is malformed."""
     try:
         entries = json.loads(cols or "[]")
@@ -198,7 +198,7 @@ def _twins(messages: Iterable[Sequence[_Written]]) -> list[str]:
     ]
 
 
-def names_in(cols: str | None) -> frozenset[str]:
+def names_in(cols: str | bytes | None) -> frozenset[str]:
     """Returns the case-folded names in `cols`; none if it is malformed."""
     return frozenset(_columns(cols))
 

@@ -49,7 +49,7 @@ def _counts(plan: TablePlan) -> Bools:
 
 def _are_in(cols: bytes | None, plan: TablePlan) -> Bools:
     """Returns which columns are in `cols`, so that the images should have them."""
-    names = names_in(None if cols is None else cols.decode())
+    names = names_in(cols)
     columns = plan.writer_schema.columns
     return np.array([folded(c.name) in names and c.sql_type.base not in _SKIPPED for c in columns], np.bool_)
 

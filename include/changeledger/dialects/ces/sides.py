@@ -141,7 +141,7 @@ def with_unsent(before: Side, after: Side, events: Sequence[Event], writer_schem
 @lru_cache(maxsize=1024)
 def _may_have(cols: bytes | None, writer_schema: Contract) -> Bools:
     """Returns which columns the table had according to a message's `cols`; all if it has none."""
-    names = names_in(None if cols is None else cols.decode())
+    names = names_in(cols)
     return np.array([not names or folded(column.name) in names for column in writer_schema.columns], np.bool_)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -93,8 +93,8 @@ def joined(raw: pa.RecordBatch) -> Joined:
 
 def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tuple[Segment, Outcome]]]:
     """Returns the event if it is complete, and the segments that are not part of it with their outcomes."""
-    again = [False, *(earlier.segment == later.segment for earlier, later in pairwise(segments))]
-    kept = [segment for segment, is_again in zip(segments, again, strict=True) if not is_again]
+    deliveries = [list(of_index) for _, of_index in groupby(segments, key=lambda segment: segment.segment)]
+    kept = [first for first, *_ in deliveries]
     data, last = _data(kept), None
     in_avro = any(avro.is_avro(segment.message["value"]) for segment in kept)
     begins = kept[0].segment == 0 or (kept[0].segment == 1 and _begins(data, in_avro))
@@ -106,26 +106,22 @@ def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tup
     shown = "the last one is missing" if last is None else f"the last one is {last}"
     numbers = ", ".join(str(segment.segment) for segment in kept)
     detail = f"segments {numbers} of {kept[0].said.logicalid}, {shown}"
-    if _contradicts(segments, kept, last, len(ends)):
+    # An index has two texts, there are two totals or two ends, or a segment is beyond the end.
+    differ = any(
+        (first.said.data, first.said.is_final) != (segment.said.data, segment.said.is_final)
+        for first, *repeated in deliveries
+        for segment in repeated
+    )
+    totals = {segment.said.total for segment in segments}
+    if differ or len(totals) > 1 or len(ends) > 1 or (last is not None and kept[-1].segment > last):
         bad = Outcome(change.QUARANTINED, "split_contradictory", detail)
         return None, [(segment, bad) for segment in segments]
-    others = [(segment, Outcome(change.DUPLICATE, "segment_again", detail))
-              for segment, is_again in zip(segments, again, strict=True) if is_again]  # fmt: skip
+    again = Outcome(change.DUPLICATE, "segment_again", detail)
+    others = [(segment, again) for _, *repeated in deliveries for segment in repeated]
     if begins and last is not None and len(kept) == last - kept[0].segment + 1:
         return _event(kept, data), others
     waits = Outcome(change.PENDING, "split_incomplete", detail)
     return None, [*((segment, waits) for segment in kept), *others]
-
-
-def _contradicts(segments: Sequence[Segment], kept: Sequence[Segment], last: int | None, ends: int) -> bool:
-    """Returns whether an index has two texts or is beyond the end, or there are two totals or two ends."""
-    differ = any(
-        earlier.segment == later.segment
-        and (earlier.said.data, earlier.said.is_final) != (later.said.data, later.said.is_final)
-        for earlier, later in pairwise(segments)
-    )
-    totals = {segment.said.total for segment in segments}
-    return differ or len(totals) > 1 or ends > 1 or (last is not None and kept[-1].segment > last)
 
 
 def _data(kept: Sequence[Segment]) -> str | bytes:
