@@ -79,21 +79,17 @@ def reported(error: pytest.ExceptionInfo[ChangeledgerError]) -> str:
     return str(error.value)
 
 
-def test_a_registry_that_is_down_is_asked_again_later() -> None:
-    with pytest.raises(SourceUnavailable) as error:
-        of(f"http://reader:s3cret@127.0.0.1:{free_port()}").schema(1)
-    assert error.value.retryable
-    assert "http://127.0.0.1" in reported(error)
-
-
-def test_a_registry_that_is_not_there_is_noticed() -> None:
-    settings = {"bootstrap.servers": "k:9092", "schema.registry.url": f"http://127.0.0.1:{free_port()}"}
-    registry = SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=settings))
+def test_a_registry_that_is_down_is_noticed_and_asked_again_later() -> None:
+    url = f"http://reader:s3cret@127.0.0.1:{free_port()}"
+    extra = {"bootstrap.servers": "k:9092", "schema.registry.url": url}
+    registry = SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=extra))
     assert registry is not None
     began = time.monotonic()
-    with pytest.raises(SourceUnavailable, match="does not answer: ConnectError"):
+    with pytest.raises(SourceUnavailable, match="does not answer: ConnectError") as error:
         registry.schema(1)
     assert time.monotonic() - began < 5
+    assert error.value.retryable
+    assert "http://127.0.0.1" in reported(error)
 
 
 def test_a_wrong_login_is_no_unknown_schema() -> None:

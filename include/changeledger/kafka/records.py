@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -29,11 +30,9 @@ def first_messages(
     if not wanted:
         return {}
     # Only one record of each partition is wanted, so little is fetched at once.
-    reading = consumer(settings, isolation, {"fetch.wait.max.ms": 50, "fetch.message.max.bytes": 64 << 10})
-    try:
+    few = {"fetch.wait.max.ms": 50, "fetch.message.max.bytes": 64 << 10}
+    with closing(consumer(settings, isolation, few)) as reading:
         return _read(reading, wanted, seconds)
-    finally:
-        reading.close()
 
 
 def consumer(settings: Mapping[str, Any], isolation: str, more: Mapping[str, Any]) -> Consumer:
