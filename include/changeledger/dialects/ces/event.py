@@ -32,10 +32,6 @@ class EventData(NamedTuple):
     old: str | None
     current: str | None
 
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.key)
-
 
 def read(data: str | bytes) -> EventData:
     """Reads the event. Raises Problem."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -54,11 +54,8 @@ _ENVELOPE = Schema(
 Schemas = Mapping[str, str]
 
 
-class Said(NamedTuple):
-    """A message as JSON, or None. `problem` says why the message, or what is in it, cannot be read."""
-
-    json: bytes | None
-    problem: Problem | None = None
+# A message as JSON, and why the message, or what is in it, cannot be read.
+Said = tuple[bytes | None, Problem | None]
 
 
 def of_message(schema_id: str | None) -> str:
@@ -75,18 +72,18 @@ def as_json(value: bytes, schemas: Schemas) -> Said:
     if value.startswith(_MAGIC):
         return _opened(value, schemas)
     if not avro.is_framed(value):
-        return Said(value)
+        return value, None
     try:
-        return Said(_of_schema(value, value[avro.FRAME_BYTES :], avro.schema_id(value), schemas))
+        return _of_schema(value, value[avro.FRAME_BYTES :], avro.schema_id(value), schemas), None
     except Problem as problem:
-        return Said(None, problem)
+        return None, problem
 
 
 def _opened(value: bytes, schemas: Schemas) -> Said:
     try:
         envelope = _ENVELOPE.record(value, "replace")
     except BrokenRecord:
-        return Said(None, Problem("malformed_avro", avro.beginning(value)))
+        return None, Problem("malformed_avro", avro.beginning(value))
     kind, schema_id, inline_schema = (envelope[name] for name in ("type", "messageSchemaId", "messageSchema"))
     name, inside, problem = of_message(schema_id), b"{}", None
     if inline_schema is not None:
@@ -96,7 +93,7 @@ def _opened(value: bytes, schemas: Schemas) -> Said:
     except Problem as error:
         problem = error
     outer = {"magic": MAGIC, "type": kind, "messageSchemaId": schema_id, "message": msgspec.Raw(inside)}
-    return Said(msgspec.json.encode(outer), problem)
+    return msgspec.json.encode(outer), problem
 
 
 def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) -> bytes:
@@ -149,7 +146,7 @@ def schemas_in(values: Iterable[bytes | None]) -> dict[str, str]:
     for value in values:
         if value is None or b"dataSchema" not in value:
             continue
-        text = as_json(value, {}).json
+        text, _ = as_json(value, {})
         schemas |= {} if text is None else _schema_in(text)
     return schemas
 

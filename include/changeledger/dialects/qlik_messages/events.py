@@ -58,7 +58,6 @@ class ImageLayout(NamedTuple):
     fields: Mapping[str, str]
     # The numbers of the columns of the key, in the columns' order.
     keys: Sequence[int]
-    large: Sequence[bool]
 
 
 @lru_cache(maxsize=64)
@@ -74,7 +73,7 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
         gc=False,
     )
     keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
-    return ImageLayout(row, cells, fields, keys, writer_schema.large)
+    return ImageLayout(row, cells, fields, keys)
 
 
 def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:

@@ -81,7 +81,7 @@ def with_gaps(
     """
     rows = layout_of(writer_schema)
     states = np.where(absent & event_side.is_null, NOT_CAPTURED, event_side.states)
-    large = np.array(rows.large, np.bool_)
+    large = np.array(writer_schema.large, np.bool_)
     never_null = np.array([not c.nullable and not c.key_position for c in writer_schema.columns], np.bool_)
     unsaid = (large & is_silent) | never_null
     states = np.where((states == 0) & unsaid & event_side.is_null, UNAVAILABLE, states)
