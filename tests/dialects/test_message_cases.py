@@ -17,10 +17,11 @@ from tests.dialects.golden import Case, assert_as_expected, assert_in_order, cas
 from tests.dialects.reading import decoded
 
 KERNELS = {dialect.name: dialect.kernel for dialect in (CES, QLIK_MESSAGES)}
-ALL = [
-    pytest.param(case, id=f"{dialect}-{case.folder.name}") for dialect in KERNELS for case in cases(dialect)
-]
-IN_ORDER = [case for case in ALL if case.values[0].order]
+CASES = [case for dialect in KERNELS for case in cases(dialect)]
+ALL, IN_ORDER = (
+    [pytest.param(case, id=f"{case.folder.parent.name}-{case.folder.name}") for case in chosen]
+    for chosen in (CASES, [case for case in CASES if case.order])
+)
 
 
 def batches(case: Case) -> list[Any]:
