@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Select
+from sqlalchemy import FromClause, Select, literal_column, select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 
 from changeledger.config.feed import Feed
@@ -34,8 +34,8 @@ class Memory:
     def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
         return [dict(row) for row in self.asked(query)]
 
-    def columns(self, query: Select[Any]) -> Sequence[str]:
-        return [d[0] for d in self.asked(query).description]
+    def columns(self, source: FromClause) -> Sequence[str]:
+        return [d[0] for d in self.asked(select(literal_column("*")).select_from(source)).description]
 
     def asked(self, query: Select[Any]) -> sqlite3.Cursor:
         # SQLite stores times as text and would cast them to a number.

@@ -13,6 +13,7 @@ from changeledger.config.tables import TableConfig
 from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog, contract_of
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
+from changeledger.jdbc.database import header
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 
@@ -140,7 +141,10 @@ def test_changes(database: str) -> None:
 
 @every_database
 def test_header(database: str) -> None:
-    assert sql(CATALOG.header(INSTANCE), database) == f"SELECT * FROM {NAMES[database][0]} WHERE 1 = 0"
+    assert (
+        sql(header(CATALOG.change_table(INSTANCE)), database)
+        == f"SELECT * FROM {NAMES[database][0]} WHERE 1 = 0"
+    )
 
 
 def as_text(kind: str, database: str) -> str:

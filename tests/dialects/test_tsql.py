@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import sqlglot
-from sqlalchemy import Select
+from sqlalchemy import FromClause, Select
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
@@ -23,9 +23,8 @@ from changeledger.dialects.interface import TableReader
 from changeledger.dialects.qlik_tables.reader import ChangeTables
 from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
-from changeledger.dialects.tables.sql import header
-from changeledger.jdbc.database import JdbcDatabase
-from changeledger.jdbc.times import printed
+from changeledger.jdbc.as_text import printed
+from changeledger.jdbc.database import JdbcDatabase, header
 from changeledger.model.contract import Column, Contract
 from changeledger.model.window import Window
 from changeledger.verify import snapshot_sql
@@ -58,9 +57,9 @@ class SqlServer(Memory):
         self.note(query)
         return super().rows(query)
 
-    def columns(self, query: Select[Any]) -> Sequence[str]:
-        self.note(query)
-        return super().columns(query)
+    def columns(self, source: FromClause) -> Sequence[str]:
+        self.note(header(source))
+        return super().columns(source)
 
     def note(self, query: Select[Any]) -> None:
         self.asked_of_it.append(self._tsql(query))
@@ -159,7 +158,7 @@ def read_all(reader: TableReader, server: SqlServer) -> None:
         assert len(queries) > 1, "the read is cut into parts"
         for query in queries:
             server.note(query)
-            server.note(printed(query, {HOSTILE[1]: "timestamp_ntz", HOSTILE[2]: "date"}))
+            server.note(printed(query, {HOSTILE[1]: 121, HOSTILE[2]: 23}))
 
 
 def parsed(statement: str) -> exp.Expr:

@@ -21,11 +21,10 @@ from pyspark.sql.types import (
 from sqlalchemy import Select, column, select, table
 
 from changeledger.config.connection import Connection
-from changeledger.jdbc import decimals
+from changeledger.jdbc.as_text import held, printed, styles
 from changeledger.jdbc.client import Answer
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.jdbc.settings import checked
-from changeledger.jdbc.times import held, kinds_of, printed
 from changeledger.jdbc.tls import explained, postgres_properties
 from changeledger.model.errors import ConfigError
 
@@ -113,13 +112,14 @@ def test_what_names_a_database_is_accepted(fields: dict[str, object]) -> None:
     ("conn_type", "at", "day"),
     [
         ("mssql", "CONVERT(VARCHAR(40), asked.[at x], 121)", "CONVERT(VARCHAR(40), asked.day, 23)"),
-        ("postgres", 'CAST(asked."at x" AS VARCHAR(30))', "CAST(asked.day AS VARCHAR(30))"),
+        ("postgres", 'CAST(asked."at x" AS VARCHAR)', "CAST(asked.day AS VARCHAR)"),
     ],
 )
 def test_times_without_a_zone_are_read_as_text(conn_type: str, at: str, day: str) -> None:
     """The style prints all digits. SQL Server's default style omits the seconds of a datetime."""
+    schema = StructType([StructField("at x", TimestampNTZType()), StructField("day", DateType())])
     query = select(*map(column, ("id", "at x", "day"))).select_from(table("orders"))
-    text = database(conn_type=conn_type).sql(printed(query, {"at x": "timestamp_ntz", "day": "date"}))
+    text = database(conn_type=conn_type).sql(printed(query, styles(conn_type, schema)))
     name = "[at x]" if conn_type == "mssql" else '"at x"'
     assert " ".join(text.split()) == (
         f"SELECT asked.id, {at} AS {name}, {day} AS day FROM (SELECT id, {name}, day FROM orders) AS asked"
@@ -141,16 +141,17 @@ def test_a_seventh_digit_of_a_second_stays_text() -> None:
         ]
     )
     every = {"at3": "timestamp_ntz", "at6": "timestamp_ntz", "at7": "timestamp_ntz", "day": "date"}
-    assert kinds_of(schema) == every
+    assert styles("postgres", schema).keys() == every.keys()
+    assert styles("sqlite", schema) == {}
     assert held(schema) == {name: kind for name, kind in every.items() if name != "at7"}
     # An offset is lost in a timestamp, so SQL Server prints it, and it stays text.
     zoned = StructType([*schema, StructField("off", TimestampType(), metadata={"scale": 3})])
-    assert kinds_of(zoned, has_offsets=True) == {**every, "off": "timestamp"}
-    assert (kinds_of(zoned), held(zoned)) == (every, held(schema))
+    assert styles("mssql", zoned) == {"at3": 121, "at6": 121, "at7": 121, "day": 23, "off": 121}
+    assert (styles("postgres", zoned).keys(), held(zoned)) == (every.keys(), held(schema))
     # A time of day whose column is stated as text, as Spark 4.1 describes it.
     clock = {"scale": 3, "logical_time_type": True}
     timed = StructType([*schema, StructField("clock", TimestampNTZType(), metadata=clock)])
-    assert (kinds_of(timed), held(timed)) == ({**every, "clock": "timestamp_ntz"}, held(schema))
+    assert (styles("postgres", timed).keys(), held(timed)) == ({*every, "clock"}, held(schema))
     # The number of digits is unknown.
     assert held(StructType([StructField("at", TimestampNTZType())])) == {"at": "timestamp_ntz"}
 
@@ -168,12 +169,7 @@ def test_a_decimal_that_spark_would_round_is_read_as_text() -> None:
             )
         ]
     )
-    assert decimals.rounded(schema) == {"numeric", "numeric(50,10)"}
-    query = select(*map(column, ("id", "n"))).select_from(table("orders"))
-    text = database(conn_type="postgres").sql(decimals.printed(query, {"n"}))
-    assert " ".join(text.split()) == (
-        "SELECT asked.id, CAST(asked.n AS VARCHAR) AS n FROM (SELECT id, n FROM orders) AS asked"
-    )
+    assert styles("postgres", schema) == {"numeric": None, "numeric(50,10)": None}
 
 
 class _OfNewTypes(JdbcDatabase):
@@ -204,7 +200,7 @@ def test_what_spark_does_not_know_is_read_as_text() -> None:
     connection = {"conn_type": "mssql", "host": "sql.example", "schema": "shop"}
     source = _OfNewTypes("shop_sql", Connection.model_validate(connection))
     source.read(Mock(), [select(*map(column, ("id", "doc"))).select_from(table("orders"))])
-    assert source.asked == "SELECT asked.id, asked.doc FROM (SELECT id, doc FROM orders) AS asked WHERE 1 = 0"
+    assert source.asked == "SELECT * FROM (SELECT id, doc FROM orders) AS asked WHERE 1 = 0"
     assert source.read_by_spark == [
         "SELECT asked.id, CAST(asked.doc AS NVARCHAR(max)) AS doc FROM (SELECT id, doc FROM orders) AS asked"
     ]

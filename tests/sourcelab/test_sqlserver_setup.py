@@ -23,6 +23,7 @@ from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
 from changeledger.dialects.sqlserver_cdc.clock import RepeatedHour
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
+from changeledger.jdbc.database import header
 from changeledger.model.contract import Column, Contract
 from sourcelab.tables import TABLES
 
@@ -117,7 +118,7 @@ def test_the_reader_may_read_what_the_feeds_sql_names_and_nothing_else() -> None
     catalog, mapping, position = CdcCatalog("cdc"), TimeMapping("cdc"), bytes(10)
     hour = RepeatedHour(datetime(2026, 10, 25, 2), datetime(2026, 10, 25, 3))
     queries: list[Select[Any]] = [
-        catalog.capture_instances(), catalog.columns_header(),
+        catalog.capture_instances(), header(catalog.columns),
         catalog.captured_columns(["column_id", "system_type_id", "is_masked", "is_identity"]),
         mapping.highest_lsn(),
         mapping.transactions(None, position), mapping.commit_times([position]), mapping.newest_transaction(),
@@ -130,7 +131,7 @@ def test_the_reader_may_read_what_the_feeds_sql_names_and_nothing_else() -> None
             columns=tuple(Column(name=c.name, type=c.type, ordinal=c.ordinal) for c in table.columns),
         )
         queries += [
-            catalog.row_count(instance, None, position), catalog.header(instance),
+            catalog.row_count(instance, None, position), header(catalog.change_table(instance)),
             catalog.changes(instance, writer_schema, ["__$start_lsn"], None, position),
         ]  # fmt: skip
     named: set[str] = set()

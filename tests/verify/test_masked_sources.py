@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import Select
+from sqlalchemy import Select, TableClause
 
 from changeledger.config.database import Verify
 from changeledger.model.contract import Column, Contract
@@ -27,8 +27,8 @@ class Masked:
 
     is_sql_server = True
 
-    def columns(self, query: Select[Any]) -> Sequence[str]:
-        return ["object_id", "name", "is_masked"] if "sys.columns" in str(query) else ["id", "email"]
+    def columns(self, source: TableClause) -> Sequence[str]:
+        return ["object_id", "name", "is_masked"] if source.schema == "sys" else ["id", "email"]
 
     def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
         if "has_perms_by_name" in str(query):

@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Select, column, func, literal, select, table
+from sqlalchemy import Select, func, literal, select
 
 from changeledger.dialects.interface import SourceDatabase
-from changeledger.dialects.tables.sql import header
+from changeledger.dialects.tables.sql import named_table
 from changeledger.model.column_names import shown
 from changeledger.model.errors import ConfigError
 
-_COLUMNS = table(
-    "columns", *(column(name) for name in ("object_id", "name", "is_masked")), schema="sys"
-)  # fmt: skip
+_COLUMNS = named_table("sys", "columns", "object_id", "name", "is_masked")
 
 
 def masked_columns(
     database: SourceDatabase, schema: str, name: str, columns: Collection[str]
 ) -> Sequence[str]:
     """Returns the masked ones of a table's columns; none before SQL Server 2016."""
-    if "is_masked" not in database.columns(header(_COLUMNS)):
+    if "is_masked" not in database.columns(_COLUMNS):
         return []
     of_table = _COLUMNS.c.object_id == func.object_id(literal(_securable(schema, name)))
     rows = database.rows(select(_COLUMNS.c.name).where(of_table, _COLUMNS.c.is_masked == 1))

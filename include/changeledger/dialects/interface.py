@@ -17,7 +17,7 @@ from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
+    from sqlalchemy import FromClause, Select
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Caution(NamedTuple):
 class SourceDatabase(Protocol):
     """The queries that a reader of change tables sends to the database."""
 
-    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+    def rows(self, query: Select[Any]) -> Sequence[Mapping[str, Any]]:
         """Returns the rows of a small result."""
         ...
 
-    def columns(self, query: Select[Any]) -> Sequence[str]:
-        """Returns the names of a result's columns."""
+    def columns(self, source: FromClause) -> Sequence[str]:
+        """Returns the names of a table's columns."""
         ...
 
 

@@ -5,27 +5,21 @@ Spark reads rows; small results are read without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, reduce
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from sqlalchemy import Select, func, select
+from sqlalchemy import FromClause, Select, func, literal, literal_column, select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 from sqlalchemy.engine.default import DefaultDialect
 
 from changeledger.config.connection import Connection
 from changeledger.config.settings import Settings
-from changeledger.jdbc import decimals as jdbc_decimals
-from changeledger.jdbc import driver_types
-from changeledger.jdbc import logins as jdbc_logins
-from changeledger.jdbc import settings as jdbc_settings
-from changeledger.jdbc import times as jdbc_times
-from changeledger.jdbc import tls as jdbc_tls
-from changeledger.jdbc.client import Session
+from changeledger.jdbc import as_text, logins, settings, tls
+from changeledger.jdbc.client import Answer, Session
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.pages.redaction import redacted_message
 from changeledger.spark import failures
@@ -52,10 +46,10 @@ class JdbcDatabase:
                 f"the connection {conn_id!r} has type {connection.conn_type!r}, which is not a JDBC database",
                 f"set its type to one of {', '.join(_DIALECTS)}",
             )
-        self._extra = jdbc_settings.checked(conn_id, connection)
+        self._extra = settings.checked(conn_id, connection)
         if connection.conn_type == "mssql":
             names = (file.name for file in Settings().jars.glob("*.jar"))
-            jdbc_logins.checked_login(conn_id, connection, self._extra, names)
+            logins.checked_login(conn_id, connection, self._extra, names)
         self._conn_id = conn_id
         self._connection = connection
         dialect, self._driver = _DIALECTS[connection.conn_type]
@@ -66,34 +60,24 @@ class JdbcDatabase:
     def is_sql_server(self) -> bool:
         return self._connection.conn_type == "mssql"
 
-    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+    def rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         """Returns the rows of a small SELECT, each by column. Raises SourceUnavailable."""
-        with self._asked():
-            return list(self._session.ask(self.sql(query)).rows)
+        return self._answer(query).rows
 
-    def columns(self, query: Select[Any]) -> list[str]:
-        """Returns the names of a result's columns. Raises SourceUnavailable."""
-        with self._asked():
-            return list(self._session.ask(self.sql(query)).columns)
+    def columns(self, source: FromClause) -> list[str]:
+        """Returns the names of a table's columns. Raises SourceUnavailable."""
+        return list(self._answer(header(source)).columns)
 
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """Returns the rows of all SELECTs, one Spark task each. They must have the same columns."""
         first, queries = self._begun(spark, queries)
-        kind = self._connection.conn_type
-        is_typed = kind != "sqlite"
-        kinds = jdbc_times.kinds_of(first.schema, has_offsets=kind == "mssql") if is_typed else {}
-        held = jdbc_times.held(first.schema) if is_typed else {}
-        rounded = jdbc_decimals.rounded(first.schema) if kind == "postgres" else frozenset()
-        if rounded:
-            queries = [jdbc_decimals.printed(query, rounded) for query in queries]
-        if kinds:
-            queries = [jdbc_times.printed(query, kinds) for query in queries]
-        if rounded or kinds:
+        styles, held = as_text.styles(self._connection.conn_type, first.schema), as_text.held(first.schema)
+        if styles:
+            queries = [as_text.printed(query, styles) for query in queries]
             first = self._frame(spark, queries[0])
-        together: DataFrame = first
-        for query in queries[1:]:
-            together = together.unionAll(self._frame(spark, query))
-        return jdbc_times.read_back(together, held) if held else together
+        frames = [first, *(self._frame(spark, query) for query in queries[1:])]
+        together = reduce(DataFrame.unionAll, frames)
+        return as_text.read_back(together, held) if styles and held else together
 
     def _begun(
         self, spark: SparkSession, queries: Sequence[Select[Any]]
@@ -102,14 +86,13 @@ class JdbcDatabase:
         try:
             return self._frame(spark, queries[0]), queries
         except (Py4JJavaError, PySparkException) as error:
-            if driver_types.UNKNOWN not in str(error):
+            if as_text.UNKNOWN not in str(error):
                 raise
-            with self._asked():
-                header = self._session.ask(self.sql(driver_types.header(queries[0])))
-            names = driver_types.of_driver(header.columns, header.kinds)
-            if not names:
+            answer = self._answer(header(queries[0].subquery("asked")))
+            styles = as_text.of_driver(answer.columns, answer.kinds)
+            if not styles:
                 raise
-        queries = [driver_types.printed(query, names) for query in queries]
+        queries = [as_text.printed(query, styles) for query in queries]
         return self._frame(spark, queries[0]), queries
 
     def _frame(self, spark: SparkSession, query: Select[Any]) -> DataFrame:
@@ -151,8 +134,8 @@ class JdbcDatabase:
         login, password = self._connection.login, self._connection.password or ""
         properties = {"user": login, "password": password} if login else {}
         if self._connection.conn_type == "postgres":
-            tls = jdbc_tls.postgres_properties(self._conn_id, self._connection.host, self._extra)
-            properties |= _PATIENCE | tls
+            verified = tls.postgres_properties(self._conn_id, self._connection.host, self._extra)
+            properties |= _PATIENCE | verified
         return properties
 
     @cached_property
@@ -162,33 +145,33 @@ class JdbcDatabase:
     def _url(self) -> str:
         place = self._connection
         at = f"{place.host}:{place.port}" if place.port else place.host
-        if place.conn_type == "mssql":
-            properties = {"encrypt": "true", "trustServerCertificate": "false", **self._extra}
-            stated = "".join(f";{name}={value}" for name, value in properties.items())
-            return f"jdbc:sqlserver://{at};databaseName={place.schema_}{stated}"
-        return (
-            f"jdbc:sqlite:{place.host}"
-            if place.conn_type == "sqlite"
-            else f"jdbc:postgresql://{at}/{place.schema_}"
-        )
+        if place.conn_type == "sqlite":
+            return f"jdbc:sqlite:{place.host}"
+        if place.conn_type == "postgres":
+            return f"jdbc:postgresql://{at}/{place.schema_}"
+        properties = {"encrypt": "true", "trustServerCertificate": "false", **self._extra}
+        stated = "".join(f";{name}={value}" for name, value in properties.items())
+        return f"jdbc:sqlserver://{at};databaseName={place.schema_}{stated}"
 
-    @contextmanager
-    def _asked(self) -> Iterator[None]:
+    def _answer(self, query: Select[Any]) -> Answer:
         try:
-            yield
+            return self._session.ask(self.sql(query))
         except Py4JJavaError as error:
-            cause = jdbc_tls.explained(self._conn_id, self._connection, str(error))
-            if cause is None:
-                # A login or a missing grant fails again in the same way.
-                known = failures.known(error, self._conn_id)
-                cause = known if isinstance(known, ConfigError) else None
-            if cause is not None:
+            said = tls.explained(self._conn_id, self._connection, str(error))
+            cause = said or failures.known(error, self._conn_id)
+            # A login or a missing grant fails again in the same way.
+            if isinstance(cause, ConfigError):
                 raise cause from error
             raise SourceUnavailable(
                 f"the database of the connection {self._conn_id!r} does not answer: {_reason(error)}",
                 "check that it runs, that what the feed reads exists (SQL Server: the cdc schema) and "
                 "that the login may read it; check the connection's fields",
             ) from error
+
+
+def header(source: FromClause) -> Select[Any]:
+    """Selects all columns of the table and no rows."""
+    return select(literal_column("*")).select_from(source).where(literal(1) == literal(0))
 
 
 def _reason(error: Py4JJavaError) -> str:

@@ -223,7 +223,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
         "datetime2(7)",
         "2026-08-07 16:25:00.8833000",
     ),
-    # SQL Server columns with one digit more than Spark's timestamps are read as text (`jdbc.times`).
+    # SQL Server columns with one digit more than Spark's timestamps are read as text (`jdbc.as_text`).
     ("2026-08-07 16:25:00.8833333", pa.string(), "datetime2(6)", NONE),
     ("2026-08-07 16:25:00.8833330", pa.string(), "datetime2(6)", datetime(2026, 8, 7, 16, 25, 0, 883333)),
     ("2026-08-07 16:25:00.8833333", pa.string(), "nvarchar(30)", "2026-08-07 16:25:00.8833333"),
@@ -244,7 +244,7 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (datetime(2026, 8, 7, 16, 25, 0, 883100), pa.timestamp("us"), "datetime2(3)", NONE),
     (datetime(2026, 8, 7, 16, 25, 0, 500000), pa.timestamp("us"), "datetime2(0)", NONE),
     (datetime(2026, 8, 7, 16, 25, 30), pa.timestamp("us"), "smalldatetime", NONE),
-    # A text with an offset, as SQL Server prints it (`jdbc.times`), is not a time without one.
+    # A text with an offset, as SQL Server prints it (`jdbc.as_text`), is not a time without one.
     ("2026-08-07 16:25:00.8830000 +02:00", pa.string(), "datetime2(6)", NONE),
     ("2026-08-07 16:25:00.8830000 +02:00", pa.string(), "nvarchar(40)", "2026-08-07 16:25:00.8830000 +02:00"),
     (datetime(2026, 8, 7), pa.timestamp("us"), "date", date(2026, 8, 7)),

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Integer, Select, Unicode, cast, column, func, select, table
+from sqlalchemy import Select, Unicode, cast, func, select
 
 from changeledger.dialects.interface import Caution, SourceDatabase
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
+from changeledger.dialects.tables.sql import named_table
 from changeledger.model.column_names import shown
 
 # `system_type_id` of text, varchar and char.
@@ -75,11 +76,10 @@ def partitioned(cdc_schema: str, ids: Sequence[int]) -> Select[Any]:
 
     `partition_switch` is also 1 for every table that is not partitioned.
     """
-    change_tables = table(
-        "change_tables", column("object_id", Integer), column("source_object_id"), column("partition_switch"),
-        schema=cdc_schema,
-    ).c  # fmt: skip
-    partitions = table("partitions", column("object_id"), column("partition_number"), schema="sys").c
+    change_tables = named_table(
+        cdc_schema, "change_tables", "object_id", "source_object_id", "partition_switch"
+    ).c
+    partitions = named_table("sys", "partitions", "object_id", "partition_number").c
     is_partitioned = (
         select(partitions.object_id)
         .where(partitions.object_id == change_tables.source_object_id, partitions.partition_number > 1)
@@ -91,8 +91,7 @@ def partitioned(cdc_schema: str, ids: Sequence[int]) -> Select[Any]:
 
 
 def collations(ids: Sequence[int]) -> Select[Any]:
-    names = ("object_id", "name", "system_type_id", "collation_name")
-    columns = table("columns", *(column(name) for name in names), schema="sys").c
+    columns = named_table("sys", "columns", "object_id", "name", "system_type_id", "collation_name").c
     of_database = cast(func.databasepropertyex(func.db_name(), "Collation"), Unicode(128))
     return select(
         columns.object_id, columns.name, columns.collation_name, of_database.label("of_database")
@@ -100,7 +99,7 @@ def collations(ids: Sequence[int]) -> Select[Any]:
 
 
 def encrypted(ids: Sequence[int]) -> Select[Any]:
-    columns = table("columns", *(column(name) for name in ("object_id", "name", _ENCRYPTION)), schema="sys").c
+    columns = named_table("sys", "columns", "object_id", "name", _ENCRYPTION).c
     return select(columns.object_id, columns.name).where(
         columns.object_id.in_(ids), columns[_ENCRYPTION].is_not(None)
     )

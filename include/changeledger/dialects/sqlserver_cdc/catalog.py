@@ -10,22 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    DateTime,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Select,
-    String,
-    Table,
-    and_,
-    column,
-    func,
-    select,
-    table,
-)
+from sqlalchemy import Select, TableClause, and_, column, func, select
 
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.sqlserver_cdc.clock import FallBack
@@ -34,7 +19,7 @@ from changeledger.dialects.sqlserver_cdc.header import COMMIT_TIME, START_LSN
 from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
 from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping, fold, in_range
-from changeledger.dialects.tables.sql import as_read, header, key_positions
+from changeledger.dialects.tables.sql import as_read, key_positions, named_table
 from changeledger.model import contract as contracts
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
@@ -49,39 +34,23 @@ class CdcCatalog:
     """SELECTs on the change tables in `cdc_schema` and on their metadata."""
 
     def __init__(self, cdc_schema: str) -> None:
-        meta = MetaData()
         self._schema = cdc_schema
-        self._change_tables = Table(
-            "change_tables", meta,
-            Column("object_id", Integer), Column("source_object_id", Integer),
-            Column("capture_instance", String), Column("start_lsn", LargeBinary),
-            Column("create_date", DateTime), schema=cdc_schema,
+        self._change_tables = named_table(
+            cdc_schema, "change_tables",
+            "object_id", "source_object_id", "capture_instance", "start_lsn", "create_date",
         )  # fmt: skip
-        self._captured = Table(
-            "captured_columns", meta,
-            Column("object_id", Integer), Column("column_name", String), Column("column_id", Integer),
-            Column("column_type", String), Column("column_ordinal", Integer), Column("is_computed", Integer),
-            schema=cdc_schema,
+        self._captured = named_table(
+            cdc_schema, "captured_columns",
+            "object_id", "column_name", "column_id", "column_type", "column_ordinal", "is_computed",
         )  # fmt: skip
-        self._index = Table(
-            "index_columns", meta,
-            Column("object_id", Integer), Column("column_name", String), Column("index_ordinal", Integer),
-            schema=cdc_schema,
-        )  # fmt: skip
+        self._index = named_table(cdc_schema, "index_columns", "object_id", "column_name", "index_ordinal")
         self._commit_times = TimeMapping(cdc_schema).table.alias("commit_times")
-        self._tables = Table(
-            "tables", meta,
-            Column("object_id", Integer), Column("name", String), Column("schema_id", Integer), schema="sys",
-        )  # fmt: skip
-        self._schemas = Table(
-            "schemas", meta, Column("schema_id", Integer), Column("name", String), schema="sys"
-        )
-        self._columns = Table(
-            "columns", meta,
-            Column("object_id", Integer), Column("name", String), Column("column_id", Integer),
-            Column("max_length", Integer), Column("precision", Integer), Column("scale", Integer),
-            Column("is_nullable", Integer), *(Column(n, Integer) for n in (*_LATER, _IDENTITY)),
-            schema="sys",
+        self._tables = named_table("sys", "tables", "object_id", "name", "schema_id")
+        self._schemas = named_table("sys", "schemas", "schema_id", "name")
+        # A copy of the catalog may lack some of them, and so may an older version.
+        self.columns = named_table(
+            "sys", "columns", "object_id", "name", "column_id", "max_length", "precision", "scale",
+            "is_nullable", *_LATER, _IDENTITY,
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
@@ -97,13 +66,6 @@ class CdcCatalog:
             .outerjoin(self._schemas, schemas.schema_id == tables.schema_id)
         )  # fmt: skip
 
-    def columns_header(self) -> Select[Any]:
-        """Selects all columns of `sys.columns` and no rows.
-
-        A copy of the catalog may lack some of them, and so may an older version.
-        """
-        return header(self._columns)
-
     def captured_columns(self, known: Collection[str]) -> Select[Any]:
         """Selects every captured column, with the size of its type (`max_length` is in bytes, -1 for max).
 
@@ -113,8 +75,8 @@ class CdcCatalog:
         may not be seen. Columns are matched by id: one that was dropped and added again is another column,
         which is not captured. Without ids they are matched by name.
         """
-        captured, size, index = self._captured.c, self._columns.c, self._index.c
-        tables, source = self._change_tables.c, self._columns.alias("source")
+        captured, size, index = self._captured.c, self.columns.c, self._index.c
+        tables, source = self._change_tables.c, self.columns.alias("source")
         by_id = "column_id" in known
         is_it = source.c.column_id == captured.column_id if by_id else source.c.name == captured.column_name
         later = [size[name] for name in _LATER if name in known]
@@ -127,7 +89,7 @@ class CdcCatalog:
             )
             .select_from(self._captured)
             .outerjoin(
-                self._columns, and_(size.object_id == captured.object_id, size.name == captured.column_name)
+                self.columns, and_(size.object_id == captured.object_id, size.name == captured.column_name)
             )
             .outerjoin(
                 self._index,
@@ -137,45 +99,39 @@ class CdcCatalog:
             .outerjoin(source, and_(source.c.object_id == tables.source_object_id, is_it))
         )  # fmt: skip
 
-    def row_count(self, instance: CaptureInstance, after: bytes | None, to: bytes) -> Select[Any]:
-        lsn: ColumnElement[bytes] = column(START_LSN, LargeBinary())
-        source = table(f"{instance.name}_CT", column(START_LSN), schema=self._schema)
-        return select(func.count().label("rows")).select_from(source).where(*in_range(lsn, after, to))
+    def change_table(self, instance: CaptureInstance, *columns: str) -> TableClause:
+        return named_table(self._schema, f"{instance.name}_CT", *columns)
 
-    def changes(
+    def row_count(self, instance: CaptureInstance, after: bytes | None, to: bytes) -> Select[Any]:
+        source = self.change_table(instance, START_LSN)
+        lsns = in_range(column(START_LSN), after, to)
+        return select(func.count().label("rows")).select_from(source).where(*lsns)
+
+    def changes(  # noqa: PLR0913, PLR0917 - the rows, and the clock by which they are dated
         self,
         instance: CaptureInstance,
         writer_schema: Contract,
-        names: Iterable[str],
+        names: Sequence[str],
         after: bytes | None,
         to: bytes,
+        falls_back: Sequence[FallBack] = (),
     ) -> Select[Any]:
         """Selects the rows of one LSN range `(after, to]`, each with its commit time.
 
-        `names` are the header columns that the change table has: old versions lack the command id.
+        `names` are the header columns that the change table has: old versions lack the command id. With
+        `falls_back` each row has the pass of a repeated hour in which it was committed, too.
         """
-        source = table(
-            f"{instance.name}_CT", *(column(n) for n in (*names, *writer_schema.names)), schema=self._schema
-        )
-        mapping = self._commit_times
+        source, times = self.change_table(instance, *names, *writer_schema.names), self._commit_times
         # The marks of an idle log belong to no transaction, whatever LSN they have.
-        committed = and_(mapping.c.start_lsn == source.c[START_LSN], mapping.c.tran_id != LsnLiteral(b"\0"))
+        committed = and_(times.c.start_lsn == source.c[START_LSN], times.c.tran_id != LsnLiteral(b"\0"))
         captured = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in writer_schema.columns]
+        folds = [fold(times.c.start_lsn, times.c.tran_end_time, falls_back)] if falls_back else []
         return (
-            select(*(source.c[n] for n in names), *captured, mapping.c.tran_end_time.label(COMMIT_TIME))
+            select(*(source.c[n] for n in names), *captured, times.c.tran_end_time.label(COMMIT_TIME), *folds)
             .select_from(source)
-            .outerjoin(mapping, committed)
+            .outerjoin(times, committed)
             .where(*in_range(source.c[START_LSN], after, to))
         )
-
-    def with_fold(self, changes: Select[Any], falls_back: Sequence[FallBack]) -> Select[Any]:
-        """Adds to the rows of `changes` the pass of a repeated hour in which they were committed."""
-        times = self._commit_times.c
-        return changes.add_columns(fold(times.start_lsn, times.tran_end_time, falls_back))
-
-    def header(self, instance: CaptureInstance) -> Select[Any]:
-        """Selects all columns of the change table and no rows, to find out which header columns it has."""
-        return header(table(f"{instance.name}_CT", schema=self._schema))
 
 
 def contract_of(

@@ -182,16 +182,14 @@ class CaptureTables:
         high = bytes.fromhex(to) if to else bytes(WIDTH)
         self._read = max(self._read, high)
         high = high if end is None else min(high, end)
-        header_columns = set(self._database.columns(self._catalog.header(instance)))
+        header_columns = set(self._database.columns(self._catalog.change_table(instance)))
         names = [name for name in _HEADER if name in header_columns]
-        cuts = self._cuts(instance, low, high)
-        queries = [
-            self._catalog.changes(instance, table.writer_schema, names, lower, upper)
+        cuts, known = self._cuts(instance, low, high), self._falls_back()
+        return [
+            self._catalog.changes(instance, table.writer_schema, names, lower, upper, known)
             for lower, upper in pairwise([low, *cuts, high])
             if upper is not None
         ]
-        known = self._falls_back()
-        return [self._catalog.with_fold(query, known) for query in queries] if known else queries
 
     def _instances(self) -> dict[str, list[CaptureInstance]]:
         """The capture instances of each table as the database has them now, the oldest first."""
@@ -218,7 +216,7 @@ class CaptureTables:
 
     def _discovered(self) -> list[ChangeTable]:
         # The columns that `sys.columns` has.
-        self._columns = self._database.columns(self._catalog.columns_header())
+        self._columns = self._database.columns(self._catalog.columns)
         # A copy of the catalog does not have all of its views.
         self._is_own_catalog = "collation_name" in self._columns
         captured = self._catalog.captured_columns(self._columns)

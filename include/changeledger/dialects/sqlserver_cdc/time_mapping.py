@@ -9,26 +9,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    DateTime,
-    LargeBinary,
-    MetaData,
-    Select,
-    Table,
-    and_,
-    case,
-    func,
-    null,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Select, and_, case, func, null, or_, select
 
 from changeledger.dialects.sqlserver_cdc.clock import FallBack, RepeatedHour
 from changeledger.dialects.sqlserver_cdc.header import COMMIT_FOLD
 from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral, WholeMinute
-from changeledger.dialects.tables.sql import literal_time
+from changeledger.dialects.tables.sql import literal_time, named_table
 
 
 class TimeMapping:
@@ -36,11 +22,7 @@ class TimeMapping:
 
     def __init__(self, cdc_schema: str) -> None:
         self.name = f"{cdc_schema}.lsn_time_mapping"
-        self.table = Table(
-            "lsn_time_mapping", MetaData(),
-            Column("start_lsn", LargeBinary), Column("tran_end_time", DateTime),
-            Column("tran_id", LargeBinary), schema=cdc_schema,
-        )  # fmt: skip
+        self.table = named_table(cdc_schema, "lsn_time_mapping", "start_lsn", "tran_end_time", "tran_id")
         self._lsn, self._time = self.table.c.start_lsn, self.table.c.tran_end_time
 
     def highest_lsn(self, before: datetime | None = None, falls_back: FallBack | None = None) -> Select[Any]:

@@ -9,14 +9,13 @@ from typing import Any, Final
 from sqlalchemy import (
     ColumnElement,
     DateTime,
-    FromClause,
-    Select,
     String,
+    TableClause,
     Unicode,
     cast,
     column,
     literal,
-    select,
+    table,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -29,10 +28,8 @@ from changeledger.model.sql_type import SqlType
 _AS_TEXT = {"time", "datetimeoffset", "xml"}
 
 
-def header(source: FromClause) -> Select[Any]:
-    """Selects all columns of the table and no rows."""
-    everything: ColumnElement[Any] = column("*", is_literal=True)
-    return select(everything).select_from(source).where(literal(1) == literal(0))
+def named_table(schema: str, name: str, *columns: str) -> TableClause:
+    return table(name, *map(column, columns), schema=schema)
 
 
 # How CONVERT prints the value of an sql_variant without loss, by its base type: first the type to convert to

@@ -16,7 +16,6 @@ from changeledger.control import SnapshotRow, WindowRow
 from changeledger.dialects.hidden_values import masked_columns, require_values
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
-from changeledger.dialects.tables.sql import header
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import catalog, iceberg, upkeep
 from changeledger.lake.parallel import parallel_map
@@ -97,7 +96,7 @@ class _SnapshotReader(NamedTuple):
         log.info("%s: reading it from the source", contract.table)
         schema, _, name = contract.table.partition(".")
         place = (self.source.schemas.get(schema.lower(), schema), name)
-        source_columns = self.database.columns(header(sql.source_table(*place)))
+        source_columns = self.database.columns(sql.source_table(*place))
         contract = _present(contract, source_columns)
         if self.database.is_sql_server:
             masked = masked_columns(self.database, *place, contract.names)
