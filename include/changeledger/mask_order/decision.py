@@ -59,12 +59,9 @@ class Evidence(Strict):
 
     def in_words(self) -> str:
         """The counts that are not 0, each with its example: `big 3 (delete with mask 0x0001)`."""
-        parts = []
-        for name in COUNTS:
-            if count := getattr(self, name):
-                parts.append(
-                    f"{name} {count}" + (f" ({self.examples[name]})" if name in self.examples else "")
-                )
+        examples = {name: f" ({example})" for name, example in self.examples.items()}
+        counts = {name: count for name in COUNTS if (count := getattr(self, name))}
+        parts = [f"{name} {count}{examples.get(name, '')}" for name, count in counts.items()]
         return ", ".join(parts) or "no record with a mask"
 
 
@@ -89,13 +86,12 @@ _MANY = 10
 
 
 def decide(
-    evidence: Evidence, stored: Evidence, setting: ByteOrder | Literal["auto"], published: ByteOrder | None
+    evidence: Evidence, stored: Evidence, setting: ByteOrder | Literal["auto"], published: ByteOrder
 ) -> MaskDecision:
     """Decides how to read the masks of a window from its `evidence` and that of the other windows, `stored`.
 
     `published` is the order that published data of the dialect prove, or else that its page states. It is
-    taken if the orders read records differently and no record shows which is right. If it is None, the masks
-    of such a window must not be read.
+    taken if the orders read records differently and no record shows which is right.
     """
     total = evidence + stored
     if _obeys_nothing(evidence, stored):
@@ -103,7 +99,7 @@ def decide(
     return _found_out(evidence, total, published) if setting == "auto" else _stated(setting, evidence, total)
 
 
-def _found_out(evidence: Evidence, total: Evidence, published: ByteOrder | None) -> MaskDecision:
+def _found_out(evidence: Evidence, total: Evidence, published: ByteOrder) -> MaskDecision:
     possible = [order for order in ORDERS if _is_possible(order, total)]
     if not possible:
         return _closed("the masks contradict both byte orders", total)
@@ -111,8 +107,6 @@ def _found_out(evidence: Evidence, total: Evidence, published: ByteOrder | None)
         return _proved(possible[0], evidence, total)
     if not evidence.undecided:
         return MaskDecision("big", False, f"both byte orders read the same so far: {total.in_words()}")
-    if published is None:
-        return _closed("the two byte orders read the masks differently, and no record decides", total)
     return MaskDecision(published, False, f"not proved, {published} as published: {total.in_words()}")
 
 

@@ -8,20 +8,18 @@ by rules that hold for every record read in the right order:
 * a DELETE sets the key and nothing else, or every column, by the dialect (`MaskRules`);
 * an UPDATE sets exactly the columns in which its images differ, and none beyond the table.
 
-`counted` counts what the records of a batch say, and `merged` adds up the counts of parts of a window: the
-result does not depend on how it was cut. `mask_order.decision` judges. Large values, computed columns and
-gaps are left out: images or masks do not say what changed in them. An update whose mask is empty is legal and
-says nothing.
+`counted` counts what records say, and `mask_order.decision` judges. Large values, computed columns and gaps
+are left out: images or masks do not say what changed in them. An update whose mask is empty is legal and says
+nothing.
 
 Sources: the pages on the dialects' change tables and data messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +27,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import images, ledger, masks, octets
-from changeledger.kernels.arrow import Bools, equal, valid
-from changeledger.mask_order.decision import COUNTS, ORDERS, Evidence
+from changeledger.kernels.arrow import Bools, equal, flags_of, valid
+from changeledger.mask_order.decision import ORDERS, Evidence
 from changeledger.model import change
 from changeledger.model.contract import ByteOrder, Column, Contract
 
 # The counts that keep an example.
-_SHOWN = ("big", "little", "undecided", "neither")
+_SHOWN = ("big", "little", "neither", "undecided")
 
 
 @dataclass(frozen=True)
@@ -49,46 +47,6 @@ class MaskRules:
     excluded: frozenset[str] = frozenset()
     # The order to take if no mask shows it: that of published data, or else of the dialect's page.
     unproved: ByteOrder = "big"
-
-
-class Example(NamedTuple):
-    """A record: operation, mask in hex, and the ordinals in which its images differ (None: unknown)."""
-
-    kind: str
-    mask: str
-    differing: tuple[int, ...] | None
-
-    def order(self) -> tuple[str, str, bool, tuple[int, ...]]:
-        return self.kind, self.mask, self.differing is not None, self.differing or ()
-
-    def in_words(self, writer_schema: Contract) -> str:
-        text = f"{self.kind} with mask 0x{self.mask}"
-        if self.differing is None:
-            return text
-        differ = [c.name for c in writer_schema.columns if c.ordinal in self.differing]
-        return f"{text}, the images differ in {', '.join(differ) or 'no column'}"
-
-
-class Counted(NamedTuple):
-    """Counts of records by what they say (`decision.Evidence`), and the first example of each."""
-
-    counts: Mapping[str, int]
-    examples: Mapping[str, Example]
-
-    def evidence(self, writer_schema: Contract) -> Evidence:
-        examples = {name: example.in_words(writer_schema) for name, example in self.examples.items()}
-        return Evidence(**self.counts, examples=examples)
-
-
-def merged(parts: Sequence[Counted]) -> Counted:
-    """Adds up the counts of all parts."""
-    counts = {name: sum(part.counts[name] for part in parts) for name in COUNTS}
-    examples = {}
-    for name in _SHOWN:
-        candidates = [part.examples[name] for part in parts if name in part.examples]
-        if candidates:
-            examples[name] = min(candidates, key=Example.order)
-    return Counted(counts, examples)
 
 
 @dataclass(frozen=True)
@@ -117,7 +75,8 @@ def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) ->
     is_change = pc.equal(decoded.column("disposition"), change.CHANGE)
     some = decoded.filter(pc.and_(is_change, pc.is_valid(decoded.column("mask"))))
     before, after = (ledger.image(some, side, writer_schema) for side in ("before", "after"))
-    highest, places = _highest(writer_schema, rules), [c.ordinal - 1 for c in writer_schema.columns]
+    ordinals = [column.ordinal for column in writer_schema.columns]
+    highest, places = max((*ordinals, *rules.header_ordinals), default=0), [at - 1 for at in ordinals]
     kind = some.column("operation")
     is_update, is_insert = (equal(kind, operation) for operation in (change.UPDATE, change.INSERT))
     differing, known, gaps = (np.zeros((some.num_rows, highest), np.bool_) for _ in range(3))
@@ -133,39 +92,31 @@ def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) ->
     )  # fmt: skip
 
 
-def _highest(writer_schema: Contract, rules: MaskRules) -> int:
-    return max((*(c.ordinal for c in writer_schema.columns), *rules.header_ordinals), default=0)
-
-
-def counted(mask_facts: Facts, writer_schema: Contract, rules: MaskRules) -> Counted:
+def counted(mask_facts: Facts, writer_schema: Contract, rules: MaskRules) -> Evidence:
     """Counts the records by what they say about the two orders. Each is in exactly one count."""
-    judged = _Judged(mask_facts, writer_schema, rules)
-    examples, counts = {}, {}
-    for name, rows in judged.said():
-        counts[name] = int(rows.sum())
-        if name in _SHOWN and counts[name]:
-            examples[name] = _first(mask_facts, np.flatnonzero(rows))
-    return Counted(counts, examples)
+    said = dict(_Judged(mask_facts, writer_schema, rules).said())
+    examples = {
+        name: _first(mask_facts, np.flatnonzero(said[name]), writer_schema)
+        for name in _SHOWN
+        if said[name].any()
+    }
+    return Evidence(**{name: int(rows.sum()) for name, rows in said.items()}, examples=examples)
 
 
-def _first(mask_facts: Facts, rows: npt.NDArray[np.int64]) -> Example:
-    """Returns the example that sorts first, so that it does not depend on the batches."""
+def _first(mask_facts: Facts, rows: npt.NDArray[np.int64], writer_schema: Contract) -> str:
+    """Describes the record that sorts first, so that the text does not depend on the batches."""
     at = pa.array(rows)
     kind, mask = mask_facts.kind.take(at), masks.to_hex(mask_facts.mask.take(at))
     table = pa.Table.from_arrays([kind, mask], ["kind", "mask"])
     first = pc.sort_indices(table, sort_keys=[("kind", "ascending"), ("mask", "ascending")])[0].as_py()
-    alike = pc.and_(pc.equal(kind, kind[first]), pc.equal(mask, mask[first])).to_numpy(zero_copy_only=False)
-    return min((_example(mask_facts, int(row)) for row in rows[alike]), key=Example.order)
-
-
-def _example(mask_facts: Facts, row: int) -> Example:
-    differ = tuple(int(at) + 1 for at in np.flatnonzero(mask_facts.differing[row]))
-    mask = mask_facts.mask[row].as_py().hex().upper()
-    return Example(mask_facts.kind[row].as_py(), mask, differ if mask_facts.has_images[row] else None)
-
-
-def _is_unsure(column: Column) -> bool:
-    return column.computed or column.is_large
+    alike = rows[flags_of(pc.and_(pc.equal(kind, kind[first]), pc.equal(mask, mask[first])))]
+    text = f"{kind[first]} with mask 0x{mask[first]}"
+    # A record without images sorts first.
+    if not mask_facts.has_images[alike].all():
+        return text
+    differing = min((np.flatnonzero(flags) + 1).tolist() for flags in mask_facts.differing[alike])
+    differ = [c.name for c in writer_schema.columns if c.ordinal in differing]
+    return f"{text}, the images differ in {', '.join(differ) or 'no column'}"
 
 
 @dataclass(frozen=True)
@@ -176,9 +127,9 @@ class _Judged:
     writer_schema: Contract
     rules: MaskRules
 
-    @cached_property
+    @property
     def highest(self) -> int:
-        return _highest(self.writer_schema, self.rules)
+        return int(self.facts.gaps.shape[1])
 
     def said(self) -> Iterator[tuple[str, Bools]]:
         """Yields each count's name, and which records go into it."""
@@ -204,7 +155,8 @@ class _Judged:
     def _obeys(self, bits: Bools, top: npt.NDArray[np.int64]) -> Bools:
         """Returns which records, read in this order, obey every rule that applies to them."""
         mask_facts, columns = self.facts, self.writer_schema.columns
-        sure = self._flags([c for c in columns if c.name not in self.rules.excluded and not _is_unsure(c)])
+        excluded = self.rules.excluded
+        sure = self._flags([c for c in columns if not (c.name in excluded or c.computed or c.is_large)])
         care = sure & ~mask_facts.gaps
         inserted = ~mask_facts.is_known | ~(mask_facts.known & ~bits & care).any(axis=1)
         within = top <= self.highest

@@ -86,7 +86,7 @@ class Records:
         if "pair_key" in batch.schema.names:
             batch = pairs.joined(batch, TablePlan(self.feed, writer_schema, writer_schema, "look"))
         facts = mask_evidence.facts(batch, writer_schema, rules)
-        return mask_evidence.counted(facts, writer_schema, rules).evidence(writer_schema)
+        return mask_evidence.counted(facts, writer_schema, rules)
 
 
 @dataclass(frozen=True)
