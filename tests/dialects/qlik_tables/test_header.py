@@ -196,18 +196,20 @@ def test_a_column_of_the_source_may_be_named_as_the_headers_are(
     assert header_names(names, prefix, stated) == {name.lower() for name in header}
 
 
+def columns_of_source(names: list[str], prefix: str, key: str) -> tuple[Column, ...]:
+    described = [{"column_name": name, "data_type": "int"} for name in names]
+    config = TableConfig.model_validate({"table": "dbo.t", "key": [key]})
+    return writer_schema_of(config, header_names(names, prefix, [key]), described).columns
+
+
 @pytest.mark.parametrize(("prefix", "key"), [("header__", "header__no"), ("", "operation")])
 def test_the_key_is_of_the_source(prefix: str, key: str) -> None:
     names = [f"{prefix}change_seq", f"{prefix}change_oper", key, "qty"]
-    described = [{"column_name": name, "data_type": "int"} for name in names]
-    config = TableConfig.model_validate({"table": "dbo.t", "key": [key]})
-    columns = writer_schema_of(config, prefix, described).columns
+    columns = columns_of_source(names, prefix, key)
     assert [(c.name, c.ordinal, c.key_position) for c in columns] == [(key, 3, 1), ("qty", 4, 0)]
 
 
 def test_a_column_behind_the_header_is_the_sources_and_has_its_bit() -> None:
     names = [*HEADER, "id", "header__flag", "qty"]
-    described = [{"column_name": name, "data_type": "int"} for name in names]
-    config = TableConfig.model_validate({"table": "dbo.t", "key": ["id"]})
-    columns = writer_schema_of(config, "header__", described).columns
+    columns = columns_of_source(names, "header__", "id")
     assert [(c.name, c.ordinal) for c in columns] == [("id", 3), ("header__flag", 4), ("qty", 5)]

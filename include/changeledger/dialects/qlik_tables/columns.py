@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Select, column, func, quoted_name, select, table
 
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.qlik_tables.header import header_names
 from changeledger.dialects.tables.sql import key_positions
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
@@ -54,22 +53,16 @@ def columns_of(schema: str, name: str) -> Select[Any]:
     )
 
 
-def names_of_headers(config: TableConfig, prefix: str, rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the lower-case names of Qlik's own columns, from `columns_of` rows in the table's order."""
-    stated = [*config.key, *(c.name for c in config.stated)]
-    return header_names([row["column_name"] for row in rows], prefix, stated)
-
-
-def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
+def writer_schema_of(
+    config: TableConfig, own_names: Collection[str], rows: Sequence[Mapping[str, Any]]
+) -> Contract:
     """Builds the contract of a change table's data columns, from `columns_of` rows in the table's order.
 
-    Ordinals count all columns of the table, including the header's, as the bits of a mask do. Raises
+    `own_names`: Qlik's own columns, in lower case. Ordinals count them, too, as the bits of a mask do. Raises
     ContractError if SQL Server has no type like a column's and the feed states none, or if the feed states a
     key of other columns.
     """
-    placed = list(enumerate(rows, 1))
-    own_names = names_of_headers(config, prefix, [row for _, row in placed])
-    data = [(at, row) for at, row in placed if row["column_name"].lower() not in own_names]
+    data = [(at, row) for at, row in enumerate(rows, 1) if row["column_name"].lower() not in own_names]
     keys = key_positions(config, [row["column_name"] for _, row in data])
     stated = {c.name.lower(): c for c in config.stated}
     columns = []

@@ -15,7 +15,7 @@ from changeledger.kernels import clocks, octets
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, numbers, valid
 
 SEQ_DIGITS = 35
-_TIME_DIGITS = 16
+TIME_DIGITS = 16
 _ZERO = ord("0")
 _LONG = np.uint64(2**63 - 1)
 
@@ -39,13 +39,13 @@ class Sequences(NamedTuple):
 
     def ordinal(self) -> pa.Int64Array:
         """Returns the 19-digit numbers; NULL for a malformed change_seq, or above 63 bits."""
-        ordinals = _number(self.digits[:, _TIME_DIGITS:])
+        ordinals = _number(self.digits[:, TIME_DIGITS:])
         fits = self.known & (ordinals <= _LONG)
         return pa.array(np.where(fits, ordinals, 0).astype(np.int64), mask=~fits)
 
     def micros(self) -> tuple[npt.NDArray[np.int64], Bools]:
         """Returns the times, in microseconds since 1970, and which of them are valid."""
-        micros, known = clocks.micros(_number(self.digits[:, :_TIME_DIGITS]).astype(np.int64))
+        micros, known = clocks.micros(_number(self.digits[:, :TIME_DIGITS]).astype(np.int64))
         return micros, self.known & known
 
 

@@ -21,31 +21,33 @@ from sqlalchemy import (
     and_,
     case,
     cast,
-    column,
     func,
     literal,
     or_,
     select,
-    table,
 )
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.interface import Caution, ChangeTable, SourceDatabase, TablePositions
-from changeledger.dialects.qlik_tables.columns import columns_of, names_of_headers, writer_schema_of
-from changeledger.dialects.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP
-from changeledger.dialects.tables.sql import as_read, literal_time
+from changeledger.dialects.qlik_tables.columns import columns_of, writer_schema_of
+from changeledger.dialects.qlik_tables.header import (
+    CHANGE_OPER,
+    CHANGE_SEQ,
+    OPERATION,
+    TIMESTAMP,
+    header_names,
+)
+from changeledger.dialects.qlik_tables.positions import SEQ_DIGITS, TIME_DIGITS
+from changeledger.dialects.tables.sql import as_read, literal_time, named_table
 from changeledger.model.errors import ConfigError, SourceDataLostError, load_again
 from changeledger.model.source_names import meant, several_alike
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
 
 SUFFIX = "__ct"
-SEQ_DIGITS = 35
 _MINUTE_DIGITS = 12
-# Down to hundredths of a second.
-_CLOCK_DIGITS = 16
 _HIGHEST = "9" * SEQ_DIGITS
 
 
@@ -144,15 +146,15 @@ class ChangeTables:
         return first, last
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
-        database_table, last = self._stored[table.instance], to or ""
+        database_table, start, last = self._stored[table.instance], after or "", to or ""
         names = [database_table.rows.c[name] for name in database_table.headers.values()]
         data = [
             as_read(database_table.rows.c[c.name], c.sql_type).label(c.name)
             for c in table.writer_schema.columns
         ]
         first, *others = (
-            _between(database_table, low, high)
-            for low, high in pairwise([after or "", *self._cuts(database_table, after or "", last), last])
+            _between(database_table.seq, low, high)
+            for low, high in pairwise([start, *self._cuts(database_table.seq, start, last), last])
         )
         # The first query also reads the rows without a position.
         ranges = [or_(first, ~_placed(database_table.seq)), *others]
@@ -176,7 +178,8 @@ class ChangeTables:
                 "another name, create a view with this name",
             )
         prefix = self._source.header_prefix
-        own_names = names_of_headers(config, prefix, rows)
+        stated = [*config.key, *(c.name for c in config.stated)]
+        own_names = header_names([row["column_name"] for row in rows], prefix, stated)
         headers = {
             row["column_name"].lower()[len(prefix) :]: row["column_name"]
             for row in rows
@@ -193,11 +196,11 @@ class ChangeTables:
         schema, name = rows[0]["table_schema"], rows[0]["table_name"]
         instance = f"{schema}.{name}"
         self._stored[instance] = _StoredTable(
-            table(name, *(column(row["column_name"]) for row in rows), schema=schema),
+            named_table(schema, name, *(row["column_name"] for row in rows)),
             headers,
             str(timestamps[0]).lower() if timestamps else "",
         )
-        return ChangeTable(config.table, instance, writer_schema_of(config, prefix, rows).checked())
+        return ChangeTable(config.table, instance, writer_schema_of(config, own_names, rows).checked())
 
     def _require_none_below(self, of_table: ChangeTable, read: str, window: Window) -> None:
         """Raises SourceDataLostError if changes later than `read` sort below it, so that no run reads them.
@@ -227,8 +230,7 @@ class ChangeTables:
         seq = database_table.seq
         early = [func.max(case((_is_before(database_table, at), seq))) for at in before]
         results = [highest.label(f"highest_{n}") for n, highest in enumerate([func.max(seq), *early])]
-        query = select(*results).where(_placed(seq))
-        (row,) = self._database.rows(query)
+        (row,) = self._database.rows(select(*results).where(_placed(seq)))
         return [row[result.name] for result in results]
 
     def _lowest(self, of_table: ChangeTable) -> str | None:
@@ -237,11 +239,11 @@ class ChangeTables:
         lowest: str | None = row["lowest"]
         return lowest
 
-    def _cuts(self, database_table: _StoredTable, after: str, to: str) -> list[str]:
+    def _cuts(self, seq: ColumnElement[Any], after: str, to: str) -> list[str]:
         """Returns ends of minutes that cut a large read into ranges of about `partition_rows` rows."""
-        minute = func.substring(database_table.seq, 1, _MINUTE_DIGITS)
+        minute = func.substring(seq, 1, _MINUTE_DIGITS)
         query = select(minute.label("minute"), func.count().label("rows")).group_by(minute)
-        rows = self._database.rows(query.where(_between(database_table, after, to)))
+        rows = self._database.rows(query.where(_between(seq, after, to)))
         counted = sorted((str(row["minute"]), int(row["rows"])) for row in rows)
         totals = [n // self._source.partition_rows for n in accumulate(count for _, count in counted)]
         ends = [at + "9" * (SEQ_DIGITS - _MINUTE_DIGITS) for at, _ in counted]
@@ -263,7 +265,7 @@ def _require_one_each(tables: Sequence[ChangeTable]) -> None:
 
 def _time_of(seq: str) -> datetime | None:
     try:
-        return datetime.strptime(f"{seq[:_CLOCK_DIGITS]}0000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+        return datetime.strptime(f"{seq[:TIME_DIGITS]}0000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
     except ValueError:
         return None
 
@@ -272,23 +274,16 @@ def _is_before(database_table: _StoredTable, at: datetime) -> ColumnElement[bool
     """Compares the change's timestamp, or else the time in its change_seq, which runs up to 3 s behind."""
     utc = at.astimezone(UTC)
     if not database_table.has_times:
-        return database_table.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
+        return database_table.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:TIME_DIGITS])
     stamp = database_table.stamp
-    zoned = (
-        "with time zone" in database_table.timestamp_type or database_table.timestamp_type == "datetimeoffset"
-    )
-    end = (
-        cast(literal(utc.strftime("%Y-%m-%dT%H:%M:%S+00:00")), DateTime(timezone=True))
-        if zoned
-        else literal_time(utc)
-    )
+    kind, end = database_table.timestamp_type, literal_time(utc)
+    if "with time zone" in kind or kind == "datetimeoffset":
+        end = cast(literal(utc.strftime("%Y-%m-%dT%H:%M:%S+00:00")), DateTime(timezone=True))
     return or_(stamp < end, stamp.is_(None))
 
 
-def _between(database_table: _StoredTable, after: str, to: str) -> ColumnElement[bool]:
-    return and_(
-        _placed(database_table.seq), database_table.seq > literal(after), database_table.seq <= literal(to)
-    )
+def _between(seq: ColumnElement[Any], after: str, to: str) -> ColumnElement[bool]:
+    return and_(_placed(seq), seq > literal(after), seq <= literal(to))
 
 
 def _placed(seq: ColumnElement[Any]) -> ColumnElement[bool]:
