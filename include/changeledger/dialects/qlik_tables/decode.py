@@ -143,9 +143,7 @@ def _problems(rows: _Rows, plan: TablePlan) -> Problems:
     _add_mask_problems(problems, rows)
     outcomes.add_misfits(problems, rows.cells, plan)
     _add_time_problems(problems, rows)
-    lacking = outcomes.lacks_key(rows.values, plan)
-    if len(lacking):
-        problems.add(lacking & (rows.code != _TRUNCATE), "null_key", "a column of the key is NULL")
+    outcomes.add_null_keys(problems, rows.cells, plan, rows.code != _TRUNCATE)
     return problems
 
 
@@ -180,8 +178,8 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
     of_a_row = pa.array(rows.code != _TRUNCATE)
     changes = Changes(
         operation=_OPERATIONS.take(pa.array(rows.code)),
-        before=images.fitted(outcomes.side(rows.values, is_old, gaps), plan.writer_schema, plan.contract),
-        after=images.fitted(outcomes.side(rows.values, is_new, gaps), plan.writer_schema, plan.contract),
+        before=outcomes.side(rows.values, is_old, gaps, plan),
+        after=outcomes.side(rows.values, is_new, gaps, plan),
         key=images.fitted_key(rows.values, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(size, np.bool_),
         changed=_changed(rows, writer_schema),
@@ -222,15 +220,12 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
     """
     states = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
-    columns = zip(plan.writer_schema.columns, plan.writer_schema.large, rows.cells, strict=True)
-    for at, (column, is_large, column_cells) in enumerate(columns):
+    for at, (column, column_cells) in enumerate(zip(plan.writer_schema.columns, rows.cells, strict=True)):
         if not rows.raw.has(column.name):
             states[:, at] = NOT_CAPTURED
             continue
-        never_null = not column.nullable and not column.key_position
-        unknown = is_delete if not column.key_position else np.zeros(len(is_delete), np.bool_)
-        unknown = unknown | never_null
-        if is_large:
+        unknown = (is_delete | (not column.nullable)) & (not column.key_position)
+        if column.is_large:
             unknown = unknown | is_before | (is_update & ~(rows.masks.flags[:, at] & rows.masks.known))
         states[unknown & ~valid(column_cells.values), at] = UNAVAILABLE
     return states

@@ -15,9 +15,9 @@ from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
 from changeledger.dialects.tables import instants
 from changeledger.dialects.tables.interface import Hidden
-from changeledger.dialects.tables.rows import RawRows, Read, trimmed
+from changeledger.dialects.tables.rows import RawRows, Read, records, trimmed
 from changeledger.kernels import json_rows, lsn, masks
-from changeledger.kernels.arrow import INSTANT, RECORD, valid
+from changeledger.kernels.arrow import INSTANT, valid
 from changeledger.kernels.cast_text import as_text
 from changeledger.kernels.lsn import Lsns
 from changeledger.mask_order.mask_evidence import MaskRules
@@ -42,7 +42,7 @@ _LETTERS = pa.array(["I", "U", "D", "B", "T"])
 _NO_TEXT = pa.scalar(None, pa.string())
 
 
-def header_names(names: Sequence[str], prefix: str, stated: Collection[str] = ()) -> frozenset[str]:
+def header_names(names: Sequence[str], prefix: str, stated: Collection[str]) -> frozenset[str]:
     """Returns which columns of a change table are Qlik's own, by lower-case name.
 
     `names` are in the table's order. Qlik's own are the columns that its page lists, and others that begin
@@ -181,9 +181,7 @@ def record(raw: pa.RecordBatch, instance: str, feed: Feed, hidden: Hidden) -> pa
             sha256(content.encode()).hexdigest() for content in contents.filter(pa.array(nowhere)).to_pylist()
         ]
         place = pc.replace_with_mask(place, pa.array(nowhere), pa.array(digests, pa.string()))
-    source = pa.array([instance] * rows.size, pa.string())
-    nothing = [pa.nulls(rows.size, RECORD.field(name).type) for name in ("partition", "offset")]
-    return pa.StructArray.from_arrays([source, *nothing, place.cast(pa.binary())], fields=list(RECORD))
+    return records(instance, place.cast(pa.binary()))
 
 
 def _shown(rows: RawRows, hidden: Hidden) -> dict[str, pa.Array]:

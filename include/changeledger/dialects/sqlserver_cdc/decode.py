@@ -71,8 +71,7 @@ def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: Table
     outcomes.add_misfits(problems, cells, plan)
     if rows.has(COMMIT_TIME):
         _add_time_problems(problems, rows, header)
-    lacking = outcomes.lacks_key([column_cells.values for column_cells in cells], plan)
-    problems.add(lacking, "null_key", "a column of the key is NULL")
+    outcomes.add_null_keys(problems, cells, plan)
     return problems
 
 
@@ -126,8 +125,8 @@ def _decoded(
     sort_key = np.hstack([place, code.astype(np.uint8)[:, None]])
     changes = Changes(
         operation=_OPERATIONS.take(pa.array(np.where((code < 0) | (code > _NET), 0, code))),
-        before=images.fitted(outcomes.side(cells, is_old, before_unknown), plan.writer_schema, plan.contract),
-        after=images.fitted(outcomes.side(cells, ~is_old, after_unknown), plan.writer_schema, plan.contract),
+        before=outcomes.side(cells, is_old, before_unknown, plan),
+        after=outcomes.side(cells, ~is_old, after_unknown, plan),
         key=images.fitted_key(cells, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(rows.size, np.bool_),
         changed=masks.columns(bits, ordinals, written.names, masked & is_half),
@@ -185,17 +184,18 @@ def _gaps(
       bit has set it to NULL.
     """
     before, after = (np.full((rows.size, len(cells)), KNOWN, np.uint8) for _ in range(2))
-    columns = zip(plan.writer_schema.columns, plan.writer_schema.large, cells, strict=True)
-    for at, (column, is_large, cell) in enumerate(columns):
+    for at, (column, cell) in enumerate(zip(plan.writer_schema.columns, cells, strict=True)):
+        empty = ~valid(cell)
         if not rows.has(column.name):
             before[:, at] = after[:, at] = NOT_CAPTURED
-        elif not column.nullable and not column.computed:
-            before[~valid(cell), at] = after[~valid(cell), at] = UNAVAILABLE
-        elif column.dropped and not column.computed:
-            before[~valid(cell), at] = UNAVAILABLE
-            after[~valid(cell) & ((code != _AFTER) | ~flags[:, at]), at] = UNAVAILABLE
-        elif is_large and not column.computed:
-            empty = ~valid(cell)
+        elif column.computed:
+            continue
+        elif not column.nullable:
+            before[empty, at] = after[empty, at] = UNAVAILABLE
+        elif column.dropped:
+            before[empty, at] = UNAVAILABLE
+            after[empty & ((code != _AFTER) | ~flags[:, at]), at] = UNAVAILABLE
+        elif column.is_large:
             codes = (_DELETE, _BEFORE) if column.is_lob else (_BEFORE,)
             before[empty & np.isin(code, codes), at] = UNAVAILABLE
             after[empty & np.isin(code, (_AFTER, _NET)) & ~flags[:, at], at] = UNAVAILABLE

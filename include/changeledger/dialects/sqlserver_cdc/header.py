@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from changeledger.config.feed import Feed
 from changeledger.dialects.tables import instants
 from changeledger.dialects.tables.interface import Hidden
-from changeledger.dialects.tables.rows import RawRows, Read
+from changeledger.dialects.tables.rows import RawRows, Read, records
 from changeledger.kernels import lsn, masks
-from changeledger.kernels.arrow import INSTANT, RECORD, Bools, Bytes, fixed_width, valid
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, fixed_width, valid
 from changeledger.kernels.cast_text import as_text
 from changeledger.kernels.lsn import Lsns
 from changeledger.mask_order.mask_evidence import MaskRules
@@ -74,9 +74,7 @@ def record(raw: pa.RecordBatch, instance: str, _feed: Feed, _hidden: Hidden) -> 
         _cut(rows.whole(OPERATION)[0], 1),
     ]
     place = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
-    source = pa.array([f"{instance}_CT"] * rows.size, pa.string())
-    nothing = [pa.nulls(rows.size, RECORD.field(name).type) for name in ("partition", "offset")]
-    return pa.StructArray.from_arrays([source, *nothing, place], fields=list(RECORD))
+    return records(f"{instance}_CT", place)
 
 
 def _cut(values: npt.NDArray[np.int64], width: int) -> pa.BinaryArray:

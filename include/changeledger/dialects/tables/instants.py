@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.tables.rows import Read
+from changeledger.kernels import cells
 from changeledger.kernels.arrow import INSTANT, Bools, numbers, valid
 from changeledger.kernels.cast_text import as_text
 from changeledger.kernels.sql_text import MICROS, MICROS_A_DAY
@@ -61,10 +63,8 @@ def read(column: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
             return numbers(pc.cast(in_micros, pa.timestamp("us"))), valid(texts)
         except pa.ArrowInvalid:
             pass
-    each = [None if text is None else of_text(text, in_zone=in_zone) for text in texts.to_pylist()]
-    return np.array([micros or 0 for micros in each], np.int64), np.array(
-        [micros is not None for micros in each], np.bool_
-    )
+    micros = cells.each(texts.to_pylist(), partial(of_text, in_zone=in_zone), pa.int64()).values
+    return numbers(micros), valid(micros)
 
 
 def in_zones(column: Read) -> tuple[Micros, Bools]:

@@ -14,8 +14,8 @@ from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.messages.problems import no_value_of
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.rows import OWN, RawRows
-from changeledger.kernels import changes, json_rows
-from changeledger.kernels.arrow import RECORD, Bools, Bytes, places, valid
+from changeledger.kernels import changes, images, json_rows
+from changeledger.kernels.arrow import RECORD, Bools, Bytes, by_name, places, valid
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -100,21 +100,23 @@ def decoded_rows(
     return pa.RecordBatch.from_arrays([*columns, *outcome, part, pair_key], schema=schema)
 
 
-def side(cells: Sequence[pa.Array], present: Bools, states: Bytes) -> Image:
-    """Builds the image of the rows in `present`; the cells of other rows become NULL."""
+def side(cells: Sequence[pa.Array], present: Bools, states: Bytes, plan: TablePlan) -> Image:
+    """Builds the image of the rows in `present`, in the contract's columns; other rows have NULL in it."""
     if not present.all():
         is_present = pa.array(present)
         cells = [pc.if_else(is_present, cell, pa.scalar(None, cell.type)) for cell in cells]
-    return Image(present, cells, states if states.any() else None)
+    image = Image(present, cells, states if states.any() else None)
+    return images.fitted(image, plan.writer_schema, plan.contract)
 
 
-def lacks_key(cells: Sequence[pa.Array], plan: TablePlan) -> Bools:
-    """Returns in which rows a key column is NULL: none if the table has no key."""
-    has_null_key = np.zeros(len(cells[0]) if cells else 0, np.bool_)
-    for column, cell in zip(plan.writer_schema.columns, cells, strict=True):
+def add_null_keys(
+    problems: Problems, cells: Sequence[Cells], plan: TablePlan, need_key: Bools | bool = True
+) -> None:
+    """Adds those rows of `need_key` in which a column of the key is NULL."""
+    for column, column_cells in zip(plan.writer_schema.columns, cells, strict=True):
         if column.key_position:
-            has_null_key |= ~valid(cell)
-    return has_null_key
+            has_none = ~valid(column_cells.values) & need_key
+            problems.add(has_none, "null_key", "a column of the key is NULL")
 
 
 def add_misfits(problems: Problems, cells: Sequence[Cells], plan: TablePlan) -> None:
@@ -149,10 +151,9 @@ def as_they_came(rows: RawRows, wanted: Bools) -> list[pa.Array]:
 
 def refused(raw: pa.RecordBatch, why: str) -> pa.RecordBatch:
     """Quarantines rows of a change table whose columns the contract rules out (`message_rows.UNCHANGED`)."""
-    columns = {n: c for n, c in zip(raw.schema.names, raw.columns, strict=True) if n not in OWN[:2]}
+    columns = {name: values for name, values in by_name(raw).items() if name not in OWN[:2]}
     size = raw.num_rows
-    problems = Problems(size)
-    everything = np.ones(size, np.bool_)
+    problems, everything = Problems(size), np.ones(size, np.bool_)
     problems.add(everything, change.INCOMPATIBLE_SHAPE, why)
     outcome = [*problems.columns(), *as_they_came(RawRows(size, columns, {}), everything)]
     return pa.RecordBatch.from_arrays(

@@ -16,7 +16,17 @@ from changeledger.dialects.messages import message_rows
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.outcomes import BEFORE, decoded_schema
 from changeledger.kernels import changes, images, ledger, masks
-from changeledger.kernels.arrow import Bools, Indices, as_schema, flags_of, named_where, valid
+from changeledger.kernels.arrow import (
+    Bools,
+    Indices,
+    as_schema,
+    batch_of,
+    by_name,
+    flags_of,
+    named_where,
+    valid,
+    with_column,
+)
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -26,21 +36,18 @@ from changeledger.model import change
 _AMBIGUOUS = "several before or after rows have the same position, and no key says which belong together"
 _NO_AFTER = "the window is complete, but lacks the row with the new values"
 _NONE = -1
+# The flags that rows have before they are joined, in their order.
+_EARLY = (change.MASK_DISAGREES, change.POSITION_UNKNOWN, change.CLOCK_SUSPECT, change.BEFORE_UNKNOWN)
 
 
 @dataclass(frozen=True)
 class _Halves:
-    """n halves of updates.
-
-    `position` numbers each half's `pair_key`. By that number, `first_before` and `first_after` have the first
-    half of either kind (-1: none).
-    """
+    """n halves of updates."""
 
     batch: pa.RecordBatch
     is_before: Bools
-    position: Indices
-    first_before: Indices
-    first_after: Indices
+    # By half: the first half of the other kind at its position (`pair_key`), or -1 if there is none.
+    partner: Indices
     # Halves that repeat an earlier one, and halves at whose position those of one kind differ.
     again: Bools
     differs: Bools
@@ -76,22 +83,20 @@ def _halves(batch: pa.RecordBatch) -> _Halves:
     is_before = pc.equal(batch.column("part"), BEFORE).to_numpy(zero_copy_only=False)
     kind = position * 2 + is_before
     again = np.zeros(batch.num_rows, np.bool_)
-    order = np.arange(batch.num_rows)
     crowded = np.flatnonzero(np.bincount(kind)[kind] > 1)
     if len(crowded):
-        order[crowded] = crowded[_by_record(batch, kind, crowded)]
-        again[_all_but_first(kind, order, crowded)] = True
-    firsts = [np.full(int(position.max()) + 1, _NONE, np.int64) for _ in range(2)]
-    for flag, first in zip((True, False), firsts, strict=True):
-        rows = np.flatnonzero((is_before == flag) & ~again)
-        first[position[rows]] = rows
-    differs = np.zeros(len(firsts[0]), np.bool_)
+        in_order = crowded[_by_record(batch, kind, crowded)]
+        kinds = kind[in_order]
+        again[in_order[1:][kinds[1:] == kinds[:-1]]] = True
+    # The first half by `kind`; that of the other kind is beside it.
+    firsts = np.full(2 * int(position.max()) + 2, _NONE, np.int64)
+    firsts[kind[~again]] = np.flatnonzero(~again)
+    differs = np.zeros(int(position.max()) + 1, np.bool_)
     repeated = np.flatnonzero(again)
     if len(repeated):
-        first = np.where(is_before[repeated], firsts[0][position[repeated]], firsts[1][position[repeated]])
-        differs[position[repeated[_differing(batch, repeated, first)]]] = True
-    first_before, first_after = firsts
-    return _Halves(batch, is_before, position, first_before, first_after, again, differs[position])
+        is_other = _differing(batch, repeated, firsts[kind[repeated]])
+        differs[position[repeated[is_other]]] = True
+    return _Halves(batch, is_before, firsts[kind ^ 1], again, differs[position])
 
 
 def _by_record(batch: pa.RecordBatch, kind: Indices, rows: Indices) -> Indices:
@@ -101,13 +106,6 @@ def _by_record(batch: pa.RecordBatch, kind: Indices, rows: Indices) -> Indices:
     keys = [(name, "ascending", "at_start") for name in table.column_names]
     order: Indices = np.asarray(pc.sort_indices(table, sort_keys=keys), np.int64)
     return order
-
-
-def _all_but_first(kind: Indices, order: Indices, crowded: Indices) -> Indices:
-    in_order = order[crowded]
-    kinds = kind[in_order]
-    repeats: Indices = in_order[1:][kinds[1:] == kinds[:-1]]
-    return repeats
 
 
 def _differing(batch: pa.RecordBatch, rows: Indices, firsts: Indices) -> Bools:
@@ -124,8 +122,7 @@ def _differing(batch: pa.RecordBatch, rows: Indices, firsts: Indices) -> Bools:
 
 def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     batch, size = halves.batch, halves.batch.num_rows
-    has_after = halves.first_after[halves.position] != _NONE
-    lacks_after = halves.is_before & ~has_after
+    lacks_after = halves.is_before & (halves.partner == _NONE)
     kinds = [halves.differs, halves.again, lacks_after, halves.is_before]
     # The first condition that holds selects the outcome below; 4 is a change.
     kind = np.select(kinds, range(4), 4)
@@ -150,16 +147,13 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     columns["commit_lsn"] = pc.if_else(again, batch.column("commit_lsn"), columns["commit_lsn"])
     quarantined = pa.array((kind == 0) | (kind == 2))
     columns["raw_value"] = pc.if_else(quarantined, batch.column("raw_value"), pa.scalar(None, pa.binary()))
-    schema = decoded_schema(plan.contract)
-    return pa.RecordBatch.from_arrays(
-        [columns[f.name] if f.name in columns else batch.column(f.name) for f in schema], schema=schema
-    )
+    return batch_of(by_name(batch) | columns, decoded_schema(plan.contract))
 
 
 def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
     """Returns the ledger's columns of the updates whose after rows are `rows`."""
     batch = halves.batch.take(pa.array(rows))
-    partner = halves.first_before[halves.position[rows]]
+    partner = halves.partner[rows]
     paired = partner != _NONE
     old = halves.batch.take(pa.array(np.where(paired, partner, 0), mask=~paired))
     after = ledger.image(batch, "after", plan.contract)
@@ -180,8 +174,7 @@ def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
     }
     feed = plan.feed
     columns = changes.ledger_rows(updates, plan.contract, feed.feed, feed.dialect, plan.window_id)
-    at = columns.schema.get_field_index("flags")
-    return columns.set_column(at, "flags", with_flags(batch.column("flags"), late))
+    return with_column(columns, "flags", _with_flags(batch.column("flags"), late))
 
 
 def _masks_differ(old: pa.RecordBatch, new: pa.RecordBatch) -> Bools:
@@ -219,16 +212,12 @@ def _disagrees(updates: Changes, paired: Bools, plan: TablePlan) -> Bools:
     return masks.disagrees(flags, known, required, allowed)
 
 
-def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
+def _with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
     """Returns (array<string>) the flags, followed by those of `late` that are not yet among them."""
-    names = sorted(set(flags.flatten().to_pylist()), key=_FLAG_ORDER.index)
-    first = ledger.named(flags, names)
-    columns = [first[:, at] for at in range(len(names))]
-    for name, condition in late.items():
-        columns.append(condition & ~first[:, names.index(name)] if name in names else condition)
-    is_set = np.column_stack(columns)
-    return named_where(is_set, [*names, *late], masks.any_set(is_set))
-
-
-_FLAG_ORDER = (change.MASK_DISAGREES, change.POSITION_UNKNOWN, change.CLOCK_SUSPECT, change.BEFORE_UNKNOWN,
-               change.KEY_CHANGED)  # fmt: skip
+    early = ledger.named(flags, _EARLY)
+    new = [
+        condition & ~early[:, _EARLY.index(name)] if name in _EARLY else condition
+        for name, condition in late.items()
+    ]
+    is_set = np.column_stack([early, *new])
+    return named_where(is_set, [*_EARLY, *late], masks.any_set(is_set))

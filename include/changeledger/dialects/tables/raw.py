@@ -16,7 +16,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.tables.interface import Hidden, TableKernel
 from changeledger.dialects.tables.rows import OWN, kind_of, stored_names
 from changeledger.kernels import json_rows
-from changeledger.kernels.arrow import RECORD, same
+from changeledger.kernels.arrow import RECORD, batch_of, by_name, with_column
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, as_batch, bucketed
 from changeledger.model.change import RECORD_TYPE
@@ -36,7 +36,7 @@ class RawTable:
     """The columns of a raw table that the change tables of one source table fill."""
 
     schema: pa.Schema
-    # By change table: the stored names of the columns that were read, in their order.
+    # By change table: the names in `schema` of the columns that were read, in their order.
     names: Mapping[str, Sequence[str]]
 
     @classmethod
@@ -49,12 +49,13 @@ class RawTable:
         fields: dict[str, pa.Field] = {}
         names = {}
         for instance, schema in read.items():
-            names[instance] = stored_names(schema, kinds)
-            for stored, field in zip(names[instance], schema, strict=True):
+            stored = stored_names(schema, kinds)
+            for name, field in zip(stored, schema, strict=True):
                 # Iceberg has no whole number narrower than int.
                 kind = pa.int32() if field.type in _NARROW else field.type
-                fields.setdefault(stored.lower(), pa.field(stored, kind))
-                kinds[stored.lower()] = kind_of(kind)
+                fields.setdefault(name.lower(), pa.field(name, kind))
+                kinds[name.lower()] = kind_of(kind)
+            names[instance] = [fields[name.lower()].name for name in stored]
         first = [pa.field(name, kind) for name, _, kind in _OWN]
         return cls(pa.schema([*first, *fields.values()]), names)
 
@@ -77,21 +78,13 @@ class AsRaw:
     hidden: Hidden
 
     def __call__(self, read: pa.RecordBatch) -> pa.RecordBatch:
-        size, schema = read.num_rows, self.table.schema
-        values_by_name = {
-            name.lower(): values
-            for name, values in zip(self.table.names[self.instance], read.columns, strict=True)
-        } | {
-            "window_id": same(self.window_id, size),
+        own = {
+            "window_id": self.window_id,
             "source_position": self.kernel.record(read, self.instance, self.feed, self.hidden),
-            "_instance": same(self.instance, size),
+            "_instance": self.instance,
         }
-        columns = [
-            values.cast(field.type) if (values := values_by_name.get(field.name.lower())) is not None
-            else pa.nulls(size, field.type)
-            for field in schema
-        ]  # fmt: skip
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        cells = dict(zip(self.table.names[self.instance], read.columns, strict=True))
+        return batch_of(own | cells, self.table.schema)
 
 
 def all_numbered(rows: Rows) -> Rows:
@@ -100,14 +93,7 @@ def all_numbered(rows: Rows) -> Rows:
 
 
 def _numbered(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    raw = as_batch(tables[_ROWS])
-    return {_ROWS: pa.Table.from_batches([numbered(raw) if are_crowded(raw) else raw])}
-
-
-def are_crowded(raw: pa.RecordBatch) -> bool:
-    """Returns whether several rows share a position."""
-    _, counts = _places(raw)
-    return bool((counts > 1).any())
+    return {_ROWS: pa.Table.from_batches([numbered(as_batch(tables[_ROWS]))])}
 
 
 def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -117,10 +103,16 @@ def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
     contents; equal contents are numbered in the order of the batch. The first row of a position gets no
     number: a row that is alone at its position is identified by it.
     """
-    place, counts = _places(raw)
+    source, partition, _, position = raw.column("source_position").flatten()
+    high, low = (
+        column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        for column in (source, position)
+    )
+    _, place, counts = np.unique(high << 32 | low, return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[place] > 1)
-    some = raw.take(pa.array(crowded))
-    columns = {n: c for n, c in zip(some.schema.names, some.columns, strict=True) if n not in OWN}
+    if not len(crowded):
+        return raw
+    columns = {n: c for n, c in by_name(raw.take(pa.array(crowded))).items() if n not in OWN}
     contents = json_rows.rows(columns, len(crowded)).to_pylist()
     number = np.zeros(raw.num_rows, np.int64)
     last, taken = -1, 0
@@ -130,19 +122,6 @@ def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
         taken = taken + 1 if place[row] == last else 0
         last = place[row]
         number[row] = taken
-    source, partition, _, position = raw.column("source_position").flatten()
     offset = pa.array(number, mask=number == 0)
     record = pa.StructArray.from_arrays([source, partition, offset, position], fields=list(RECORD))
-    return raw.set_column(raw.schema.get_field_index("source_position"), "source_position", record)
-
-
-def _places(raw: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a number for each row's position, and the row count of each position."""
-    source, _, _, position = raw.column("source_position").flatten()
-    codes = [
-        column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in (source, position)
-    ]
-    _, place, counts = np.unique(
-        codes[0].astype(np.int64) << 32 | codes[1].astype(np.int64), return_inverse=True, return_counts=True
-    )
-    return place, counts
+    return with_column(raw, "source_position", record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,15 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels import cast_text, sql_text
-from changeledger.kernels.arrow import Bools, numbers, valid
+from changeledger.kernels import cast_text, cells, sql_text
+from changeledger.kernels.arrow import RECORD, Bools, batch_of, by_name, numbers, valid
 
 # Columns that a raw table has beside those of its source.
 OWN = ("window_id", "source_position", "_instance")
 # The end of a stored column's name that states its type.
 _TYPED = re.compile(r"::[a-z0-9_(),]+\Z")
 _INTS = {"tinyint", "smallint", "int"}
-_INT = (-(2**31), 2**31 - 1)
 _KINDS = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
@@ -83,7 +83,7 @@ class RawRows:
 
     @classmethod
     def of(cls, raw: pa.RecordBatch) -> RawRows:
-        columns = {n: c for n, c in zip(raw.schema.names, raw.columns, strict=True) if n not in OWN}
+        columns = {name: values for name, values in by_name(raw).items() if name not in OWN}
         reads: dict[str, list[Read]] = {}
         for stored, values in columns.items():
             kind = kind_of(values.type)
@@ -128,17 +128,19 @@ class RawRows:
         broken = np.zeros(self.size, np.bool_)
         for kind, values in self.read(name):
             is_there = valid(values)
-            whole = values if kind in _INTS else _wholes(cast_text.as_text(values))
+            whole = values if kind in _INTS else _whole(cast_text.as_text(values)).values
             is_known = valid(whole)
             whole_numbers = np.where(is_known, numbers(whole), whole_numbers)
             broken |= is_there & ~is_known
         return whole_numbers, broken
 
 
-def _wholes(texts: pa.StringArray) -> pa.Int64Array:
-    """Parses 32-bit integers; NULL where a text is not one."""
-    whole_numbers = [None if text is None else sql_text.whole(text, *_INT) for text in texts.to_pylist()]
-    return pa.array(whole_numbers, pa.int64())
+_whole = cells.one_by_one(partial(sql_text.whole, least=-(2**31), most=2**31 - 1), pa.int64())
+
+
+def records(source: str, place: pa.BinaryArray) -> pa.StructArray:
+    """Returns positions of rows in the change table `source`."""
+    return batch_of({"source": source, "row": place}, pa.schema(list(RECORD))).to_struct_array()
 
 
 def trimmed(texts: pa.StringArray) -> pa.StringArray:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.tables.rows import RawRows, Read, kind_of
 from changeledger.kernels import cells, masks, sql_text, text_cells
-from changeledger.kernels.arrow import NAMES, Bools, arrow_type, named_where, numbers, row_type, valid
+from changeledger.kernels.arrow import NAMES, arrow_type, by_name, named_where, numbers, row_type, valid
 from changeledger.kernels.binary_text import sizes
 from changeledger.kernels.cast_text import as_text
 from changeledger.model.change import UNFIT_COLUMNS
@@ -41,18 +41,12 @@ def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cel
 
     `unfit` marks the cells whose value is not one of the column's type.
     """
-    kind, parts = arrow_type(column.spark_type), rows.read(column.name)
+    parts = [_typed(read, column, empty_is_null) for read in rows.read(column.name)]
     if not parts:
-        return cells.Cells(pa.nulls(rows.size, kind))
-    part_values: list[pa.Array] = []
-    unfit = np.zeros(rows.size, np.bool_)
-    for read in parts:
-        part = _typed(read, column, empty_is_null)
-        part_values.append(part.values)
-        if part.unfit is not None:
-            unfit |= part.unfit
-    values = part_values[0] if len(part_values) == 1 else pc.coalesce(*part_values)
-    return cells.Cells(values, unfit if unfit.any() else None)
+        return cells.Cells(pa.nulls(rows.size, arrow_type(column.spark_type)))
+    values = pc.coalesce(*(part.values for part in parts)) if len(parts) > 1 else parts[0].values
+    unfit = [part.unfit for part in parts if part.unfit is not None]
+    return cells.Cells(values, np.logical_or.reduce(unfit) if unfit else None)
 
 
 def typed_schema(contract: Contract) -> pa.Schema:
@@ -65,41 +59,47 @@ def typed(read: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     A value that is not one of its column's type becomes NULL, and the row's `UNFIT_COLUMNS` name the column.
     Columns may have any name here, even one that a raw table reserves.
     """
-    columns = zip(read.schema.names, read.columns, strict=True)
-    reads = {name.lower(): [Read(kind_of(values.type), values)] for name, values in columns}
+    reads = {name.lower(): [Read(kind_of(values.type), values)] for name, values in by_name(read).items()}
     rows = RawRows(read.num_rows, {}, reads)
-    cells = [cells_of(rows, column, empty_is_null=False) for column in contract.columns]
+    columns = [cells_of(rows, column, empty_is_null=False) for column in contract.columns]
     fits = np.zeros(read.num_rows, np.bool_)
-    unfit = np.column_stack([fits if cell.unfit is None else cell.unfit for cell in cells])
+    unfit = np.column_stack([fits if column.unfit is None else column.unfit for column in columns])
     unfit_columns = named_where(unfit, contract.names, masks.any_set(unfit))
     return pa.RecordBatch.from_arrays(
-        [*(cell.values for cell in cells), unfit_columns], schema=typed_schema(contract)
+        [*(column.values for column in columns), unfit_columns], schema=typed_schema(contract)
     )
 
 
 def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
-    values, sql = read.values, column.sql_type
     if empty_is_null and read.kind == "string":
-        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+        is_empty = pc.equal(read.values, "")
+        read = read._replace(values=pc.if_else(is_empty, pa.scalar(None, pa.string()), read.values))
+    values = _converted(read, column)
+    unfit = valid(read.values) & ~valid(values)
+    return cells.Cells(values, unfit if unfit.any() else None)
+
+
+def _converted(read: Read, column: Column) -> pa.Array:
+    """Converts values to the column's type; NULL where a value does not fit."""
+    values, sql = read.values, column.sql_type
     in_form = sql.base in _IN_FORM
     is_typed = read.kind == column.spark_type and not (in_form and read.kind == "string")
     if is_typed and not (pa.types.is_timestamp(values.type) and _are_finer(values, sql)):
-        return _checked(values, _in_range(values, sql))
+        return _in_range(values, sql)
     kind = arrow_type(column.spark_type)
+    nothing = pa.nulls(len(values), kind)
     if not in_form and _are_numbers(values.type, kind):
-        return _checked(values, _in_range(_of_number(values, kind), sql))
+        return _in_range(_of_number(values, kind), sql)
     if column.spark_type == "binary":
-        return _checked(
-            values, _of_hex(values, sql) if read.kind == "string" else pa.nulls(len(values), kind)
-        )
+        return _of_hex(values, sql) if read.kind == "string" else nothing
     if read.kind == "boolean" and column.spark_type == "string":
         # SQL Server prints a bit as 1 or 0, not as true or false: a boolean does not fit a text column.
-        return _checked(values, pa.nulls(len(values), kind))
+        return nothing
     if read.kind != "binary":
-        return _checked(values, of_texts(as_text(values), sql))
+        return of_texts(as_text(values), sql)
     # Bytes convert to text only: a rowversion whose eight bytes are digits is not a number.
     is_text = column.spark_type == "string" and sql.base not in _IN_FORM - _PADDED
-    return _checked(values, of_texts(_of_utf8(values), sql) if is_text else pa.nulls(len(values), kind))
+    return of_texts(_of_utf8(values), sql) if is_text else nothing
 
 
 def _are_numbers(read: pa.DataType, kind: pa.DataType) -> bool:
@@ -134,7 +134,7 @@ def _of_utf8(values: pa.BinaryArray) -> pa.StringArray:
         except UnicodeDecodeError:
             return None
 
-    return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
+    return cells.each(values.to_pylist(), text, pa.string()).values
 
 
 def _of_hex(texts: pa.StringArray, sql: SqlType) -> pa.BinaryArray:
@@ -147,11 +147,6 @@ def _of_hex(texts: pa.StringArray, sql: SqlType) -> pa.BinaryArray:
     length = pc.binary_length(values)
     fits = pc.and_(pc.greater_equal(length, least), pc.less_equal(length, most))
     return pc.if_else(fits, values, pa.scalar(None, pa.binary()))
-
-
-def _checked(raw: pa.Array, values: pa.Array) -> cells.Cells:
-    unfit: Bools = valid(raw) & ~valid(values)
-    return cells.Cells(values, unfit if unfit.any() else None)
 
 
 def of_texts(texts: pa.StringArray, sql: SqlType) -> pa.Array:
@@ -227,4 +222,4 @@ def _one_by_one_exactly(values: pa.Array, kind: pa.DataType) -> pa.Array:
         most = 2 ** (kind.bit_width - 1)
         return int(number) if -most <= number < most and number % 1 == 0 else None
 
-    return pa.array([None if value is None else exact(value) for value in values.to_pylist()], kind)
+    return cells.each(values.to_pylist(), exact, kind).values
