@@ -81,21 +81,20 @@ def match(tables: Mapping[str, pa.Table], columns: Columns, span: Span) -> Mappi
         effects = effects.take(np.flatnonzero(are_among(effects, column(places, "place"), keys)))
     effects = joined_in_transaction(effects)
     pairs, judgement = met(effects)
-    everything = np.ones(len(judgement.verdict), np.bool_)
-    times = [span.numbers(effects.committed_at)]
-    number = times[0][pairs.some] if len(effects) else times[0]
+    in_span = span.numbers(effects.committed_at)
+    number = in_span[pairs.some]
     # A pair counts at the reference's time, or at the other's if the reference has none.
     absent = (number < 0) & pairs.is_both
-    number = np.where(absent, times[0][pairs.other], number) if absent.any() else number
-    faulty = judgement.is_fault
-    numbers = judgement.counted(columns, everything)
+    number[absent] = in_span[pairs.other[absent]]
+    totals = judgement.counted(columns)
     # The other pairs are matched again, and counted there.
     for what in (AGREEING_IN, ALL_IN):
-        numbers |= in_spans(what, number, judgement.is_a(*AGREEING))
-    some = np.concatenate([rows[faulty] for rows in pairs])
+        totals |= in_spans(what, number, judgement.is_a(*AGREEING))
+    is_fault = judgement.is_fault
+    faulty = np.concatenate([rows[is_fault] for rows in pairs])
     return {
-        COUNTS: counts.table(numbers),
-        FAULTS: effects.take(np.sort(some[some >= 0])).table(),
+        COUNTS: counts.table(totals),
+        FAULTS: effects.take(np.sort(faulty[faulty >= 0])).table(),
     }
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
+from changeledger.compare.cells import Numbers, hashed
 from changeledger.kernels.equality import Form, form_of
 from changeledger.kernels.publishing import hash_alike
 from changeledger.model.contract import Column, Contract
@@ -60,6 +63,13 @@ class Columns:
     def of_other(self) -> list[str]:
         """The columns' names in the other contract."""
         return [c.name for c in self.other]
+
+    def key_hashes(self, own: Sequence[Column], cells: Mapping[str, pa.Array], rows: int) -> list[Numbers]:
+        """Returns two hashes of each row's key. `own`: the columns as the rows have them."""
+        forms = [self.forms[at].value for at in self.key]
+        keys = [cells[own[at].name] for at in self.key]
+        comparable = [cell if form is None else form(cell) for cell, form in zip(keys, forms, strict=True)]
+        return [hashed(comparable, rows, seed) for seed in (1, 2)]
 
     @property
     def with_texts(self) -> list[int]:

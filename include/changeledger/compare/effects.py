@@ -100,7 +100,8 @@ class MakeEffects:
         at = np.concatenate((leaving, np.arange(size)))
         leaves = np.arange(len(at)) < len(leaving)
         comes = moved[at] & ~leaves
-        values, texts = self._images(rows)
+        before, text_before = self._images(rows, "before")
+        after, text_after = self._images(rows, "after")
         keys = [self._keys(rows.column(name)) for name in ("previous_key", "key")]
         of_key = [np.where(leaves, old[at], new[at]) for old, new in zip(*keys, strict=True)]
         operations = pc.index_in(rows.column("operation"), value_set=pa.array(_OPERATIONS))
@@ -116,11 +117,11 @@ class MakeEffects:
             "key_1": of_key[0],
             "key_2": of_key[1],
             "op": op.astype(np.int32),
-            "before": values[0].take(at).only(~comes).array(),
-            "after": values[1].take(at).only(~leaves).array(),
-            "text_before": texts[0].take(at).array(),
-            "text_after": texts[1].take(at).array(),
-            "no_op": (_no_op(rows) & ~self._changes_cells(*values))[at],
+            "before": before.take(at).only(~comes).array(),
+            "after": after.take(at).only(~leaves).array(),
+            "text_before": text_before.take(at).array(),
+            "text_after": text_after.take(at).array(),
+            "no_op": (_no_op(rows) & ~self._changes_cells(before, after))[at],
             **{name: taken(rows.column(name), at) for name in ("sort_key", "change_id", "committed_at")},
         }
         return batch_of(columns, SCHEMA)
@@ -134,33 +135,18 @@ class MakeEffects:
         return changes
 
     def _keys(self, struct: pa.StructArray) -> list[Numbers]:
-        fields, cells = members(struct), []
-        for at in self.columns.key:
-            cell, form = fields[self.own[at].name], self.columns.forms[at].value
-            cells.append(cell if form is None else form(cell))
-        return [hashed(cells, len(struct), seed) for seed in (1, 2)]
+        return self.columns.key_hashes(self.own, members(struct), len(struct))
 
-    def _images(self, rows: pa.RecordBatch) -> tuple[list[CellHashes], list[CellHashes]]:
-        """Returns the hashes of values and of texts, each for before and after."""
-        hashes: tuple[list[CellHashes], list[CellHashes]] = ([], [])
-        for side in ("before", "after"):
-            struct = rows.column(side)
-            fields = members(struct)
-            present, states = (
-                valid(struct),
-                images.states(rows.column(f"{side}_unknown_columns"), self._names),
-            )
-            cells = [fields[name] for name in self._names]
-            some = self.columns.with_texts
-            hashes[0].append(of_cells(cells, present, states, [form.value for form in self.columns.forms]))
-            of_texts = None if states is None else states[:, some]
-            forms = [self.columns.forms[at].text for at in some]
-            hashes[1].append(of_cells([cells[at] for at in some], present, of_texts, forms))
-        return hashes
-
-    @property
-    def _names(self) -> list[str]:
-        return [c.name for c in self.own]
+    def _images(self, rows: pa.RecordBatch, side: str) -> tuple[CellHashes, CellHashes]:
+        """Returns the hashes of an image's values, and of its texts."""
+        struct, names = rows.column(side), [c.name for c in self.own]
+        fields, present = members(struct), valid(struct)
+        cells, forms, some = [fields[name] for name in names], self.columns.forms, self.columns.with_texts
+        states = images.states(rows.column(f"{side}_unknown_columns"), names)
+        values = of_cells(cells, present, states, [form.value for form in forms])
+        of_texts = None if states is None else states[:, some]
+        texts = of_cells([cells[at] for at in some], present, of_texts, [forms[at].text for at in some])
+        return values, texts
 
 
 def _transactions(rows: pa.RecordBatch) -> Numbers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from changeledger.compare import counts
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects
-from changeledger.compare.matching import Pairs, is_same, matched, places, surplus_no_ops
+from changeledger.compare.matching import Pairs, group_numbers, is_same, matched, of_place, surplus_no_ops
 from changeledger.compare.reach import are_apart
 from changeledger.compare.verdicts import (
     CLASSES,
@@ -61,32 +60,20 @@ class Judgement:
     def is_fault(self) -> Bools:
         return self.is_a(*FAULTS)
 
-    def columns(self, columns: Columns) -> list[list[int] | None]:
-        """Returns the indices of each pair's differing columns (-1: the operation), or None without any."""
-        differ, loose = self.is_a(DIFFERS), self.is_a(REPRESENTATION)
-        numbers: list[list[int] | None] = [None] * len(self.verdict)
-        for row in np.flatnonzero(differ | loose).tolist():
-            if self.is_other_operation[row]:
-                numbers[row] = [-1]
-            else:
-                numbers[row] = _union(self.different if differ[row] else self.loose, row)
-        texts = columns.with_texts
-        for row in np.flatnonzero(loose & ~self.is_other_operation).tolist():
-            numbers[row] = [texts[at] for at in numbers[row] or ()]
-        return numbers
+    def differing(self, row: int) -> list[int]:
+        """Returns the indices of the columns in which a pair differs; -1: the operation."""
+        if self.is_other_operation[row]:
+            return [-1]
+        before, after = (np.flatnonzero(side[row]).tolist() for side in self.different)
+        return [*before, *(at for at in after if at not in before)]
 
-    def counted(self, columns: Columns, rows: Bools) -> dict[tuple[str, int], int]:
-        """Counts these rows by verdict and class, and by column with another text or with unknown cells."""
-        totals = counts.of_words(VERDICTS, self.verdict[rows]) | counts.of_words(CLASSES, self.reason[rows])
-        loose = (self.loose[0] | self.loose[1])[self.is_a(REPRESENTATION) & rows].sum(axis=0)
+    def counted(self, columns: Columns) -> dict[tuple[str, int], int]:
+        """Counts pairs by verdict and class, and by column with another text or with unknown cells."""
+        totals = counts.of_words(VERDICTS, self.verdict) | counts.of_words(CLASSES, self.reason)
+        loose = (self.loose[0] | self.loose[1])[self.is_a(REPRESENTATION)].sum(axis=0)
         totals |= {(counts.REPRESENTED, at): int(n) for at, n in zip(columns.with_texts, loose, strict=True)}
-        unsent = self.unsent[(self.reason == CLASS_CODES[NOT_CAPTURED]) & rows].sum(axis=0)
+        unsent = self.unsent[self.reason == CLASS_CODES[NOT_CAPTURED]].sum(axis=0)
         return totals | {(counts.NOT_CAPTURED_IN, at): int(n) for at, n in enumerate(unsent)}
-
-
-def _union(sides: Sequence[Bools], row: int) -> list[int]:
-    before, after = (np.flatnonzero(side[row]).tolist() for side in sides)
-    return [*before, *(at for at in after if at not in before)]
 
 
 def met(effects: Effects) -> tuple[Pairs, Judgement]:
@@ -95,7 +82,7 @@ def met(effects: Effects) -> tuple[Pairs, Judgement]:
     Effects are matched by their number at a place. An update that changes nothing shifts these numbers if
     only one tool writes it. Such updates are kept apart where that leaves fewer faults at their place.
     """
-    place = places(effects)
+    place = group_numbers(of_place(effects), len(effects))
     surplus = surplus_no_ops(effects, place)
     pairs = matched(effects, np.zeros(len(effects), np.bool_))
     judgement = judged(effects, pairs)

@@ -96,8 +96,8 @@ def extent(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _ends(values: pa.Array) -> tuple[Any, Any]:
-    ends = pc.min_max(values).as_py() if len(values) else {"min": None, "max": None}
-    return ends["min"], ends["max"]
+    first, last = pc.min_max(values).as_py().values()
+    return first, last
 
 
 def whole(extents: pa.Table) -> Extent:

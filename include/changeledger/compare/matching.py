@@ -153,20 +153,18 @@ def matched(effects: Effects, apart: Bools) -> Pairs:
     return paired([*group, number], effects.side)
 
 
-def places(effects: Effects) -> Indices:
-    """Returns a number for each effect: the same for effects at one place, on one key."""
-    size = len(effects)
-    group = of_place(effects)
+def group_numbers(group: Sequence[Ranks], size: int) -> Indices:
+    """Returns the number of each row's group, from 0, in the order of the ranks."""
     at = order.by(group, size)
-    place_numbers = np.zeros(size, np.int64)
-    place_numbers[at] = np.cumsum(order.begins([ranks[at] for ranks in group], size)) - 1
-    return place_numbers
+    row_numbers = np.zeros(size, np.int64)
+    row_numbers[at] = np.cumsum(order.begins([ranks[at] for ranks in group], size)) - 1
+    return row_numbers
 
 
 def surplus_no_ops(effects: Effects, place: Indices) -> Bools:
     """Returns updates that change nothing, at places where both sides have equally many effects without them.
 
-    `place`: `places` of the effects.
+    `place`: the number of each effect's place and key.
     """
     size = int(place.max(initial=-1)) + 1
     surplus = np.zeros(len(effects), np.bool_)
@@ -185,14 +183,10 @@ def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -
         numbers(both.indices),
         *(np.concatenate(pair) for pair in zip(of_key(effects), keys, strict=True)),
     ]
-    size = len(both)
-    at = order.by(ranks, size)
-    group = np.cumsum(order.begins([rank[at] for rank in ranks], size)) - 1
-    wanted = np.zeros(size, np.bool_)
-    wanted[group[at >= len(effects)]] = True
-    is_wanted = np.zeros(size, np.bool_)
-    is_wanted[at] = wanted[group]
-    return is_wanted[: len(effects)]
+    group = group_numbers(ranks, len(both))
+    wanted = np.zeros(len(both), np.bool_)
+    wanted[group[len(effects) :]] = True
+    return wanted[group[: len(effects)]]
 
 
 def is_same(cells: CellHashes, other: CellHashes) -> Bools:

@@ -7,7 +7,7 @@ matched by content, key by key, before the rest counts as different, missing or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,8 +20,8 @@ from changeledger.compare.cells import CellHashes, folded
 from changeledger.compare.columns import Columns
 from changeledger.compare.counts import AGREEING_IN, ALL_IN, Span, in_spans
 from changeledger.compare.effects import Effects, of_table
-from changeledger.compare.judging import CLASS_CODES, VERDICT_CODES, Codes, Judgement, judged
-from changeledger.compare.matching import Pairs, numbered, of_key, of_place, paired
+from changeledger.compare.judging import CLASS_CODES, VERDICT_CODES, Judgement, judged
+from changeledger.compare.matching import Pairs, matched, numbered, of_key, paired
 from changeledger.compare.reach import Reach
 from changeledger.compare.verdicts import (
     CLASSES,
@@ -32,7 +32,6 @@ from changeledger.compare.verdicts import (
     ORDER_UNKNOWN,
     VERDICTS,
 )
-from changeledger.compare.verdicts import FAULTS as FAULT_VERDICTS
 from changeledger.kernels import order
 from changeledger.kernels.arrow import INSTANT, Indices, batch_of, taken
 from changeledger.kernels.images import differs
@@ -85,8 +84,8 @@ class Rematch:
         is_single = ~pairs.is_both
         single = _by_place(effects, np.sort(pairs.some[is_single]))
         judgement = judged(effects, single)
-        nowhere, codes = pa.nulls(len(single.other), pa.binary()), (judgement.verdict, judgement.reason)
-        parts = [self._met(effects, met), self._outcome(effects, single, judgement, codes, nowhere)]
+        nowhere = pa.nulls(len(single.other), pa.binary())
+        parts = [self._met(effects, met), self._outcome(effects, single, judgement, nowhere)]
         totals = counts.added([table for table, _ in parts])
         findings = pa.concat_tables([table for _, table in parts])
         return {COUNTS: counts.table(totals), MISMATCHES: findings}
@@ -114,33 +113,24 @@ class Rematch:
             verdict[is_equal], reason[is_equal] = VERDICT_CODES[EXPECTED], CLASS_CODES[ORDER_UNKNOWN]
             moved = np.zeros(len(moved), np.bool_)
         elsewhere = taken(places[1], np.where(moved, np.arange(len(moved)), -1))
-        return self._outcome(effects, pairs, judgement, (verdict, reason), elsewhere)
+        judgement = replace(judgement, verdict=verdict, reason=reason)
+        return self._outcome(effects, pairs, judgement, elsewhere)
 
     def _outcome(
-        self,
-        effects: Effects,
-        pairs: Pairs,
-        judgement: Judgement,
-        codes: tuple[Codes, Codes],
-        elsewhere: pa.BinaryArray,
+        self, effects: Effects, pairs: Pairs, judgement: Judgement, elsewhere: pa.BinaryArray
     ) -> tuple[pa.Table, pa.Table]:
         """Returns counts, and rows of `MISMATCH_COLUMNS`."""
-        verdict, reason = codes
-        times = [taken(effects.committed_at, rows) for rows in pairs]
-        time = pc.coalesce(*times)
-        is_fault = np.isin(verdict, [VERDICT_CODES[fault] for fault in FAULT_VERDICTS])
+        verdict, is_fault = judgement.verdict, judgement.is_fault
+        time = pc.coalesce(*(taken(effects.committed_at, rows) for rows in pairs))
         # Near the ends a feed may have a transaction in part, or not at all.
         stay = ~is_fault | self.reach.is_in_both(time)
-        is_different = verdict == VERDICT_CODES[DIFFERS]
-        columns = [
-            numbers if is_one else None
-            for numbers, is_one in zip(judgement.columns(self.columns), is_different.tolist(), strict=True)
-        ]
-        totals = counts.of_words(VERDICTS, verdict[stay]) | counts.of_words(CLASSES, reason[stay])
+        totals = counts.of_words(VERDICTS, verdict[stay]) | counts.of_words(CLASSES, judgement.reason[stay])
         spans = self.span.numbers(time)
         totals |= in_spans(AGREEING_IN, spans, stay & ~is_fault) | in_spans(ALL_IN, spans, stay)
-        for row in np.flatnonzero(is_different & stay).tolist():
-            for at in columns[row] or ():
+        columns: list[list[int] | None] = [None] * len(verdict)
+        for row in np.flatnonzero(judgement.is_a(DIFFERS) & stay).tolist():
+            columns[row] = numbers = judgement.differing(row)
+            for at in numbers:
                 totals[counts.DIFFERS_IN, at] = totals.get((counts.DIFFERS_IN, at), 0) + 1
         rows = pa.table(
             [
@@ -158,10 +148,7 @@ class Rematch:
 
 def _by_place(effects: Effects, at: Indices) -> Pairs:
     """Matches these effects by place, key, and their number there."""
-    some = effects.take(at)
-    group = of_place(some)
-    number = numbered([*group, some.side], order.words(some.sort_key), len(some))
-    pairs = paired([*group, number], some.side)
+    pairs = matched(effects.take(at), np.zeros(len(at), np.bool_))
     return Pairs(*(np.where(rows >= 0, at[rows], -1) if len(at) else rows for rows in pairs))
 
 

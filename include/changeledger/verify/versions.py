@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
+from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, of_cells
 from changeledger.compare.columns import Columns
+from changeledger.compare.matching import group_numbers
 from changeledger.kernels import images, ledger
 from changeledger.kernels.arrow import Bools, Bytes, batch_of, by_name, column, equal
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
@@ -91,11 +92,7 @@ class Read:
         return ledger.named(rows.column(UNFIT_COLUMNS), [(c.origin or c).name for c in self.own])
 
     def keys(self, rows: pa.RecordBatch) -> list[Numbers]:
-        cells = []
-        for at in self.columns.key:
-            cell, form = rows.column(self.own[at].name), self.columns.forms[at].value
-            cells.append(cell if form is None else form(cell))
-        return [hashed(cells, rows.num_rows, seed) for seed in (1, 2)]
+        return self.columns.key_hashes(self.own, by_name(rows), rows.num_rows)
 
     def is_begun(self, rows: pa.RecordBatch) -> Bools:
         if self.part != HISTORY:
@@ -161,11 +158,4 @@ def narrow(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
 
 def key_codes(rows: pa.Table) -> Numbers:
     """Returns a number for each row's key, from 0; rows of one key have the same number."""
-    keys = [column(rows, name).to_numpy() for name in ("key_1", "key_2")]
-    at = np.lexsort((keys[1], keys[0]))
-    first = np.zeros(len(at), np.bool_)
-    for key in keys:
-        first[1:] |= key[at[1:]] != key[at[:-1]]
-    codes = np.zeros(len(at), np.int64)
-    codes[at] = np.cumsum(first)
-    return codes
+    return group_numbers([column(rows, name).to_numpy() for name in ("key_1", "key_2")], len(rows))
