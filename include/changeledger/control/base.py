@@ -28,6 +28,7 @@ _AT_ONCE = 500
 # What leases of databases are for, by the beginning of their names.
 _OF_DATABASES = {COMPARISONS: "the comparison of", PROOFS: "the proofs of"}
 Of = TypeVar("Of")
+Key = TypeVar("Key")
 
 
 class Transactions:
@@ -132,6 +133,14 @@ def insert_if_absent(session: Session, into: type[ControlTable], /, **values: An
     insert = insert_into(session, into).values(**values)
     result = session.execute(insert.on_conflict_do_nothing().returning(*into.__table__.primary_key))
     return result.first() is not None
+
+
+def grouped(pairs: Iterable[tuple[Key, Of]]) -> dict[Key, list[Of]]:
+    """Returns the values of each key; both keep the order in which they come."""
+    groups: dict[Key, list[Of]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def parts(ids: Iterable[str]) -> Iterator[Sequence[str]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, and_, case, cast, delete, extract, func, or_, select
 
-from changeledger.control.base import Part
+from changeledger.control.base import Part, grouped
 from changeledger.control.lease import require_free
 from changeledger.control.newest import standing_comparisons
 from changeledger.control.tables.results import ACCEPTED, DIFFER, ComparisonRow
@@ -127,10 +127,7 @@ class Comparisons(Part):
         """
         where = () if pair is None else _of_pair(database, *pair)
         rows = self._comparisons(ComparisonRow.id.in_(standing_comparisons([database], *where)))
-        pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
-        for row in rows:
-            pairs.setdefault((row.reference, row.feed), []).append(row)
-        return pairs
+        return grouped(((row.reference, row.feed), row) for row in rows)
 
     def pair_outcomes(self, databases: Iterable[str], of_feed: str | None = None) -> list[PairOutcome]:
         """Returns the outcomes of all pairs of compared feeds. `of_feed`: only pairs with this feed."""
@@ -138,9 +135,8 @@ class Comparisons(Part):
         where = () if of_feed is None else (or_(of.reference == of_feed, of.feed == of_feed),)
         query = select(of.reference, of.feed, of.outcome, func.max(of.at))
         query = query.where(of.id.in_(standing_comparisons(databases, *where)))
-        pairs: dict[tuple[str, str], list[tuple[str, datetime]]] = {}
-        for reference, feed, outcome, at in self._rows(query.group_by(of.reference, of.feed, of.outcome)):
-            pairs.setdefault((reference, feed), []).append((outcome, at))
+        rows = self._rows(query.group_by(of.reference, of.feed, of.outcome))
+        pairs = grouped(((row.reference, row.feed), (row.outcome, row[3])) for row in rows)
         return [
             PairOutcome(*pair, frozenset(outcome for outcome, _ in ends), max(at for _, at in ends))
             for pair, ends in sorted(pairs.items())
@@ -226,10 +222,7 @@ class Comparisons(Part):
         query = select(of.table, of.from_lsn, of.to_lsn).where(
             _between(database, pair), of.from_lsn.is_not(None), of.to_lsn >= start
         )
-        parts: dict[str, list[tuple[str, str]]] = {}
-        for table, begin, end in self._rows(query):
-            parts.setdefault(table, []).append((begin or "", end or ""))
-        return parts
+        return grouped((table, (begin, end)) for table, begin, end in self._rows(query))
 
     def _comparisons(self, *where: ColumnElement[bool]) -> list[ComparisonRow]:
         return self._all(select(ComparisonRow).where(*where).order_by(ComparisonRow.at, ComparisonRow.id))

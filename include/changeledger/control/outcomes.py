@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
+from changeledger.control.base import grouped
 from changeledger.control.proofs import Proofs, Proven
 from changeledger.control.tables.results import ACCEPTED, AGREE, DIFFER, WARN, ProofRow
 
@@ -47,9 +48,7 @@ def last_proofs(
 
 def last_outcomes(proofs: Proofs, databases: Iterable[str], feed: str = "") -> dict[str, list[str]]:
     """Returns the outcomes of `last_proofs` by feed, for a page that shows nothing else of them."""
-    by_feed: dict[str, list[Proven]] = {}
-    for row in proofs.last_proven(databases, feed):
-        by_feed.setdefault(row.feed, []).append(row)
+    by_feed = grouped((row.feed, row) for row in proofs.last_proven(databases, feed))
     standing = {name: _standing(rows, lambda row: row.rows) for name, rows in by_feed.items()}
     return {name: [row.outcome for row in rows] for name, rows in standing.items() if rows}
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Part, database_now
+from changeledger.control.base import Part, database_now, grouped
 from changeledger.control.sources import STATE_COLUMNS
 from changeledger.control.tables.base import LeaseRow
 from changeledger.control.tables.feeds import ASKED, FailureRow, FeedTableRow, ResetRow
@@ -118,15 +118,12 @@ class Overview(Part):
 
 def _few_rows(session: Session, feeds: Sequence[str]) -> dict[str, FeedRows]:
     """Returns by feed what one statement reads for all feeds, since each has few rows. Windows: open ones."""
-    open_windows: dict[str, list[WindowRow]] = {}
-    lacking: dict[str, list[FeedTableRow]] = {}
     window, table, reset, lease = WindowRow, FeedTableRow, ResetRow, LeaseRow
     is_open = select(window).where(window.feed.in_(feeds), window.status == "open")
-    for row in session.scalars(is_open.order_by(window.window_id.desc())):
-        open_windows.setdefault(row.feed, []).append(row)
+    by_id = session.scalars(is_open.order_by(window.window_id.desc()))
+    open_windows = grouped((row.feed, row) for row in by_id)
     lacks = select(table).where(table.feed.in_(feeds), table.lacking > 0, table.declined_reason.is_(None))
-    for state in session.scalars(lacks.order_by(table.table)):
-        lacking.setdefault(state.feed, []).append(state)
+    lacking = grouped((row.feed, row) for row in session.scalars(lacks.order_by(table.table)))
     failed = session.scalars(select(FailureRow).where(FailureRow.feed.in_(feeds)))
     failures = {failure.feed: failure for failure in failed}
     asked = session.scalars(select(reset).where(reset.feed.in_(feeds), reset.status == ASKED))
@@ -217,11 +214,8 @@ def _newest_tables(session: Session, feed: str) -> dict[str, Any]:
 
 def _states(session: Session, feeds: Sequence[str]) -> dict[str, list[SourceState]]:
     of = SourceStateRow
-    states: dict[str, list[SourceState]] = {}
     query = select(of.feed, *STATE_COLUMNS).where(of.feed.in_(feeds)).order_by(of.source)
-    for feed, *state in session.execute(query):
-        states.setdefault(feed, []).append(SourceState(*state))
-    return states
+    return grouped((feed, SourceState(*state)) for feed, *state in session.execute(query))
 
 
 def _audited(session: Session, feed: str, windows: Collection[str]) -> dict[str, Any]:

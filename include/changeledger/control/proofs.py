@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import func, select
 
-from changeledger.control.base import Part
+from changeledger.control.base import Part, grouped
 from changeledger.control.newest import newest_proofs
 from changeledger.control.tables.results import ProofRow, SnapshotRow
 from changeledger.model.database_work import verification_of
@@ -50,10 +50,7 @@ class Proofs(Part):
         of = ProofRow
         where = () if feeds is None else (of.feed.in_(feeds),)
         query = select(of).where(of.id.in_(newest_proofs([database], *where)))
-        last: dict[str, list[ProofRow]] = {}
-        for row in self._all(query.order_by(of.feed, of.table, of.against)):
-            last.setdefault(row.feed, []).append(row)
-        return last
+        return grouped((row.feed, row) for row in self._all(query.order_by(of.feed, of.table, of.against)))
 
     def last_proven(self, databases: Iterable[str], feed: str = "") -> list[Proven]:
         """Returns the last proofs of all tables, or of one feed's, with what the page of feeds shows."""
