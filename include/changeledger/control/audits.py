@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, select
 
 from changeledger.control.base import Part, now
 from changeledger.control.tables.releases import AuditRow
@@ -38,10 +37,9 @@ class Audits(Part):
             )
 
     def of_window(self, feed: str, window_id: str) -> list[AuditRow]:
-        with self._transaction() as session:
-            return audits_of(session, feed, window_id)
+        return self._all(audits_of(feed, window_id))
 
 
-def audits_of(session: Session, feed: str, window_id: str) -> list[AuditRow]:
+def audits_of(feed: str, window_id: str) -> Select[AuditRow]:
     query = select(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window_id)
-    return list(session.scalars(query.order_by(AuditRow.table, AuditRow.rule)))
+    return query.order_by(AuditRow.table, AuditRow.rule)

@@ -43,11 +43,8 @@ class Contracts(Part):
 
     def writer_schemas(self, feed: str) -> dict[str, Contract]:
         """Returns the feed's writer schemas by id."""
-        query = (
-            select(WriterSchemaRow)
-            .where(WriterSchemaRow.feed == feed)
-            .order_by(WriterSchemaRow.created_at, WriterSchemaRow.schema_id)
-        )
+        of = WriterSchemaRow
+        query = select(of).where(of.feed == feed).order_by(of.created_at, of.schema_id)
         return {row.schema_id: Contract.model_validate(row.body) for row in self._all(query)}
 
     def save_writer_schema(self, feed: str, schema_id: str, writer_schema: Contract, window_id: str) -> None:
@@ -108,14 +105,10 @@ class Contracts(Part):
             row.mask_order, row.why, row.updated_at = proved, decision.why, now()
 
 
-def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | None:
-    query = select(ContractRow).where(ContractRow.feed == feed, ContractRow.table == table)
-    return session.scalar(query.order_by(ContractRow.version.desc()).limit(1))
-
-
 def add_contract(session: Session, release: ReleaseRow, table: str, body: dict[str, Any]) -> None:
     """Adds a new version if the contract differs from the newest one."""
-    newest = _newest_contract(session, release.feed, table)
+    query = select(ContractRow).where(ContractRow.feed == release.feed, ContractRow.table == table)
+    newest = session.scalar(query.order_by(ContractRow.version.desc()).limit(1))
     if newest is not None and newest.body == body:
         return
     session.add(

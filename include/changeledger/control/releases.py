@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, func, select
+from sqlalchemy import Select, Text, cast, func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.audits import audits_of
@@ -20,7 +20,7 @@ from changeledger.control.tables.base import Position
 from changeledger.control.tables.feeds import ResetRow
 from changeledger.control.tables.releases import ReleaseRow
 from changeledger.control.tables.windows import StageRow, WindowRow
-from changeledger.control.windows import advance, latest_release, set_position
+from changeledger.control.windows import advance, last_release, set_position
 from changeledger.model.errors import StageOrderError
 from changeledger.model.window import STAGES, Window
 
@@ -73,9 +73,7 @@ class Releases(Part):
                 _take(session, release, reset)
                 session.get_one(WindowRow, (feed, window.id)).status = "released"
                 return release.id
-            known = _release(session, feed, window.id)
-            assert known is not None, "the window is released"
-            return known.id
+            return session.scalars(_of_window(feed, window.id).limit(1)).one().id
 
     def complete(self, feed: str, release_id: int) -> None:
         """Records that every table of the release is moved and tagged. A second call changes nothing."""
@@ -91,13 +89,12 @@ class Releases(Part):
         return self._all(query.order_by(ReleaseRow.id))
 
     def of_window(self, feed: str, window: Window) -> ReleaseRow | None:
-        with self._transaction() as session:
-            return _release(session, feed, window.id)
+        return self._first(_of_window(feed, window.id))
 
     def latest(self, feed: str) -> ReleaseRow | None:
         """Returns the release committed last, whatever its window; None if there is none."""
-        with self._transaction() as session:
-            return latest_release(session, feed)
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed)
+        return self._first(query.order_by(ReleaseRow.id.desc()))
 
     def latest_completed(self, feed: str) -> ReleaseRow | None:
         """Returns the last release whose tables are all moved and tagged; None if there is none."""
@@ -113,8 +110,7 @@ class Releases(Part):
 
     def of_feed(self, feed: str) -> list[ReleaseRow]:
         """Returns all releases of the feed, the oldest first."""
-        with self._transaction() as session:
-            return releases_of(session, feed)
+        return self._all(releases_of(feed))
 
     def since(self, feed: str, moment: datetime) -> list[ReleaseSummary]:
         """Returns summaries of the releases that runs have committed since the moment, the oldest first.
@@ -151,9 +147,8 @@ class Releases(Part):
         return [row for row in self.of_feed(feed)[:-1] if row.created_at < moment]
 
 
-def releases_of(session: Session, feed: str) -> list[ReleaseRow]:
-    query = select(ReleaseRow).where(ReleaseRow.feed == feed)
-    return list(session.scalars(query.order_by(ReleaseRow.id)))
+def releases_of(feed: str) -> Select[ReleaseRow]:
+    return select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id)
 
 
 def next_id(session: Session, feed: str, in_lake: int = 0) -> int:
@@ -161,8 +156,7 @@ def next_id(session: Session, feed: str, in_lake: int = 0) -> int:
 
     `in_lake`: the newest release id in the lake, which may come from a lost control store.
     """
-    last = session.scalar(select(func.max(ReleaseRow.id)).where(ReleaseRow.feed == feed))
-    return max(last or 0, in_lake) + 1
+    return max(last_release(session, feed), in_lake) + 1
 
 
 def _take(session: Session, release: ReleaseRow, reset: ResetRow | None) -> None:
@@ -190,23 +184,21 @@ def _figures(counts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:
-    """Returns the window's newest release that is no rollback: earlier ones were taken back."""
-    query = select(ReleaseRow).where(
-        ReleaseRow.feed == feed, ReleaseRow.window_id == window_id, ReleaseRow.rolled_back_to.is_(None)
-    )
-    return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1))
+def _of_window(feed: str, window_id: str) -> Select[ReleaseRow]:
+    """Selects the window's releases that are no rollbacks, the newest first: earlier ones were taken back."""
+    of = ReleaseRow
+    query = select(of).where(of.feed == feed, of.window_id == window_id, of.rolled_back_to.is_(None))
+    return query.order_by(of.id.desc())
 
 
 def _require_passed(session: Session, feed: str, window_id: str, tables: dict[str, int]) -> None:
     stored = session.get(WindowRow, (feed, window_id))
     if stored is None:
         raise StageOrderError(f"the window {window_id} of the feed {feed!r} was never opened", IN_ORDER)
-    newest = latest_release(session, feed)
-    if stored.built_on != (0 if newest is None else newest.id):
+    if stored.built_on != last_release(session, feed):
         raise StageOrderError(*built_on_another(feed, window_id))
     judged = session.get(StageRow, (feed, window_id, "audit"))
-    audits = audits_of(session, feed, window_id)
+    audits = session.scalars(audits_of(feed, window_id))
     failed = ", ".join(row.rule for row in audits if not row.success and row.detail["stops"])
     if judged is None or failed:
         raise StageOrderError(

@@ -39,7 +39,7 @@ class Rollbacks(Part):
         must hold the feed's lease.
         """
         with self._writing(feed) as session:
-            releases = releases_of(session, feed)
+            releases = session.scalars(releases_of(feed)).all()
             to = next(row for row in releases if row.id == target)
             position = session.get_one(PositionRow, feed, with_for_update=True)
             if not asked.keep_position:

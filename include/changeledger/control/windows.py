@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Part, insert_if_absent, now
@@ -74,8 +74,7 @@ class Windows(Part):
         with self._writing(feed) as session:
             _delete_stages(session, feed, window.id, later)
             if stage == "normalize":
-                newest = latest_release(session, feed)
-                session.get_one(WindowRow, (feed, window.id)).built_on = 0 if newest is None else newest.id
+                session.get_one(WindowRow, (feed, window.id)).built_on = last_release(session, feed)
 
     def finish_stage(
         self, feed: str, window: Window, stage: str, built: BuiltSnapshots, contracts: Iterable[Contract] = ()
@@ -110,8 +109,7 @@ class Windows(Part):
     def stands_on_main(self, window: WindowRow) -> bool:
         """Returns whether main is still what the window's branches began from."""
         with self._transaction() as session:
-            newest = latest_release(session, window.feed)
-            return window.built_on == (0 if newest is None else newest.id)
+            return window.built_on == last_release(session, window.feed)
 
     def close_empty(self, feed: str, window: Window, position: Position) -> None:
         """Closes a window that has nothing new: the next one begins at `position`, without a release."""
@@ -173,9 +171,9 @@ def _asked(window: Window) -> dict[str, Any]:
     return window.request.model_dump(mode="json", exclude_defaults=True)
 
 
-def latest_release(session: Session, feed: str) -> ReleaseRow | None:
-    query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id.desc()).limit(1)
-    return session.scalar(query)
+def last_release(session: Session, feed: str) -> int:
+    """Returns the id of the newest release, 0 before the first."""
+    return session.scalar(select(func.max(ReleaseRow.id)).where(ReleaseRow.feed == feed)) or 0
 
 
 def advance(session: Session, feed: str, window_id: str, position: Position) -> None:
