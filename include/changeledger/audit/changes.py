@@ -23,6 +23,7 @@ from changeledger.audit.narrow_rows import (
     narrow,
     repeated,
     rows_that,
+    whole,
 )
 from changeledger.kernels.arrow import Bools, column, equal, flags_of, holding, valid
 from changeledger.kernels.rows import as_batch
@@ -77,7 +78,7 @@ def _images_fit(changes: pa.Table) -> Bools:
     """Returns whether each row has the images of its operation, with a whole key in each image."""
     operation = column(changes, "operation")
     no_before, no_after = (~flags_of(column(changes, name)) for name in (HAS_BEFORE, HAS_AFTER))
-    keyed_before, keyed_after = (_whole(column(changes, name)) for name in (BEFORE_KEY, AFTER_KEY))
+    keyed_before, keyed_after = (whole(column(changes, name)) for name in (BEFORE_KEY, AFTER_KEY))
     reported_missing = holding(column(changes, "flags"), change.BEFORE_UNKNOWN)
     is_new = equal(operation, change.INSERT) | equal(operation, change.SNAPSHOT)
     fits: Bools = is_new & no_before & keyed_after
@@ -87,13 +88,9 @@ def _images_fit(changes: pa.Table) -> Bools:
     return fits
 
 
-def _whole(keys: pa.StructArray) -> Bools:
-    return reduce(np.logical_and, map(valid, cells(keys)))
-
-
 def _identity_missing(changes: pa.Table) -> Bools:
     # A truncate concerns the table, so it has no key.
-    keyless = ~_whole(column(changes, "key")) & ~equal(column(changes, "operation"), change.TRUNCATE)
+    keyless = ~whole(column(changes, "key")) & ~equal(column(changes, "operation"), change.TRUNCATE)
     source = column(changes, "source_position").flatten()[0]
     needed = [*(column(changes, name) for name in _NEEDED), source]
     missing: Bools = reduce(np.logical_or, (~valid(cell) for cell in needed), keyless)

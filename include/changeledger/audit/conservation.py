@@ -5,6 +5,7 @@ Also the other rules for the records of a run as a whole.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -45,44 +46,33 @@ class Balance:
 
 def uneven(sums: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the sources whose two sides differ. `sums`: rows of `record_sums.SUMS`."""
-    differences: dict[str, tuple[int, ...]] = {}
+    differences = Counter[tuple[str, str]]()
     for row in sums:
         sign = 1 if row["disposition"] == READ else -1
-        known = differences.get(row["source"], (0, 0, 0))
-        counted = (row[name] for name in ("n", "low", "high"))
-        differences[row["source"]] = tuple(
-            so_far + sign * more for so_far, more in zip(known, counted, strict=True)
-        )
-    return sorted(source for source, apart in differences.items() if any(apart))
+        for name in ("n", "low", "high"):
+            differences[row["source"], name] += sign * row[name]
+    return sorted({source for (source, _), difference in differences.items() if difference})
 
 
 def balances(sums: Sequence[Mapping[str, Any]], faults: Mapping[str, Faulty]) -> list[Balance]:
     """Returns what a run has read and what became of it: one balance per source, sorted by name."""
-    raw: dict[str, int] = {}
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in sums:
-        source, disposition = row["source"], row["disposition"]
-        known = counts.setdefault(source, {})
-        if disposition == READ:
-            raw[source] = raw.get(source, 0) + row["n"]
-        else:
-            known[disposition] = known.get(disposition, 0) + row["n"]
-    none = Faulty(0, 0, ())
-    return [
-        Balance(
-            source, raw.get(source, 0), {name: n for name, n in known.items() if n}, fault.lost, fault.doubled
-        )
-        for source, known in sorted(counts.items())
-        for fault in [faults.get(source, none)]
-    ]
+        counts[row["source"]][row["disposition"]] += row["n"]
+    balances = []
+    for source, known in sorted(counts.items()):
+        raw, fault = known.pop(READ, 0), faults.get(source, Faulty(0, 0, ()))
+        dispositions = {name: n for name, n in known.items() if n}
+        balances.append(Balance(source, raw, dispositions, fault.lost, fault.doubled))
+    return balances
 
 
 def received(sums: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Counts the window's own raw rows by the source that they were read from (`SourceRead.source`)."""
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for row in sums:
         if row["received"] is not None:
-            counts[row["received"]] = counts.get(row["received"], 0) + row["n"]
+            counts[row["received"]] += row["n"]
     return counts
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from changeledger.audit import page, suites
 from changeledger.audit.outcomes import RuleOutcome
-from changeledger.audit.rules import IMAGES, SAMPLES, Rule, Severity
+from changeledger.audit.rules import SAMPLES, Rule, Severity
 from changeledger.config.object_path import PagePath
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import Window
 from changeledger.model.wording import counted
-from changeledger.pages.escaping import escaped_line
 
 # How many offending rows the error's message prints.
 _PRINTED = 3
@@ -89,8 +87,7 @@ def judge(
 
 def document(audit: page.Audit, subjects: Sequence[Subject], folder: Path) -> None:
     """Writes the first page of the window's Data Docs."""
-    queries = {subject.name: _queries(subject) for subject in subjects}
-    page.write(folder, audit._replace(queries=queries), shown)
+    page.write(folder, audit, {subject.name: _queries(subject) for subject in subjects})
 
 
 def gate(  # noqa: PLR0913, PLR0917 - what the message names
@@ -127,7 +124,7 @@ def _lines(result: RuleResult) -> Iterator[str]:
         return
     yield f"- {name}: {counted(result.violations or 0, 'violation')}. {result.says}"
     for row in result.samples[:_PRINTED]:
-        yield f"    {shown(row)}"
+        yield f"    {page.shown(row)}"
     more = len(result.samples) - _PRINTED
     if more > 0:
         yield f"    and {more} more in the result"
@@ -144,18 +141,3 @@ def _remedy(subjects: Sequence[Subject], stopping: Sequence[RuleResult]) -> str:
 
 def _queries(subject: Subject) -> list[str]:
     return [f"SELECT * FROM {address}" for address in subject.addresses]  # noqa: S608 - to type
-
-
-def shown(value: Any) -> str:
-    """Formats a value of an offending row on one line: bytes in hexadecimal, NULL members left out."""
-    if isinstance(value, dict):
-        return ", ".join(f"{k}={_nested(v)}" for k, v in value.items() if v is not None and k != IMAGES)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_nested, value)) + "]"
-    if isinstance(value, bytes | bytearray):
-        return "0x" + value.hex().upper()
-    return escaped_line(str(value))
-
-
-def _nested(value: Any) -> str:
-    return f"({shown(value)})" if isinstance(value, dict) else shown(value)

@@ -25,9 +25,10 @@ from changeledger.audit.narrow_rows import (
     narrow,
     repeated,
     rows_that,
+    whole,
 )
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Indices, column, flags_of, valid
+from changeledger.kernels.arrow import Indices, column, flags_of
 from changeledger.kernels.rows import as_batch
 
 # The inputs of `of_keys`: the run's changes of some keys, their open intervals, and their current rows.
@@ -93,11 +94,11 @@ def _one_of_each_key(rows: pa.Table, what: str) -> Broken:
 def _without_interval(new: pa.Table, opened: pa.Table) -> Broken:
     """Finds changes of keys that the history does not have. Keys with NULL are left to `key_not_null`."""
     keys = column(new, "key")
-    whole = np.flatnonzero(np.logical_and.reduce([valid(cell) for cell in cells(keys)]))
-    both = pa.concat_arrays([keys.take(pa.array(whole)), column(opened, "key")])
+    rows = np.flatnonzero(whole(keys))
+    both = pa.concat_arrays([keys.take(pa.array(rows)), column(opened, "key")])
     codes = order.codes(cells(both), len(both))
-    lost = _firsts(codes[: len(whole)], codes[len(whole) :])
-    return Broken(whole[lost], "the key has changes but no open interval")
+    lost = _firsts(codes[: len(rows)], codes[len(rows) :])
+    return Broken(rows[lost], "the key has changes but no open interval")
 
 
 def _equal(alive: pa.Table, current: pa.Table) -> Broken:
@@ -126,7 +127,4 @@ def _firsts(codes: order.Ranks, others: order.Ranks) -> Indices:
 
 
 def _key_not_null(rows: pa.Table) -> Broken:
-    missing: Bools = np.zeros(len(rows), np.bool_)
-    for cell in cells(column(rows, "key")):
-        missing |= ~valid(cell)
-    return rows_that(missing, "a column of the key is NULL")
+    return rows_that(~whole(column(rows, "key")), "a column of the key is NULL")

@@ -8,6 +8,7 @@ break a rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Indices, column, same, table_of
+from changeledger.kernels.arrow import Bools, Indices, column, same, table_of, valid
 from changeledger.kernels.display import keys_as_json, text_of
 
 # What a row is about. Every CHANGE of the run has a row, so its rows can be counted.
@@ -133,6 +134,11 @@ def cells(keys: pa.StructArray) -> list[pa.Array]:
     """Returns the columns of keys, NULL where the key is NULL."""
     columns: list[pa.Array] = keys.flatten()
     return columns
+
+
+def whole(keys: pa.StructArray) -> Bools:
+    """Returns which keys have a value in each of their columns."""
+    return reduce(np.logical_and, map(valid, cells(keys)))
 
 
 def key_texts(keys: pa.Array) -> list[str | None]:

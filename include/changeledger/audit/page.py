@@ -16,6 +16,7 @@ from changeledger.audit.remedies import TOLERATING
 from changeledger.audit.rules import IMAGES
 from changeledger.model.window import Window
 from changeledger.pages import html
+from changeledger.pages.escaping import escaped_line
 
 if TYPE_CHECKING:
     from changeledger.audit.gate import RuleResult
@@ -38,17 +39,16 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 class Audit(NamedTuple):
-    """What the page shows. `queries`: those that read each subject on the branch."""
+    """What the page shows."""
 
     feed: str
     window: Window
     branch: str
     results: Sequence[RuleResult]
-    queries: Mapping[str, Sequence[str]] = {}
 
 
-def write(folder: Path, audit: Audit, shown: Any) -> None:
-    """Writes the page to the folder of a window's Data Docs. `shown` formats a value for people."""
+def write(folder: Path, audit: Audit, queries: Mapping[str, Sequence[str]]) -> None:
+    """Writes the page to the folder of a window's Data Docs. `queries`: those that read each subject."""
     tables: dict[str, list[RuleResult]] = {}
     for result in audit.results:
         tables.setdefault(result.table, []).append(result)
@@ -57,6 +57,7 @@ def write(folder: Path, audit: Audit, shown: Any) -> None:
         "feed": audit.feed,
         "window": audit.window,
         "tables": tables,
+        "queries": queries,
         "pages": _pages(folder),
         "stopping": [v for v in audit.results if v.stops],
         "violated": [v for v in audit.results if not v.success],
@@ -65,10 +66,25 @@ def write(folder: Path, audit: Audit, shown: Any) -> None:
         "tolerating": TOLERATING,
     }
     html.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
-    html.put(folder / ROWS, json.dumps(_offending(audit.results, shown)))
+    html.put(folder / ROWS, json.dumps(_offending(audit.results)))
 
 
-def _offending(results: Sequence[RuleResult], shown: Any) -> list[dict[str, Any]]:
+def shown(value: Any) -> str:
+    """Formats a value of an offending row on one line: bytes in hexadecimal, NULL members left out."""
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={_nested(v)}" for k, v in value.items() if v is not None and k != IMAGES)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_nested, value)) + "]"
+    if isinstance(value, bytes | bytearray):
+        return "0x" + value.hex().upper()
+    return escaped_line(str(value))
+
+
+def _nested(value: Any) -> str:
+    return f"({shown(value)})" if isinstance(value, dict) else shown(value)
+
+
+def _offending(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
     """Returns the rows that break a rule, as text, for the page in Airflow."""
     return [
         {

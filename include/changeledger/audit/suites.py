@@ -167,18 +167,16 @@ def _outcomes_of_rows(
     validated: ExpectationSuiteValidationResult, rules: Mapping[str, Sequence[Rule]]
 ) -> Outcomes:
     results = {_column(result): result for result in validated.results}
-    asked: dict[str, list[str]] = {}
-    for subject, of_subject in rules.items():
-        for rule in of_subject:
-            if rule.sums is None:
-                asked.setdefault(rule.name, []).append(subject)
-    outcomes: Outcomes = {}
-    for name, subjects in asked.items():
-        of_rule = {subject: _of_table(results[name], name, subject) for subject in subjects}
-        if not results[name].success and all(outcome.success for outcome in of_rule.values()):
-            of_rule = dict.fromkeys(subjects, RuleOutcome.unchecked("it fails, but no table says where"))
-        outcomes |= {(subject, name): outcome for subject, outcome in of_rule.items()}
-    return outcomes
+    outcomes = {
+        (subject, rule.name): _of_table(results[rule.name], rule.name, subject)
+        for subject, of_subject in rules.items()
+        for rule in of_subject
+        if rule.sums is None
+    }
+    passed = {name for name, result in results.items() if result.success}
+    located = {name for (_, name), outcome in outcomes.items() if not outcome.success}
+    nowhere = RuleOutcome.unchecked("it fails, but no table says where")
+    return {of: outcome if of[1] in passed | located else nowhere for of, outcome in outcomes.items()}
 
 
 def _of_table(result: ExpectationValidationResult, rule: str, table: str) -> RuleOutcome:

@@ -46,8 +46,8 @@ def key(rows: pa.RecordBatch) -> Hashes:
 def places(changes: pa.RecordBatch) -> pa.RecordBatch:
     """Returns `PLACE` of ledger rows."""
     keys = changes.column("key")
-    hashes = [hash_of([keys]), hash_of([keys, changes.column("sort_key")])]
-    return pa.RecordBatch.from_arrays([pa.array(hashed.view(np.int64)) for hashed in hashes], schema=PLACE)
+    hashes = hash_of([keys]), hash_of([keys, changes.column("sort_key")])
+    return pa.RecordBatch.from_arrays([*map(_as_column, hashes)], schema=PLACE)
 
 
 def opened(history: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from changeledger.audit import conservation, gate, rules, suites, user_expectations
+from changeledger.audit import conservation, gate, page, rules, suites, user_expectations
 from changeledger.audit.conservation import WindowReads
 from changeledger.audit.gate import RuleResult
 from changeledger.audit.narrow_rows import NOT_CHECKED, RULE, RULES
@@ -196,6 +196,6 @@ def _stored(verdict: gate.RuleResult, reason: str) -> AuditResult:
         "tolerated": reason if verdict.tolerated else None,
         "error": verdict.error,
         # Shown in alerts.
-        "first": gate.shown(verdict.samples[0]) if verdict.samples else None,
+        "first": page.shown(verdict.samples[0]) if verdict.samples else None,
     }
     return AuditResult(verdict.table, verdict.rule, verdict.success, verdict.violations or 0, detail)
