@@ -12,7 +12,7 @@ import yaml
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi.testclient import TestClient
 
-from changeledger.airflow_ui.airflow_runs import RunState, finding
+from changeledger.airflow_ui.airflow_runs import RunState
 from changeledger.airflow_ui.app import PREFIX, app
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
@@ -93,5 +93,5 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
     monkeypatch.setattr("airflow.models.DagModel.get_team_name", lambda _: None)
     seen = Installation(folder, User())
     monkeypatch.setitem(app.dependency_overrides, get_user, lambda: seen.user)
-    monkeypatch.setitem(app.dependency_overrides, finding, lambda: seen.run_of)
+    monkeypatch.setattr("changeledger.airflow_ui.airflow_runs.find_run", seen.run_of)
     return seen

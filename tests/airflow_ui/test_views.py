@@ -222,8 +222,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def roll_back(*arguments: Any) -> None:
         calls.append(arguments)
 
-    monkeypatch.setitem(app.dependency_overrides, actions._triggering, lambda: trigger)
-    monkeypatch.setitem(app.dependency_overrides, actions._rolling_back, lambda: roll_back)
+    monkeypatch.setattr(actions, "trigger", trigger)
+    monkeypatch.setattr(actions, "roll_back", roll_back)
     for views in (quarantine_views, release_views):
         monkeypatch.setitem(app.dependency_overrides, views.LOGGED, lambda: None)
     return calls

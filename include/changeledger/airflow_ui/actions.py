@@ -5,22 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.exceptions import DagNotFound, ParamValidationError
 from airflow.utils.types import DagRunTriggeredByType
-from fastapi import Depends
 
 import changeledger
 from changeledger.model.errors import ConfigError, StageOrderError
-
-# Triggers a run: the feed, the answers to its form, and who asks. Returns the run's id.
-Trigger = Callable[[str, Mapping[str, Any], str], str]
-# Rolls back: the feed, the release to go back to, the reason, who asks, and whether to read again.
-RollBack = Callable[[str, int, str, str, bool], None]
 
 _NOT_READ = (
     "Airflow reads the files of feeds about once a minute: try again after a minute. If it still fails, the "
@@ -31,7 +25,7 @@ _PATIENCE_SECONDS = 600
 
 
 def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
-    """Triggers a run. Airflow checks the answers like those of its own form.
+    """Triggers a run and returns its id. Airflow checks the answers like those of its own form.
 
     Raises ConfigError if Airflow does not have the DAG, or an older one that does not accept the answers: it
     reads the feed's file later than the pages do.
@@ -71,15 +65,3 @@ def roll_back(feed: str, release: int, reason: str, by: str, reads_again: bool) 
     if done.returncode:
         said, _, remedy = done.stderr.strip().partition("\n  Remedy: ")
         raise StageOrderError(said or "the command has failed", remedy or "read the API server's log")
-
-
-def _triggering() -> Trigger:
-    return trigger
-
-
-def _rolling_back() -> RollBack:
-    return roll_back
-
-
-Triggering = Annotated[Trigger, Depends(_triggering)]
-RollingBack = Annotated[RollBack, Depends(_rolling_back)]

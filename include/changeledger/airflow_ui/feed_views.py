@@ -10,9 +10,8 @@ from datetime import datetime
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from changeledger.airflow_ui import charts, filters
+from changeledger.airflow_ui import airflow_runs, charts, filters
 from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
-from changeledger.airflow_ui.airflow_runs import Finding, FindRun, RunState
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.airflow_ui.row_links import RowPage, by_key
 from changeledger.config.feed import Feed
@@ -55,7 +54,6 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
     feed: TheFeed,
     control: Control,
     may_trigger: MayTrigger,
-    find_run: Finding,
     tables: str = "",
     run: str = "",
 ) -> HTMLResponse:
@@ -85,7 +83,7 @@ def feed_overview(  # noqa: PLR0913, PLR0917 - what the address has
         quarantine=quarantine.summary(feed, quarantine.MOST),
         tables=listed,
         wanted=tables,
-        run=_without_window(control, find_run, feed.feed, run),
+        run=_without_window(control, feed.feed, run),
         may_trigger=may_trigger,
         settings=_settings(feed),
     )
@@ -140,9 +138,11 @@ def table_page(request: Request, feed: TheFeed, control: Control, table: str) ->
     )
 
 
-def _without_window(control: ControlStore, find_run: FindRun, feed: str, run: str) -> RunState | None:
+def _without_window(control: ControlStore, feed: str, run: str) -> airflow_runs.RunState | None:
     """Returns the run that is asked for, or None if it has a window or none is asked for."""
-    return find_run(feed, run) if run and control.overview.window_of_run(feed, run) is None else None
+    if not run or control.overview.window_of_run(feed, run) is not None:
+        return None
+    return airflow_runs.find_run(feed, run)
 
 
 def _records(windows: Sequence[WindowState], address: str) -> charts.Chart | None:

@@ -11,8 +11,7 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from changeledger.airflow_ui import access
-from changeledger.airflow_ui.actions import Triggering
+from changeledger.airflow_ui import access, actions
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.audit.narrow_rows import position_text
 from changeledger.config.feed import Feed
@@ -69,14 +68,12 @@ def replay(
     request: Request,
     feed: access.TheFeed,
     user: access.UserName,
-    trigger: Triggering,
     table: Annotated[list[str] | None, Form()] = None,
 ) -> RedirectResponse:
     """Triggers the feed's DAG as its form does, and redirects to the run."""
     tables = [config.table for config in feed.only(table or []).tables] if table else None
-    run = trigger(feed.feed, {"mode": "replay", "tables": tables}, user)
-    root = root_of(request)
-    return RedirectResponse(f"{root}/dags/{feed.feed}/runs/{quote(run, safe='')}", 303)
+    run = actions.trigger(feed.feed, {"mode": "replay", "tables": tables}, user)
+    return RedirectResponse(f"{root_of(request)}/dags/{feed.feed}/runs/{quote(run, safe='')}", 303)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from changeledger.airflow_ui import access
-from changeledger.airflow_ui.actions import RollingBack
+from changeledger.airflow_ui import access, actions
 from changeledger.airflow_ui.rendering import render, root_of
 from changeledger.control.tables.feeds import WITHDRAWN
 from changeledger.state.releases import release_states
@@ -51,13 +50,11 @@ def take_back(  # noqa: PLR0913, PLR0917 - what the form has
     feed: access.TheFeed,
     release: int,
     user: access.UserName,
-    roll_back: RollingBack,
     reason: Annotated[str, Form()] = "",
     reads_again: Annotated[str, Form()] = "",
 ) -> RedirectResponse:
     """Rolls back: main of all tables becomes what the release published."""
     if not reason.strip():
         raise HTTPException(422, "Say why: the reason is kept with the release.")
-    roll_back(feed.feed, release, reason.strip(), user, bool(reads_again))
-    root = root_of(request)
-    return RedirectResponse(f"{root}/feeds/{feed.feed}/releases", 303)
+    actions.roll_back(feed.feed, release, reason.strip(), user, bool(reads_again))
+    return RedirectResponse(f"{root_of(request)}/feeds/{feed.feed}/releases", 303)
