@@ -10,19 +10,19 @@ from airflow.dag_processing.dagbag import DagBag
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.table_names import TableNames
-from changeledger.orchestration.stage_operator import Place, place
+from changeledger.orchestration.stage_operator import place
 
 
 @pytest.mark.parametrize(
     ("warehouse", "named"),
     [
-        ("/var/lake", Place("file", "/var/lake/shop_cdc/dbo_customers")),
-        ("file:///var/lake/", Place("file", "/var/lake/shop_cdc/dbo_customers")),
-        ("s3://bucket/lake", Place("s3://bucket", "lake/shop_cdc/dbo_customers")),
-        ("hdfs://name:8020/", Place("hdfs://name:8020", "shop_cdc/dbo_customers")),
+        ("/var/lake", ("file", "/var/lake/shop_cdc/dbo_customers")),
+        ("file:///var/lake/", ("file", "/var/lake/shop_cdc/dbo_customers")),
+        ("s3://bucket/lake", ("s3://bucket", "lake/shop_cdc/dbo_customers")),
+        ("hdfs://name:8020/", ("hdfs://name:8020", "shop_cdc/dbo_customers")),
     ],
 )
-def test_a_table_is_named_by_where_it_lies(warehouse: str, named: Place) -> None:
+def test_a_table_is_named_by_where_it_lies(warehouse: str, named: tuple[str, str]) -> None:
     assert place("lake.shop_cdc.dbo_customers", warehouse) == named
 
 

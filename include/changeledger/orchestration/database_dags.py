@@ -5,9 +5,9 @@ Each has one task, which writes a page. They run daily and when one of their fee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param
 
@@ -73,7 +73,7 @@ _SNAPSHOTS = {
 }
 
 
-def compare_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 4 * * *") -> DAG:
+def compare_dag(database: Database, feeds: Mapping[str, Feed]) -> DAG:
     reference, others = database.compared(feeds)
     names = ", ".join(feed.feed for feed in others)
     work = _Work(
@@ -92,14 +92,14 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 
                 False, type="boolean", title="Full", description="Compare everything, not only what is new."
             )
         },
-        daily=daily,
+        daily="30 4 * * *",
         page=database.report,
         reads=[CHANGES],
     )
     return _database_dag(database, [reference, *others], work)
 
 
-def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5 * * *") -> DAG:
+def verify_dag(database: Database, feeds: Mapping[str, Feed]) -> DAG:
     source, chosen = database.verified(feeds)
     connection = None if source is None else source.connection
     names = ", ".join(feed.feed for feed in chosen)
@@ -130,7 +130,7 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
                 ),
             )
         },
-        daily=daily,
+        daily="30 5 * * *",
         page=database.proofs,
         reads=[CURRENT, HISTORY],
         source_connection=connection,
@@ -156,9 +156,9 @@ class _Work(NamedTuple):
     source_connection: str | None = None
 
 
-def _database_dag(database: Database, feeds: Iterable[Feed], work: _Work) -> DAG:
+def _database_dag(database: Database, feeds: Sequence[Feed], work: _Work) -> DAG:
     """Returns the DAG. `feeds`: the feeds that it looks at; it runs on the Spark of the first."""
-    looked_at = list(feeds)
+    whose = {"database": database.database}
     with DAG(
         dag_id=work.dag_id,
         description=work.description,
@@ -166,7 +166,7 @@ def _database_dag(database: Database, feeds: Iterable[Feed], work: _Work) -> DAG
         schedule=AssetOrTimeSchedule(
             timetable=CronTriggerTimetable(work.daily, timezone="UTC"),
             # One asset of each feed is enough: a release updates all of the feed's tables.
-            assets=AssetAny(*(published(feed, CURRENT)[0] for feed in looked_at)),
+            assets=AssetAny(*(published(feed, CURRENT)[0] for feed in feeds)),
         ),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
@@ -175,8 +175,9 @@ def _database_dag(database: Database, feeds: Iterable[Feed], work: _Work) -> DAG
         default_args={
             "owner": database.owner,
             "pool": POOL,
-            **_callbacks(database, work),
-            "execution_timeout": max(feed.execution_timeout for feed in looked_at),
+            "on_failure_callback": alerts.on_job_failure(work.job, database.notify, work.page, **whose),
+            "on_success_callback": alerts.on_job_success(work.job, database.notify, **whose),
+            "execution_timeout": max(feed.execution_timeout for feed in feeds),
             **RETRYING,
         },
         params=dict(work.params),
@@ -186,17 +187,9 @@ def _database_dag(database: Database, feeds: Iterable[Feed], work: _Work) -> DAG
             job=work.job,
             arguments=["--database", database.database, *work.arguments],
             name=f"changeledger-{work.job}-{database.database}",
-            spark_connection=looked_at[0].spark_connection,
+            spark_connection=feeds[0].spark_connection,
             source_connection=work.source_connection,
-            inlets=[asset for feed in looked_at for asset in published(feed, *work.reads)],
+            inlets=[asset for feed in feeds for asset in published(feed, *work.reads)],
         )
         task.operator_extra_links = (ReportLink(),)
     return dag
-
-
-def _callbacks(database: Database, work: _Work) -> dict[str, Any]:
-    whose = {"database": database.database}
-    return {
-        "on_failure_callback": alerts.on_job_failure(work.job, database.notify, work.page, **whose),
-        "on_success_callback": alerts.on_job_success(work.job, database.notify, **whose),
-    }

@@ -28,17 +28,17 @@ it.
 """
 
 
-def maintain_dag(feeds: Iterable[Feed], schedule: str = "0 3 * * 0", owner: str = "data-engineering") -> DAG:
+def maintain_dag(feeds: Iterable[Feed]) -> DAG:
     with DAG(
         dag_id="maintain",
         description="Compact files, expire snapshots, remove orphan files",
         doc_md=_DOC,
-        schedule=CronDataIntervalTimetable(schedule, timezone="UTC"),
+        schedule=CronDataIntervalTimetable("0 3 * * 0", timezone="UTC"),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         tags=["changeledger", "maintenance"],
-        default_args={"owner": owner, "pool": POOL, **RETRYING},
+        default_args={"owner": "data-engineering", "pool": POOL, **RETRYING},
     ) as dag:
         for feed in feeds:
             JobOperator(

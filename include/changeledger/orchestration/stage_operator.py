@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
@@ -67,13 +67,12 @@ class StageOperator(JobOperator):
         return OperatorLineage(outputs=[Dataset(*place(asset.name, warehouse)) for asset in self.outlets])
 
     def _report(self, context: Context, *, is_last: bool) -> None:
-        self._note_assets(context)
+        if self.outlets:
+            self._note_assets(context)
         alerts.ended(self.feed, self.window, self.stage, context, is_last=is_last)
 
     def _note_assets(self, context: Context) -> None:
         """Adds release, window and counts to the asset event of each published table."""
-        if not self.outlets:
-            return
         from changeledger.control import ControlStore  # noqa: PLC0415 - DAG files are parsed often
 
         window = self.window
@@ -90,20 +89,13 @@ class StageOperator(JobOperator):
             }
 
 
-class Place(NamedTuple):
-    """A dataset's name in OpenLineage."""
-
-    namespace: str
-    name: str
-
-
-def place(table: str, warehouse: str) -> Place:
-    """Returns the name of `lake.<feed>.<table>` by its location, as OpenLineage's Spark listener names it.
+def place(table: str, warehouse: str) -> tuple[str, str]:
+    """Returns namespace and name of `lake.<feed>.<table>` by location, as OpenLineage's Spark listener does.
 
     Source: OpenLineage's naming of datasets on a local file system and in object stores.
     """
     root = urlsplit(warehouse)
     path = "/".join((root.path.rstrip("/"), *table.split(".")[1:]))
     if root.scheme in {"", "file"}:
-        return Place("file", path)
-    return Place(f"{root.scheme}://{root.netloc}", path.removeprefix("/"))
+        return "file", path
+    return f"{root.scheme}://{root.netloc}", path.removeprefix("/")
