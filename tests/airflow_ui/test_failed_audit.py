@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from changeledger.audit import page
-from changeledger.audit.gate import RuleResult, shown
+from changeledger.audit.gate import RuleResult
 from changeledger.config.settings import Settings
 from changeledger.control import AuditResult, BuiltSnapshots
 from changeledger.model.contract import Contract
@@ -51,8 +51,8 @@ def fail(ledger: Installation, table: str, rule: str, *rows: dict[str, Any], say
         says=says,
         severity="error",
     )
-    audit = page.Audit("shop", WINDOW, "branch", [result], {table: ["SELECT 1"]})
-    page.write(Settings().data_docs / "shop" / WINDOW.id, audit, shown)
+    audit = page.Audit("shop", WINDOW, "branch", [result])
+    page.write(Settings().data_docs / "shop" / WINDOW.id, audit, {table: ["SELECT 1"]})
 
 
 def test_rows_lead_to_their_lives_by_key(ledger: Installation) -> None:

@@ -32,13 +32,6 @@ from tests.audit.tables import (
     violated,
 )
 
-OF_CHANGES = {
-    "mask_agrees_with_images",
-    "operation_has_its_images",
-    "key_not_null",
-    "lsn_width",
-    "order_strict",
-}
 FAULTS = [
     ("mask_agrees_with_images", {"flags": ["mask_disagrees"]}),
     ("operation_has_its_images", {"after": None}),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from changeledger.audit import gate
+from changeledger.audit import page
 from changeledger.cli.decode import pretty
 from changeledger.cli.status_tables import drawn
 from changeledger.console.terminal import Lines, plain
@@ -100,7 +100,7 @@ def test_log_lines_and_errors_of_an_audit() -> None:
     record = logging.LogRecord("x", logging.INFO, "f", 1, "%s", (HOSTILE,), None)
     assert obeyed(Lines("%(message)s").format(record)) == []
     # A value cannot begin a line of its own.
-    assert gate.shown({"key": "1\n2026-01-01 INFO all rules passed\x1b[2J"}) == (
+    assert page.shown({"key": "1\n2026-01-01 INFO all rules passed\x1b[2J"}) == (
         "key=1\\n2026-01-01 INFO all rules passed\\x1b[2J"
     )
 

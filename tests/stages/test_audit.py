@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.audit.conservation import Balance, WindowReads, feed_rules, source_rules
-from changeledger.audit.gate import RuleResult, Subject, docs_index, document, gate, judge, shown
+from changeledger.audit.gate import RuleResult, Subject, docs_index, document, gate, judge
 from changeledger.audit.narrow_rows import CHANGE, NOT_CHECKED, ROWS, RULE, RULES
-from changeledger.audit.page import Audit
+from changeledger.audit.page import Audit, shown
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import TABLE_RULES, Rule, Sum, ledger_keeps, table_rules
 from changeledger.audit.suites import Judged

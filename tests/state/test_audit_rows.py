@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from changeledger.audit import page
-from changeledger.audit.gate import RuleResult, shown
+from changeledger.audit.gate import RuleResult
 from changeledger.config.settings import Settings
 from changeledger.state.audit_rows import has_data_docs, offending_rows
 from tests.released import DAY
@@ -26,8 +26,8 @@ def test_rows_as_text_of_rules_that_failed(tmp_path: Path, monkeypatch: pytest.M
     assert offending_rows(settings, "shop", DAY.id) == {}
     rows = {"sort_key": b"\x01\xff", "note": "a\x1b[2J", "gone": None, "images": []}
     results = [result("order_strict", rows), result("lsn_width")]
-    audit = page.Audit("shop", DAY, "branch", results, {"dbo.t": ["SELECT 1"]})
-    page.write(settings.data_docs / "shop" / DAY.id, audit, shown)
+    audit = page.Audit("shop", DAY, "branch", results)
+    page.write(settings.data_docs / "shop" / DAY.id, audit, {"dbo.t": ["SELECT 1"]})
     assert offending_rows(settings, "shop", DAY.id) == {
         ("dbo.t", "order_strict"): [{"sort_key": "0x01FF", "note": "a\\x1b[2J"}]
     }

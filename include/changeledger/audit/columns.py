@@ -21,8 +21,8 @@ BEFORE_KEY, AFTER_KEY = "before_key", "after_key"
 
 # Columns of intervals; NULL in current rows.
 OF_INTERVALS: Final = (
-    ("_valid_from", "timestamp", INSTANT), ("_valid_to", "timestamp", INSTANT),
-    ("_next_sort_key", "binary", pa.binary()), ("_is_deleted", "boolean", pa.bool_()),
+    ("_valid_from", INSTANT), ("_valid_to", INSTANT), ("_next_sort_key", pa.binary()),
+    ("_is_deleted", pa.bool_()),
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def built_schema(contract: Contract) -> pa.Schema:
         [
             ("key", row_type(contract.key)), ("_change_id", pa.string()),
             ("_sort_key", pa.binary()), ("_window_id", pa.string()),
-            *((name, kind) for name, _, kind in OF_INTERVALS),
+            *OF_INTERVALS,
         ]
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def of_ledger(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
     """Returns the schema to read from a history, or from current rows."""
     fields = [field for field in built_schema(contract) if field.name != "key"]
-    of_intervals = {name for name, _, _ in OF_INTERVALS}
+    of_intervals = dict(OF_INTERVALS)
     more = [field for field in fields if intervals or field.name not in of_intervals]
     return pa.schema([*row_type(contract.key), *more])
 
