@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -93,9 +94,5 @@ def _round_up(value: float) -> float:
     """Rounds up to 1, 2 or 5 times a power of ten."""
     if value <= 0:
         return 0
-    power = 1.0
-    while power * 10 <= value:
-        power *= 10
-    while power > value:
-        power /= 10
+    power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in _STEPS if step * power >= value)
