@@ -17,7 +17,7 @@ AT = datetime(2026, 8, 7, 22, tzinfo=UTC)
 
 def page(tmp_path: Path, until: timedelta) -> str:
     spans = [Span(0, 250, 100, "all agree"), Span(750, 250, 40, "2 of 5 agree")]
-    write(Report("shop", "one", AT, [Pair("two", "agree", [], [], spans, AT, AT + until, [])]), tmp_path)
+    write(Report("shop", "one", AT, [Pair("two", "agree", [], [], spans, AT, AT + until, [], [])]), tmp_path)
     return (tmp_path / "index.html").read_text("utf-8")
 
 

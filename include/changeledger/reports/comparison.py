@@ -7,7 +7,7 @@ agreement over time, then the differences with samples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -92,7 +92,7 @@ class Pair:
     until: datetime | None
     wrong: Sequence[Wrong]
     # Tables of either feed that were never compared.
-    left_out: Sequence[str] = ()
+    left_out: Sequence[str]
 
     @property
     def compared(self) -> int:
@@ -125,15 +125,11 @@ class Pair:
         """The verdict as a sentence."""
         if not self.faults:
             return f"{self.feed} agrees with the reference in all {self.compared:,} effects."
-        worst = [
-            f"{count:,} {verdict}"
-            for verdict in verdicts.FAULTS
-            if (count := sum(row.counts[verdict] for row in self.rows))
-        ]
+        counts = {verdict: sum(row.counts[verdict] for row in self.rows) for verdict in verdicts.FAULTS}
         first = min((wrong.since for wrong in self.wrong), default=None)
         since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
         tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in verdicts.FAULTS))
-        text = ", ".join(worst)
+        text = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items() if count)
         verdict = "does not agree, which was accepted" if self.outcome == ACCEPTED else "does not agree"
         return f"{self.feed} {verdict}: {text} of {self.compared:,} effects, in {tables}{since}."
 
@@ -180,8 +176,8 @@ def gather(
         if pair in last:
             older = [row for row in last[pair] if row.at < since]
             of_pair = [row for row in rows if (row.reference, row.feed) == pair]
-            of_feed = _pair(spark, other.feed, last[pair], older + of_pair)
-            pairs.append(replace(of_feed, left_out=_never_compared((reference, other), last[pair])))
+            left_out = _never_compared((reference, other), last[pair])
+            pairs.append(_pair(spark, other.feed, last[pair], older + of_pair, left_out))
         else:
             missing.append(other.feed)
     return Report(database.database, reference.feed, now, pairs, missing)
@@ -194,25 +190,18 @@ def _never_compared(feeds: tuple[Feed, Feed], last: Sequence[ComparisonRow]) -> 
 
 
 def _pair(
-    spark: SparkSession, feed: str, last: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]
+    spark: SparkSession,
+    feed: str,
+    last: Sequence[ComparisonRow],
+    all_rows: Sequence[ComparisonRow],
+    left_out: Sequence[str],
 ) -> Pair:
-    """Returns the report of a pair.
-
-    `last`: the last comparison of each table, and open disagreements. `all_rows`: these and all comparisons
-    of the period.
-    """
+    """Returns the report of a pair. `last`: its `rows`."""
     wrong = _wrong(spark, [row.id for row in all_rows if any(row.counts[v] for v in verdicts.FAULTS)])
     times = [t for row in all_rows for t in (row.from_time, row.to_time) if t is not None]
-    return Pair(
-        feed,
-        worst_comparison(row.outcome for row in last),
-        last,
-        all_rows,
-        _picture(all_rows),
-        min(times, default=None),
-        max(times, default=None),
-        wrong,
-    )
+    outcome, spans = worst_comparison(row.outcome for row in last), _picture(all_rows)
+    since, until = min(times, default=None), max(times, default=None)
+    return Pair(feed, outcome, last, all_rows, spans, since, until, wrong, left_out)
 
 
 def _picture(all_rows: Sequence[ComparisonRow]) -> list[Span]:
@@ -262,18 +251,10 @@ def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
         .collect()
     )
     samples = page.samples(findings, by, ["commit_lsn", "key"], _SAMPLES)
+    times = [[datetime.fromtimestamp(row[name] / 1e6, UTC) for name in ("since", "until")] for row in groups]
     return [
-        Wrong(
-            row["table"],
-            row["verdict"],
-            row["count"],
-            row["first"],
-            row["last"],
-            datetime.fromtimestamp(row["since"] / 1e6, UTC),
-            datetime.fromtimestamp(row["until"] / 1e6, UTC),
-            samples[row["table"], row["verdict"]],
-        )
-        for row in groups
+        Wrong(table, verdict, count, first, last, since, until, samples[table, verdict])
+        for (table, verdict, count, first, last, *_), (since, until) in zip(groups, times, strict=True)
     ]
 
 

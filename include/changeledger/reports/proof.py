@@ -107,18 +107,11 @@ class Report:
 
 def counted(row: ProofRow) -> dict[str, int]:
     """Returns the counts, and `keys`, the number of all compared keys."""
-    return {
-        **row.counts,
-        "keys": sum(row.counts[verdict] for verdict in verdicts.VERDICTS),
-    }
+    return {**row.counts, "keys": sum(row.counts[verdict] for verdict in verdicts.VERDICTS)}
 
 
 def verify_and_report(
-    spark: SparkSession,
-    database: Database,
-    feeds: Mapping[str, Feed],
-    what: str = AUTO,
-    only: str = "",
+    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], what: str = AUTO, only: str = ""
 ) -> None:
     """Verifies the feeds and writes the page, for the job and the command.
 

@@ -170,51 +170,43 @@ class Explain:
             explained_rows.append(
                 {
                     "verdict": wrong["verdict"],
-                    "key": None if shown is None else shown["key"],
+                    "key": shown and shown["key"],
                     "cells": self._cells(wrong["numbers"], source_row, published),
                     "last_change_id": last[key]["version"] if key in last else None,
-                    "before": None if published is None else published["image"],
-                    "after": source_row["image"]
-                    if source_row is not None and wrong["verdict"] != EXTRA
-                    else None,
+                    "before": published and published["image"],
+                    "after": source_row["image"] if source_row and wrong["verdict"] != EXTRA else None,
                 }
             )
         return {EXPLAINED_ROWS: pa.Table.from_pylist(explained_rows, schema=EXPLAINED)}
 
     def _cells(
-        self, numbers: list[int] | None, source: dict[str, Any] | None, published: dict[str, Any] | None
-    ) -> list[dict[str, Any]] | None:
+        self, numbers: list[int] | None, source: _Row | None, published: _Row | None
+    ) -> list[_Row] | None:
         if numbers is None:
             return None
-        texts = [None if row is None else row["texts"] for row in (source, published)]
+        sides = {"source": source, "published": published}
         return [
-            {
-                "name": self.names[at],
-                "source": texts[0] and texts[0][at],
-                "published": texts[1] and texts[1][at],
-            }
+            {"name": self.names[at], **{side: row and row["texts"][at] for side, row in sides.items()}}
             for at in numbers
         ]
 
 
-_Shown = dict[tuple[Any, ...], dict[str, Any]]
+_Row = dict[str, Any]
+_Shown = dict[tuple[Any, ...], _Row]
 
 
-def _differing(
-    rows: Sequence[dict[str, Any]], published: dict[str, Any] | None, numbers: Sequence[int]
-) -> dict[str, Any] | None:
+def _differing(rows: Sequence[_Row], published: _Row | None, numbers: Sequence[int]) -> _Row | None:
     """Returns the one of the source's rows of a key that was judged, or None if the source has none."""
-    differs = (row for row in rows if published and all(
-        row["texts"][at] != published["texts"][at] for at in numbers
-    ))  # fmt: skip
-    return next(differs, rows[0] if rows else None)
+    if published is not None:
+        for row in rows:
+            if all(row["texts"][at] != published["texts"][at] for at in numbers):
+                return row
+    return rows[0] if rows else None
 
 
-def _by_key(
-    rows: Sequence[dict[str, Any]],
-) -> tuple[dict[tuple[Any, ...], list[dict[str, Any]]], _Shown, _Shown, _Shown]:
+def _by_key(rows: Sequence[_Row]) -> tuple[dict[tuple[Any, ...], list[_Row]], _Shown, _Shown, _Shown]:
     """Returns source rows by key, current rows and history by key and version, and the last version begun."""
-    source: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    source: dict[tuple[Any, ...], list[_Row]] = {}
     versions: dict[int, _Shown] = {CURRENT: {}, HISTORY: {}}
     last: _Shown = {}
     for row in rows:
