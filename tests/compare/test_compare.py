@@ -37,6 +37,7 @@ from tests.reconcile import tables
 from tests.reconcile.tables import LedgerRow
 
 SEEDS = range(10)
+by_either = pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
 
 
 class Finding(NamedTuple):
@@ -50,6 +51,13 @@ class Finding(NamedTuple):
 
 def ledger(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -> pa.Table:
     return tables.ledger(rows(log, table, manner, feed), contract_of(table))
+
+
+def an_insert() -> tuple[Contract, LedgerRow]:
+    """Returns the contract of a table, and its ledger's first row."""
+    log = simulate(3, 25)
+    table = log.table("dbo.customers")
+    return contract_of(table), tables.rows_of(ledger(log, table).slice(0, 1))[0]
 
 
 def verdicts(
@@ -174,10 +182,7 @@ def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_not
 
     Tools send only the new value of a large column.
     """
-    log = simulate(3, 25)
-    table = log.table("dbo.customers")
-    contract = contract_of(table)
-    insert = tables.rows_of(ledger(log, table).slice(0, 1))[0]
+    contract, insert = an_insert()
     image = tuple(insert["after"].values())
     update = {**insert, "operation": "update", "before": image, "after": image, "changed": []}
     nothing = tables.ledger([], contract)
@@ -199,13 +204,10 @@ def test_a_lost_update_of_a_value_whose_old_one_is_not_known_is_no_update_of_not
 
 
 @pytest.mark.parametrize("faulty", [False, True], ids=["the same", "one lost"])
-@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+@by_either
 def test_an_update_that_changes_nothing_moves_no_others(method: Method, faulty: bool) -> None:
     """The update is in one transaction, in one tool only. Images do not always tell which update is which."""
-    log = simulate(3, 25)
-    table = log.table("dbo.customers")
-    contract = contract_of(table)
-    insert = tables.rows_of(ledger(log, table).slice(0, 1))[0]
+    contract, insert = an_insert()
     before = tuple(insert["after"].values())
     after = tuple((insert["after"] | {"credit": insert["after"]["credit"] + 1}).values())
 
@@ -234,10 +236,7 @@ def test_an_update_that_changes_nothing_moves_no_others(method: Method, faulty: 
 
 def test_a_lost_update_whose_mask_is_empty_though_its_images_differ_is_missing() -> None:
     """Qlik sends masks of `00` with updates. The images tell what an update did."""
-    log = simulate(3, 25)
-    table = log.table("dbo.customers")
-    contract = contract_of(table)
-    insert = tables.rows_of(ledger(log, table).slice(0, 1))[0]
+    contract, insert = an_insert()
     after = insert["after"] | {"credit": insert["after"]["credit"] + 1}
     images = {"before": tuple(insert["after"].values()), "after": tuple(after.values())}
     update = {**insert, **images, "operation": "update", "changed": []}
@@ -269,7 +268,7 @@ def test_by_key_transactions_of_one_second_are_not_one(has_ids: bool) -> None:
     assert findings_between(precise, rounded[:-1], BY_KEY) == ["extra"]
 
 
-@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+@by_either
 def test_commit_times_that_no_rounding_explains_are_told(method: Method) -> None:
     """Commit times that differ by a server's offset to UTC, for example, are told.
 
@@ -366,18 +365,22 @@ def findings_between(reference: Sequence[LedgerRow], other: Sequence[LedgerRow],
     return list(min(findings))
 
 
-@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+def assert_each_half_counts(halves: list[LedgerRow], updates: list[LedgerRow], method: Method) -> None:
+    for at in range(4, len(halves)):
+        assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+
+
+@by_either
 @pytest.mark.parametrize("scenario", ONE_STATEMENT)
 def test_keys_are_exchanged_alike_by_updates_and_by_their_halves(scenario: str, method: Method) -> None:
     """Qlik writes an update of each row: one row takes a key before the other leaves it (ADR 0016)."""
     updates = stated(key_moves.SCENARIOS[scenario])
     halves = as_halves(updates)
     assert findings_between(halves, updates, method) == []
-    for at in range(4, len(halves)):
-        assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+    assert_each_half_counts(halves, updates, method)
 
 
-@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+@by_either
 def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method: Method) -> None:
     """By `__$seqval`, an update's insert precedes its delete (https://support.microsoft.com/help/3030352)."""
     updates = stated([[[(1, 1)], [(1, 1)]], [[(2, 2)]]])
@@ -385,11 +388,10 @@ def test_an_update_is_the_same_where_its_insert_stands_before_its_delete(method:
     of_first = halves[4:8]
     halves[4:8] = [of_first[at] | {"sort_key": bytes([0, 4 + n])} for n, at in enumerate((0, 2, 1, 3))]
     assert findings_between(halves, updates, method) == []
-    for at in range(4, len(halves)):
-        assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+    assert_each_half_counts(halves, updates, method)
 
 
-@pytest.mark.parametrize("method", [BY_POSITION, BY_KEY], ids=["by position", "by key"])
+@by_either
 def test_so_is_an_update_of_no_captured_column(method: Method) -> None:
     """Insert and delete of the update show the same row (https://support.microsoft.com/help/4135113)."""
     updates = stated([[[(1, 1)]], [[(2, 2)]]])
@@ -397,8 +399,7 @@ def test_so_is_an_update_of_no_captured_column(method: Method) -> None:
     halves = as_halves(updates, deletes_first=False)
     for reference in (updates, as_halves(updates)):
         assert findings_between(reference, halves, method) == []
-    for at in range(4, len(halves)):
-        assert findings_between([*halves[:at], *halves[at + 1 :]], updates, method) != []
+    assert_each_half_counts(halves, updates, method)
 
 
 def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() -> None:

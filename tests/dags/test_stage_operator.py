@@ -31,15 +31,9 @@ SECRET = "s3cr3t-of-the-source"
 CATALOG = '{"uri": "postgresql+psycopg://lake:catalog-s3cr3t@host/lake"}'
 SOURCE = {"conn_type": "mssql", "host": "db", "port": 1433, "login": "reader", "password": SECRET}
 ARGUMENTS = [
-    "--feed",
-    "shop_cdc",
-    "--start",
-    "2026-01-31T11:00:00+00:00",
-    "--end",
-    "2026-01-31T12:00:00+00:00",
-    "--request",
-    '{"run":"manual__1"}',
-]
+    "--feed", "shop_cdc", "--start", "2026-01-31T11:00:00+00:00", "--end", "2026-01-31T12:00:00+00:00",
+    "--request", '{"run":"manual__1"}',
+]  # fmt: skip
 
 
 class Started:
@@ -160,9 +154,8 @@ def test_without_anything_new_nothing_is_submitted(
 ) -> None:
     spark(monkeypatch, conn_type="spark", host="yarn")
     monkeypatch.setattr(Started, "asked", code)
-    task = DagBag(str(PROJECT / "dags" / "feeds.py")).dags["shop_cdc"].get_task("extract")
     with nullcontext() if raised is None else pytest.raises(raised):
-        task.execute(context())  # type: ignore[attr-defined]
+        operator("extract").execute(context())
     assert len(started) == 1
 
 
@@ -196,9 +189,10 @@ WAYS = [
     {"conn_type": "spark", "host": "yarn"},
     {"conn_type": "spark_connect", "host": "127.0.0.1", "port": 15002},
 ]
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+@each_way
 def test_secrets_only_in_the_environment(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], caplog: pytest.LogCaptureFixture, way: Any
 ) -> None:
@@ -238,7 +232,7 @@ def test_a_connection_of_a_secrets_backend(
     assert not [name for name in job.env if name.startswith("AIRFLOW__")], "a job does not ask the backend"
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+@each_way
 @pytest.mark.parametrize(("code", "final"), [(2, True), (75, False), (1, False), (-9, False)])
 def test_only_code_2_is_final(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any, code: int, final: bool
@@ -264,7 +258,7 @@ ShutdownHookManager: deleting
 """
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+@each_way
 def test_the_remedy_is_the_end_of_the_log(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], capsys: pytest.CaptureFixture[str], way: Any
 ) -> None:
@@ -307,7 +301,7 @@ def test_a_fault_of_the_program_is_the_end_of_the_log(
     assert not caught.value.final
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+@each_way
 def test_another_runs_lease_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any
 ) -> None:
@@ -319,15 +313,14 @@ def test_another_runs_lease_is_waited_for(
     assert caught.value.reschedule_date > datetime.now(UTC)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+@each_way
 def test_where_nothing_is_left_the_rest_is_skipped(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any
 ) -> None:
     spark(monkeypatch, **way)
     monkeypatch.setattr(Started, "code", 77)
-    task = DagBag(str(PROJECT / "dags" / "feeds.py")).dags["shop_cdc"].get_task("reconcile")
     with pytest.raises(DownstreamTasksSkipped) as caught:
-        task.execute(context())  # type: ignore[attr-defined]
+        operator("reconcile").execute(context())
     assert caught.value.tasks == ["audit", "publish"]
 
 
@@ -437,7 +430,7 @@ def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert time.monotonic() - began < 20
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+@each_way
 def test_the_lakes_credentials_may_be_in_a_connection(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], caplog: pytest.LogCaptureFixture, way: Any
 ) -> None:
@@ -464,7 +457,7 @@ def test_the_lakes_credentials_may_be_in_a_connection(
         assert "token-s3cr3t" not in place
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way["host"])
+@each_way
 def test_a_job_gets_the_secrets_of_its_own_source_alone(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], way: dict[str, object]
 ) -> None:
