@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.audit.page import shown
+from changeledger.audit import page as first_page
 from changeledger.control.outcomes import DRIFTED
 from changeledger.pages.redaction import redacted_row
 from changeledger.reports.proof import FeedProofs, Wrong
@@ -24,7 +24,7 @@ def test_an_offending_row_keeps_what_says_where_it_is() -> None:
     assert redacted["source_position"] == record
     assert (redacted["change_id"], redacted["operation"], redacted["flags"]) == ("c1", "update", None)
     assert {redacted[name] for name in ("key", "before", "known", "detail", "of a later version")} == {"***"}
-    assert "Ann" not in shown(redacted)
+    assert "Ann" not in first_page.shown(redacted)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
