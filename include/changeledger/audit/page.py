@@ -39,8 +39,6 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 class Audit(NamedTuple):
-    """What the page shows."""
-
     feed: str
     window: Window
     branch: str

@@ -16,15 +16,7 @@ import pyarrow.compute as pc
 from changeledger.audit.narrow_rows import position_text
 from changeledger.audit.rules import SAMPLES
 from changeledger.kernels import order
-from changeledger.kernels.arrow import (
-    NAMES,
-    RECORD,
-    batch_of,
-    column,
-    flags_of,
-    numbers,
-    valid,
-)
+from changeledger.kernels.arrow import NAMES, RECORD, batch_of, column, flags_of, numbers, valid
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -73,9 +65,7 @@ def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns `ENTRIES` of rows of dispositions."""
-    said = rows.column("disposition").fill_null("(none)")
-    return _entries(rows.column("source_position"), said)
+    return _entries(rows.column("source_position"), rows.column("disposition").fill_null("(none)"))
 
 
 def of_messages(rows: pa.RecordBatch) -> pa.RecordBatch:

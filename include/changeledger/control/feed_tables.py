@@ -33,7 +33,6 @@ class FeedTables(Part):
         return [row for row in lacking if window is None or not reads_again(row, window)]
 
     def forget(self, feed: str, tables: Collection[str]) -> None:
-        """Forgets that the feed has listed these tables."""
         if tables:
             rows = FeedTableRow.feed == feed, FeedTableRow.table.in_(tables)
             with self._writing(feed) as session:

@@ -103,7 +103,6 @@ class Leases(Part):
             return held if _stands(held, database_now(session)) else None
 
     def require_free(self, name: str) -> None:
-        """Raises LeaseHeld while somebody has the lease."""
         with self._transaction() as session:
             require_free(session, name)
 

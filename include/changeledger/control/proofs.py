@@ -33,7 +33,6 @@ class Proofs(Part):
             session.merge(row)
 
     def last_snapshot(self, database: str) -> SnapshotRow | None:
-        """Returns the last snapshot of a database's source, or None."""
         query = select(SnapshotRow).where(SnapshotRow.database == database)
         return self._first(query.order_by(SnapshotRow.at.desc()))
 

@@ -143,10 +143,9 @@ class Windows(Part):
             return next((row for row in done if not row.request.reads_again), None)
 
     def last(self, feed: str) -> WindowRow | None:
-        """Returns the window opened last, or None."""
-        return self._first(
-            select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.opened_at.desc())
-        )
+        """Returns the window opened last."""
+        query = select(WindowRow).where(WindowRow.feed == feed)
+        return self._first(query.order_by(WindowRow.opened_at.desc()))
 
     def position(self, feed: str) -> Position | None:
         """Returns how far the feed's releases reach; None before the first one."""
@@ -196,9 +195,8 @@ def set_position(session: Session, feed: str, window_id: str, position: Position
 
 def take_back_open(session: Session, feed: str) -> None:
     """Takes back open windows: they are resolved again if they run again, and their results are forgotten."""
-    for window in session.scalars(
-        select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
-    ):
+    query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
+    for window in session.scalars(query):
         window.status = TAKEN_BACK
         _delete_stages(session, feed, window.window_id, STAGES)
 
