@@ -27,9 +27,8 @@ class NothingHasRun(HTTPException):
     """The answer of pages that show results of runs, while there is none."""
 
     def __init__(self) -> None:
-        super().__init__(
-            404, "No feed has run yet. Trigger the DAG of a feed, and come back when it has ended."
-        )
+        text = "No feed has run yet. Trigger the DAG of a feed, and come back when it has ended."
+        super().__init__(404, text)
 
 
 def control_store() -> ControlStore:
@@ -50,10 +49,8 @@ def the_feed(dag_id: str) -> Feed:
     """Returns the feed of a route below /feeds/{dag_id}. The route's `MAY_SEE` checks the permission."""
     feed = feeds_of(Settings().feeds).feeds.get(dag_id)
     if feed is None:
-        raise HTTPException(
-            404,
-            f"{dag_id} is not a feed, or its file cannot be read: the list of all feeds says why",
-        )
+        why = "is not a feed, or its file cannot be read: the list of all feeds says why"
+        raise HTTPException(404, f"{dag_id} {why}")
     return feed
 
 

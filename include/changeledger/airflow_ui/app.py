@@ -28,15 +28,7 @@ _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
 # Each module of views has a router. Addresses are relative to PREFIX.
-for views in (
-    feed_list,
-    feed_views,
-    quarantine_views,
-    release_views,
-    row_views,
-    database_views,
-    dag_views,
-):
+for views in (feed_list, feed_views, quarantine_views, release_views, row_views, database_views, dag_views):
     app.include_router(views.router)
 
 

@@ -79,15 +79,12 @@ def stacked(
                 height = min(max(height, (least or {}).get(name, 0)), HEIGHT - reached)
                 reached += height
                 segments.append(Segment(shade, HEIGHT - reached, height))
-        bars.append(
-            Bar(room * (number + _GAP / 2), room * (1 - _GAP), column.title, column.address, segments)
-        )
+        x, width = room * (number + _GAP / 2), room * (1 - _GAP)
+        bars.append(Bar(x, width, column.title, column.address, segments))
     used = {name for column in columns for name, value in column.values.items() if value}
     legend = [(shade, name) for name, shade in shades.items() if name in used]
-    middle = columns[len(columns) // 2].at
-    return Chart(
-        bars, top, legend, [columns[0].at, middle, columns[-1].at] if len(columns) > 2 else [columns[0].at]
-    )
+    ticks = [columns[at].at for at in ((0, len(columns) // 2, -1) if len(columns) > 2 else (0,))]
+    return Chart(bars, top, legend, ticks)
 
 
 def _round_up(value: float) -> float:

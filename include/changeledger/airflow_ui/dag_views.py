@@ -35,10 +35,9 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
 @router.get("/runs/{run_id}/tasks/{task_id}")
 def run(request: Request, dag_id: str, run_id: str, control: Control) -> RedirectResponse:
     """Redirects to the window of the run, or to the feed if the run has no window yet."""
-    window = control.overview.window_of_run(dag_id, run_id)
-    root = root_of(request)
-    if window is None:
-        if dag_id in feeds_of(Settings().feeds).feeds:
-            return RedirectResponse(f"{root}/feeds/{dag_id}?run={quote(run_id, safe='')}")
-        return dag(request, dag_id)
-    return RedirectResponse(f"{root}/feeds/{dag_id}/windows/{window}")
+    window, feed = control.overview.window_of_run(dag_id, run_id), f"{root_of(request)}/feeds/{dag_id}"
+    if window is not None:
+        return RedirectResponse(f"{feed}/windows/{window}")
+    if dag_id in feeds_of(Settings().feeds).feeds:
+        return RedirectResponse(f"{feed}?run={quote(run_id, safe='')}")
+    return dag(request, dag_id)

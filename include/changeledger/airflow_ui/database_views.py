@@ -138,9 +138,8 @@ def accept(  # noqa: PLR0913, PLR0917 - what the form has
         raise HTTPException(422, "Say why: the reason is kept with the comparison.")
     if not control.comparisons.accept(feed.database, reason.strip(), user, feed.feed, table, reference):
         raise HTTPException(409, "There is no disagreement left to accept.")
-    pair = urlencode({"reference": reference, "feed": feed.feed})
-    root = root_of(request)
-    return RedirectResponse(f"{root}/agreement/{quote(feed.database, safe='')}?{pair}#tables", 303)
+    pair, page = urlencode({"reference": reference, "feed": feed.feed}), f"{root_of(request)}/agreement"
+    return RedirectResponse(f"{page}/{quote(feed.database, safe='')}?{pair}#tables", 303)
 
 
 def _findings(

@@ -178,9 +178,8 @@ def _title(state: WindowState) -> str:
 def _settings(feed: Feed) -> dict[str, str]:
     """Returns the settings of the feed's file without its tables. Those that the file states come first."""
     everything = feed.model_dump(mode="json", exclude={"tables", "source"}, by_alias=True)
-    everything |= {
-        f"source.{name}": value for name, value in feed.source.model_dump(mode="json", by_alias=True).items()
-    }
+    source = feed.source.model_dump(mode="json", by_alias=True)
+    everything |= {f"source.{name}": value for name, value in source.items()}
     stated = feed.model_fields_set
     order = sorted(everything, key=lambda name: name not in stated and not name.startswith("source."))
     return {name: str(everything[name]) for name in order}

@@ -29,8 +29,7 @@ class RowPage(NamedTuple):
     def address(self, asked: Mapping[str, str]) -> str:
         # An empty text may be a key's value.
         given = {name: text for name, text in asked.items() if text or name.startswith(KEY)}
-        given = {"table": self.table, **given}
-        query = urlencode(given, quote_via=quote)
+        query = urlencode({"table": self.table, **given}, quote_via=quote)
         return f"{self.root}/feeds/{quote(self.feed, safe='')}/rows?{query}"
 
 
@@ -68,6 +67,6 @@ def of_finding(
         return by_key(page, key, as_of)
     change = finding["change_id"] or finding["other_change_id"]
     lsn = finding["commit_lsn"] if is_of_reference else finding["other_lsn"] or finding["commit_lsn"]
-    return (
-        None if change is None else by_change(page, change, lsn.hex().upper() if lsn else None, as_of=as_of)
-    )
+    if change is None:
+        return None
+    return by_change(page, change, lsn.hex().upper() if lsn else None, as_of=as_of)

@@ -97,9 +97,7 @@ async def _form(request: Request) -> Mapping[str, str]:
 
 @router.post("", dependencies=[FROM_THIS_PAGE])
 def row_of_form(
-    request: Request,
-    viewer: Viewer,
-    form: Annotated[Mapping[str, str], Depends(_form)],
+    request: Request, viewer: Viewer, form: Annotated[Mapping[str, str], Depends(_form)]
 ) -> HTMLResponse:
     """Shows a row by its key, which no address contains."""
     asked = _Asked(form.get("table", ""), _key(form), as_of=form.get("as_of", ""), is_form=True)
@@ -113,10 +111,7 @@ def _key(asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _page(
-    request: Request,
-    viewer: _Viewer,
-    asked: _Asked,
-    problem: ConfigError | None = None,
+    request: Request, viewer: _Viewer, asked: _Asked, problem: ConfigError | None = None
 ) -> HTMLResponse:
     known: dict[str, Any] = {"place": None, "hits": None, "row": None, "as_of": None, "problem": problem,
                              "recent": ()}  # fmt: skip
@@ -155,15 +150,10 @@ def _page(
 
 def _recent(page: RowPage, place: Place, *, redact: bool) -> list[tuple[RecentRow, str]]:
     """Returns recent rows, each with its address."""
-    return [
-        (
-            row,
-            row_links.by_change(page, row.change_id, row.commit_lsn)
-            if redact
-            else row_links.by_key(page, row.key),
-        )
-        for row in recent_rows(place)
-    ]
+    rows = recent_rows(place)
+    if redact:
+        return [(row, row_links.by_change(page, row.change_id, row.commit_lsn)) for row in rows]
+    return [(row, row_links.by_key(page, row.key)) for row in rows]
 
 
 def _row(viewer: _Viewer, place: Place, asked: _Asked) -> Beside:
