@@ -216,7 +216,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(spark: SparkSession, tmp_path
     assert (quarantined.violations, len(quarantined.samples)) == (29, 20)
     assert not quarantined.stops
     with pytest.raises(AuditFailed) as raised:
-        gate("shop_cdc", WINDOW, WINDOW.branch, of, verdicts, "http://127.0.0.1/data-docs/audit.html")
+        gate(Audit("shop_cdc", WINDOW, WINDOW.branch, verdicts), of, "http://127.0.0.1/data-docs/audit.html")
     message = str(raised.value)
     assert "2 failed rules and 2 that could not be checked" in message
     assert "dbo.Order Lines: lsn_width: 1 violation" in message
@@ -260,7 +260,7 @@ def test_the_gate_lets_a_clean_run_pass(spark: SparkSession, tmp_path: Path) -> 
     verdicts = judged(spark, narrow_rows()[1:7], of, tmp_path)
     assert [v.rule for v in verdicts] == [r.name for r in rules]
     assert all(v.success and v.samples == () for v in verdicts)
-    gate("shop_cdc", WINDOW, WINDOW.branch, of, verdicts, "")
+    gate(Audit("shop_cdc", WINDOW, WINDOW.branch, verdicts), of, "")
     page = docs_index(tmp_path, "shop_cdc", WINDOW).read_text("utf-8")
     assert "What failed" not in page
     assert f"<b>dbo.Order Lines</b>: {len(rules)} of {len(rules)} rules passed" in page

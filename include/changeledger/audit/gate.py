@@ -90,30 +90,22 @@ def document(audit: page.Audit, subjects: Sequence[Subject], folder: Path) -> No
     page.write(folder, audit, {subject.name: _queries(subject) for subject in subjects})
 
 
-def gate(  # noqa: PLR0913, PLR0917 - what the message names
-    feed: str,
-    window: Window,
-    branch: str,
-    subjects: Sequence[Subject],
-    results: Sequence[RuleResult],
-    docs: str,
-) -> None:
+def gate(audit: page.Audit, subjects: Sequence[Subject], docs: str) -> None:
     """Raises AuditFailed if a rule stops the run: it failed and is not tolerated, or was not checked.
 
-    `branch`: the branch that the run built and that was judged. `docs`: where people open the results.
+    `docs`: where people open the results.
     """
-    stopping = [v for v in results if v.stops]
+    stopping = [v for v in audit.results if v.stops]
     if not stopping:
         return
     failed = [v for v in stopping if not v.errored]
     errored = [v for v in stopping if v.errored]
-    lines = [f"the audit of {feed}, window {window.id}, found {counted(len(failed), 'failed rule')}"]
-    if errored:
-        lines[0] += f" and {len(errored)} that could not be checked"
-    lines[0] += f": {docs}"
+    unchecked = f" and {len(errored)} that could not be checked" if errored else ""
+    said = f"found {counted(len(failed), 'failed rule')}{unchecked}"
+    lines = [f"the audit of {audit.feed}, window {audit.window.id}, {said}: {docs}"]
     for result in stopping:
         lines += _lines(result)
-    lines.append(f"Nothing was published. The branch {branch} is kept.")
+    lines.append(f"Nothing was published. The branch {audit.branch} is kept.")
     raise AuditFailed("\n  ".join(lines), _remedy(subjects, stopping))
 
 

@@ -41,6 +41,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 class Audit(NamedTuple):
     feed: str
     window: Window
+    # The branch that the run built and that was judged.
     branch: str
     results: Sequence[RuleResult]
 

@@ -52,12 +52,13 @@ def run(ctx: StageContext) -> None:
             # A run that starts over does not continue from published tables.
             tables = {name: table._replace(is_published=False) for name, table in tables.items()}
         subjects, verdicts = _judged(ctx, tables, folder)
-        gate.document(Audit(feed.feed, window, ctx.branch, verdicts), subjects, folder)
+        audit = Audit(feed.feed, window, ctx.branch, verdicts)
+        gate.document(audit, subjects, folder)
     stored = [_stored(verdict, window.request.reason) for verdict in verdicts]
     ctx.control.audits.save(feed.feed, window, stored, built)
     docs = ctx.settings.address(index)
     log.info("%s: Data Docs: %s", feed.feed, docs)
-    gate.gate(feed.feed, window, ctx.branch, subjects, verdicts, docs)
+    gate.gate(audit, subjects, docs)
     log.info("%s: %s passed", feed.feed, counted(sum(v.success for v in verdicts), "rule"))
     for verdict in verdicts:
         if not verdict.success:
