@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -76,34 +75,17 @@ def replay(
     return RedirectResponse(f"{root_of(request)}/dags/{feed.feed}/runs/{quote(run, safe='')}", 303)
 
 
-@dataclass(frozen=True)
-class ShownRecord:
-    """A record to show. `place`: its position in the source. `now`: how it is read now; None: unknown."""
-
-    window_id: str
-    table: str | None
-    reason: str
-    detail: str | None
-    place: str
-    key: str | None
-    value: str | None
-    now: str | None
-    readable: bool = False
-
-
-def _shown(feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]) -> list[ShownRecord]:
+def _shown(feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the records with their `place` in the source, and how they are read `now`; None: unknown."""
     return [
-        ShownRecord(
-            row["window_id"],
-            row["table"],
-            row["reason"],
-            row["detail"],
-            "" if row["source_position"] is None else position_text(row["source_position"]),
-            _text(row["raw_key"]),
-            _text(row["raw_value"]),
-            now,
-            is_readable,
-        )
+        {
+            **row,
+            "place": "" if row["source_position"] is None else position_text(row["source_position"]),
+            "key": _text(row["raw_key"]),
+            "value": _text(row["raw_value"]),
+            "now": now,
+            "readable": is_readable,
+        }
         for row, (now, is_readable) in zip(rows, _read_now(feed, control, rows), strict=True)
     ]
 
