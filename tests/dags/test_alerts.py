@@ -179,12 +179,11 @@ def test_what_is_done_for_a_database_fails_and_recovers(
     control: ControlStore, reported: list[dict[str, Any]], error: str, event: str
 ) -> None:
     """Recovery is reported once. The second failure has the time of the first one."""
-    failed = alerts.on_job_failure("verify", [told_by(on=[event, "recovered"])], database="shop")
-    succeeded = alerts.on_job_success("verify", [told_by()], database="shop")
+    callbacks = alerts.callbacks_of_job("verify", [told_by(on=[event, "recovered"])], database="shop")
     for _ in range(2):
-        failed(context("verify", exception=RuntimeError(error)))
+        callbacks["on_failure_callback"](context("verify", exception=RuntimeError(error)))
     for _ in range(2):
-        succeeded(context("verify"))
+        callbacks["on_success_callback"](context("verify"))
     assert [m["event"] for m in reported] == [event, event, "recovered"]
     assert len({m["since"] for m in reported}) == 1
     assert {name: reported[0][name] for name in ("database", "stage", "error", "link", "page")} == {
@@ -294,7 +293,8 @@ def test_a_run_that_was_green_and_could_not_read_on(
 def test_the_page_of_a_job_that_was_killed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that failed by itself has written more on its page than Airflow knows."""
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
-    failed = alerts.on_job_failure("compare", (), Database(database="shop").report, database="shop")
+    shop = Database(database="shop")
+    failed = alerts.callbacks_of_job("compare", (), shop.report, database="shop")["on_failure_callback"]
     page = Settings().data_docs / "compare_shop" / "index.html"
     started = datetime.now(UTC)
     ti = SimpleNamespace(task_id="compare", log_url="http://airflow/logs", start_date=started)

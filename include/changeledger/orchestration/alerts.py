@@ -69,39 +69,27 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
     return failed
 
 
-def on_job_failure(
-    job: str,
-    notify: Sequence[Notify],
-    page: Callable[[Settings], PagePath] | None = None,
-    **whose: str,
-) -> Callable[[Context], None]:
-    """Returns the failure callback of a job outside a feed's windows. `whose` names the feed or the database.
+def callbacks_of_job(
+    job: str, notify: Sequence[Notify], page: Callable[[Settings], PagePath] | None = None, **whose: str
+) -> dict[str, Callable[[Context], None]]:
+    """Returns the callbacks of a job outside a feed's windows. `whose` names the feed or the database.
 
-    The callback writes the failure to the job's `page` if the job could not: it was killed, or never started.
+    A failure is written to the job's `page` if the job could not: it was killed, or never started.
     """
+    subject = "_".join([job, *whose.values()])
 
     def failed(context: Context) -> None:
         error = str(context.get("exception") or "")
         if page is not None:
             _note(page(Settings()), getattr(context["ti"], "start_date", None), error)
-        event, subject = _OF_ERRORS.get(error.partition(":")[0], "failed"), _subject(job, whose)
+        event = _OF_ERRORS.get(error.partition(":")[0], "failed")
         told = {**whose, "stage": job, "since": _since(subject, event), "error": error}
         alert(notify, event, subject, told, context)
 
-    return failed
-
-
-def on_job_success(job: str, notify: Sequence[Notify], **whose: str) -> Callable[[Context], None]:
-    """Returns the success callback of such a job."""
-
     def succeeded(context: Context) -> None:
-        recovered(notify, _subject(job, whose), {**whose, "stage": job}, context)
+        recovered(notify, subject, {**whose, "stage": job}, context)
 
-    return succeeded
-
-
-def _subject(job: str, whose: Mapping[str, str]) -> str:
-    return "_".join([job, *whose.values()])
+    return {"on_failure_callback": failed, "on_success_callback": succeeded}
 
 
 def _note(page: PagePath, started: datetime | None, error: str) -> None:

@@ -158,7 +158,6 @@ class _Work(NamedTuple):
 
 def _database_dag(database: Database, feeds: Sequence[Feed], work: _Work) -> DAG:
     """Returns the DAG. `feeds`: the feeds that it looks at; it runs on the Spark of the first."""
-    whose = {"database": database.database}
     with DAG(
         dag_id=work.dag_id,
         description=work.description,
@@ -175,8 +174,7 @@ def _database_dag(database: Database, feeds: Sequence[Feed], work: _Work) -> DAG
         default_args={
             "owner": database.owner,
             "pool": POOL,
-            "on_failure_callback": alerts.on_job_failure(work.job, database.notify, work.page, **whose),
-            "on_success_callback": alerts.on_job_success(work.job, database.notify, **whose),
+            **alerts.callbacks_of_job(work.job, database.notify, work.page, database=database.database),
             "execution_timeout": max(feed.execution_timeout for feed in feeds),
             **RETRYING,
         },

@@ -48,7 +48,6 @@ def maintain_dag(feeds: Iterable[Feed]) -> DAG:
                 name=f"changeledger-{feed.feed}-maintain",
                 spark_connection=feed.spark_connection,
                 execution_timeout=feed.execution_timeout,
-                on_failure_callback=alerts.on_job_failure("maintain", feed.notify, feed=feed.feed),
-                on_success_callback=alerts.on_job_success("maintain", feed.notify, feed=feed.feed),
+                **alerts.callbacks_of_job("maintain", feed.notify, feed=feed.feed),
             )
     return dag

@@ -35,16 +35,14 @@ def feed_dags() -> None:
 
 def compare_dags() -> None:
     """Creates a DAG for each database that several feeds capture."""
-    feeds, _ = readable_feeds(Settings().feeds)
-    for database in _databases(feeds).values():
+    for database, feeds in _databases():
         if database.is_compared(feeds):
             compare_dag(database, feeds)
 
 
 def verify_dags() -> None:
     """Creates a DAG for each database that is to be verified."""
-    feeds, _ = readable_feeds(Settings().feeds)
-    for database in _databases(feeds).values():
+    for database, feeds in _databases():
         if database.is_verified(feeds):
             verify_dag(database, feeds)
 
@@ -86,6 +84,9 @@ def _feeds() -> dict[str, Feed]:
     return with_notifiers(feeds)[0]
 
 
-def _databases(feeds: Mapping[str, Feed]) -> dict[str, Database]:
-    databases, _ = readable_databases(Settings().databases, feeds)
-    return with_notifiers(databases)[0]
+def _databases() -> list[tuple[Database, Mapping[str, Feed]]]:
+    """Returns each database with all feeds."""
+    settings = Settings()
+    feeds, _ = readable_feeds(settings.feeds)
+    databases, _ = readable_databases(settings.databases, feeds)
+    return [(database, feeds) for database in with_notifiers(databases)[0].values()]
