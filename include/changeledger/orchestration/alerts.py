@@ -71,7 +71,7 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
 
 def callbacks_of_job(
     job: str, notify: Sequence[Notify], page: Callable[[Settings], PagePath] | None = None, **whose: str
-) -> dict[str, Callable[[Context], None]]:
+) -> dict[str, Any]:
     """Returns the callbacks of a job outside a feed's windows. `whose` names the feed or the database.
 
     A failure is written to the job's `page` if the job could not: it was killed, or never started.
