@@ -84,10 +84,6 @@ def _samples(rows: DataFrame) -> DataFrame:
     return some.orderBy("rule", "table", "number").drop("number")
 
 
-def _samples_on_demand(rows: DataFrame) -> Callable[[], list[dict[str, Any]]]:
-    return cache(lambda: _collected(_samples(rows)))
-
-
 class Counts(TableMetricProvider):
     """Rows and reasons by table and kind. One Spark job for all rules."""
 
@@ -99,7 +95,7 @@ class Samples(TableMetricProvider):
     """A function that returns rows that break a rule: one Spark job for all rules, if any is broken."""
 
     metric_name = SHOWN
-    _spark = _of_frame(_samples_on_demand)
+    _spark = _of_frame(lambda rows: cache(lambda: _collected(_samples(rows))))
 
 
 class RuleHolds(ExpectColumnValuesToBeNull):

@@ -6,7 +6,7 @@ An update of a key removes one row and adds another, just as the delete and the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -198,12 +198,10 @@ class Effects:
 
     def take(self, at: Indices) -> Effects:
         """Takes effects by index; no index may be below 0."""
-        values: dict[str, Any] = {}
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            values[name] = value[at] if isinstance(value, np.ndarray) else taken(value, at) if isinstance(
-                value, pa.Array) else value.take(at)  # fmt: skip
-        return replace(self, **values)
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return Effects(
+            **{n: taken(v, at) if isinstance(v, pa.Array) else v.take(at) for n, v in values.items()}
+        )
 
     def table(self) -> pa.Table:
         """Converts to a table with the columns of `FAULTY`."""

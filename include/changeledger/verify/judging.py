@@ -175,16 +175,12 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
     stay = right | fresh
     loaded_later = fresh & flags_of(column(rows, "is_loaded"))[past]
     now = np.flatnonzero((part == CURRENT) & ~touched[keys] & looked_at)
-    yes, no = np.ones(len(now), np.bool_), np.zeros(len(now), np.bool_)
     alive = ~flags_of(column(rows, "is_deleted"))[past]
-    return _Versions(
-        np.concatenate((past[stay], now)),
-        np.concatenate((right[stay], yes)),
-        np.concatenate((fresh[stay], no)),
-        np.concatenate((alive[stay], yes)),
-        np.concatenate((np.ones(int(stay.sum()), np.bool_), no)),
-        np.concatenate((loaded_later[stay], no)),
-    )
+    in_flight = touched[keys[past]]
+    # Each flag of versions in history, and of all current rows.
+    flags = (right, True), (fresh, False), (alive, True), (in_flight, False), (loaded_later, False)
+    of_rows = (np.concatenate((of_past[stay], np.full(len(now), of_now))) for of_past, of_now in flags)
+    return _Versions(np.concatenate((past[stay], now)), *of_rows)
 
 
 def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size: int) -> Indices:
