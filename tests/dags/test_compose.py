@@ -48,7 +48,7 @@ TELLING = re.compile(r"PASSWORD|SECRET|TOKEN|FERNET|_KEY$|SQL_ALCHEMY_CONN|CONTR
 
 
 def compose(*arguments: str, environment: Path = EXAMPLE) -> subprocess.CompletedProcess[str]:
-    """Runs Compose without an engine. `config -q` always exits with 0, so look at its output."""
+    """Runs Compose without an engine. `config` always exits with 0, so look at its errors."""
     binary = str(Path(sys.executable).with_name("docker-compose"))
     kept = {"PATH": os.environ["PATH"], "DOCKER_HOST": "unix:///nonexistent"}
     return subprocess.run(
@@ -61,7 +61,7 @@ def compose(*arguments: str, environment: Path = EXAMPLE) -> subprocess.Complete
 def resolved() -> dict[str, Any]:
     """The whole file, with anchors, variables and short forms resolved."""
     reported = compose("--profile", "*", "config", "--format", "json")
-    assert reported.returncode == 0, reported.stderr
+    assert reported.stderr == ""
     return dict(json.loads(reported.stdout))
 
 
@@ -79,17 +79,12 @@ def arguments_of(service: dict[str, Any]) -> list[str]:
     return [*(service.get("entrypoint") or []), *(service.get("command") or []), *check]
 
 
-@pytest.mark.parametrize("profile", [*OF_PROFILE, "*"])
-def test_valid_for_compose(profile: str) -> None:
-    assert compose("--profile", profile, "config", "-q").stderr == ""
-
-
 def test_what_each_profile_adds(tmp_path: Path) -> None:
     nothing = tmp_path / "env"
     nothing.touch()
     for profile, added in OF_PROFILE.items():
-        reported = compose("--profile", profile, "config", "--services", environment=nothing).stdout
-        assert set(reported.split()) == ALWAYS | added, profile
+        reported = compose("--profile", profile, "config", "--services", environment=nothing)
+        assert (reported.stderr, set(reported.stdout.split())) == ("", ALWAYS | added), profile
     assert set(services()) == ALWAYS.union(*OF_PROFILE.values())
 
 
