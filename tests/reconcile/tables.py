@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type, valid
+from changeledger.kernels.arrow import Bools, column, flags_of, history_schema, ledger_schema, valid
+from changeledger.kernels.display import keys_as_json
+from changeledger.kernels.order import are_among
+from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 from changeledger.model.contract import Contract
-from changeledger.reconcile import history
-from changeledger.reconcile.buckets import current
-from changeledger.reconcile.effects import exploded, keys_of
-from changeledger.reconcile.history import History, Published
-from changeledger.reconcile.image_chain import BREAKS
+from changeledger.reconcile import buckets, history
+from changeledger.reconcile.effects import exploded
+from changeledger.reconcile.history import History
 from changeledger.reconcile.resolve import Resolved, resolve
+from changeledger.reconcile.selection import as_places, were_there
 
 # Columns that depend on the run and on the delivery of a row.
 OF_THE_RUN = ("_window_id", "window_id", "source_position", "paired_source_position")
@@ -69,139 +70,107 @@ def intervals(rows: Iterable[LedgerRow], contract: Contract) -> list[dict[str, A
 class Lake:
     """The published tables of one source table, after each window."""
 
-    def __init__(self, contract: Contract) -> None:
-        self.contract = contract
-        self.changes = ledger([], contract)
-        self.history = history_schema(contract).empty_table()
-        self.current: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self.breaks = BREAKS.empty_table()
-        self.duplicates: list[dict[str, Any]] = []
+    def __init__(self, contract: Contract, windows: Iterable[Sequence[LedgerRow]] = ()) -> None:
+        self.contract, self.changes = contract, ledger([], contract)
+        empty = {name: schema.empty_table() for name, schema in buckets.outputs(contract).items()}
+        self.history, self.breaks = empty[buckets.HISTORY], empty[buckets.BREAKS]
+        self._current = empty[buckets.CURRENT]
+        self._key = empty[buckets.KEYS].column_names
+        for number, rows in enumerate(windows):
+            self.carry(rows, number)
 
-    def carry(self, rows: Sequence[LedgerRow], number: int) -> Resolved:
+    def carry(self, rows: Sequence[LedgerRow], number: int) -> None:
         """Writes a window of these rows, at source positions that no earlier window has."""
+        window, table = f"w{number}", self.contract.table
         delivered = [
-            {
-                **row,
-                "window_id": f"w{number}",
-                "source_position": (self.contract.table, 0, number * 10_000 + at, None),
-            }
+            {**row, "window_id": window, "source_position": (table, 0, number * 10_000 + at, None)}
             for at, row in enumerate(rows)
         ]
-        return self.write(ledger(delivered, self.contract), f"w{number}")
-
-    def write(self, new: pa.Table, window: str) -> Resolved:
         published = self.changes
-        resolved = resolve(new, published, self.contract, window)
+        resolved = resolve(ledger(delivered, self.contract), published, self.contract, window)
         gone = column(resolved.replaced, "change_id")
         kept = published.filter(pc.invert(pc.is_in(column(published, "change_id"), value_set=gone)))
         self.changes = pa.concat_tables([kept, resolved.changes])
-        self.duplicates += rows_of(resolved.duplicates)
         if len(resolved.changes):
             self._build(resolved, published, window)
-        return resolved
 
     def _build(self, resolved: Resolved, published: pa.Table, window: str) -> None:
-        emptied, came = truncates_of(self.changes), truncates_of(resolved.changes)
-        replaced = resolved.replaced.select(["key", "sort_key"])
-        again = pa.concat_tables([replaced, self._ended_before(came)])
-        state = Published(
-            opened=self.history.filter(pc.invert(self.history.column("_valid_to").is_valid())),
-            shown=published.filter(pc.equal(published.column("operation"), change.SNAPSHOT)),
-            again=again,
-        )
-        continued = history.continued(exploded(resolved.changes), state, emptied, self.contract, window)
+        emptied, of_run = truncates_of(self.changes), (self.contract, window)
+        is_closed = self.history.column("_valid_to").is_valid()
+        again = resolved.replaced.select(["key", "sort_key"])
+        if came := tuple(truncates_of(resolved.changes).column("sort_key").to_pylist()):
+            ended = were_there(as_batch(self.history.filter(is_closed)), came)
+            places = as_places(ended, self.contract, min(came))
+            again = pa.concat_tables([again, pa.Table.from_batches([places])])
+        parts = {
+            buckets.CHANGES: exploded(resolved.changes),
+            buckets.OPENED: self.history.filter(pc.invert(is_closed)),
+            buckets.SHOWN: published.filter(pc.equal(published.column("operation"), change.SNAPSHOT)),
+            buckets.AGAIN: again,
+        }
+        continued = buckets.continued(parts, emptied, *of_run)
         self._merge(continued)
-        if len(continued.again):
-            unbuilt = self._rebuild(
-                continued.again, pc.min(continued.again.column("sort_key")).as_py(), emptied, window
-            )
-            if len(unbuilt):
-                assert not len(self._rebuild(unbuilt, None, emptied, window))
+        # Keys that have no interval at the position to rebuild from are rebuilt from their beginning.
+        late, since = continued[buckets.AGAIN], pc.min(continued[buckets.AGAIN].column("sort_key")).as_py()
+        while len(late):
+            parts = {**self._since(since), buckets.AGAIN: late}
+            rebuilt = buckets.rebuilt(parts, emptied, *of_run)
+            self._merge(rebuilt, late, since)
+            assert since is not None or not len(rebuilt[buckets.AGAIN])
+            late, since = rebuilt[buckets.AGAIN], None
 
-    def _rebuild(self, again: pa.Table, since: bytes | None, emptied: pa.Table, window: str) -> pa.Table:
-        """Rebuilds these keys from sort key `since` on, or completely.
-
-        Returns keys that must be rebuilt completely.
-        """
-        keys = {tuple(key.values()) for key in again.column("key").to_pylist()}
-        rows = exploded(self.changes)
-        has_key = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
-        of_keys = [tuple(row.values()) in keys for row in self.history.select(self._key).to_pylist()]
-        seeds = self.history.filter(pa.array(of_keys, pa.bool_()))
+    def _since(self, since: bytes | None) -> dict[str, pa.Table]:
+        """Returns the changes from sort key `since` on, and the intervals that contain it."""
         if since is None:
-            seeds = seeds.slice(0, 0)
-        else:
-            has_key = [
-                is_wanted and at >= since
-                for is_wanted, at in zip(has_key, rows["sort_key"].to_pylist(), strict=True)
-            ]
-            ends = seeds.column("_next_sort_key")
-            reaches = pc.or_kleene(pc.greater_equal(ends, since), pc.is_null(ends))
-            seeds = seeds.filter(pc.and_(pc.less(seeds.column("_sort_key"), since), reaches))
-        key_rows = rows.filter(pa.array(has_key))
-        rebuilt = history.rebuilt(key_rows, seeds, emptied, self.contract, window)
-        self._merge(rebuilt, keys, since)
-        return rebuilt.again
-
-    @property
-    def _key(self) -> list[str]:
-        return [c.name for c in self.contract.key]
-
-    def _ended_before(self, came: pa.Table) -> pa.Table:
-        """Returns keys whose row was alive, in a closed interval, at one of the truncates `came`.
-
-        Each has the truncate's sort key.
-        """
-        rows = self.history.filter(self.history.column("_valid_to").is_valid()).to_pylist()
-        ended = [
-            {"key": {name: row[name] for name in self._key}, "sort_key": at}
-            for row in rows
-            for at in came.column("sort_key").to_pylist()
-            if row["_sort_key"] < at < row["_next_sort_key"] and not row["_is_deleted"]
-        ]
-        schema = pa.schema([("key", row_type(self.contract.key)), ("sort_key", pa.binary())])
-        return pa.Table.from_pylist(ended, schema)
+            return {buckets.CHANGES: exploded(self.changes), buckets.OPENED: self.history.slice(0, 0)}
+        behind = self.changes.filter(pc.greater_equal(self.changes.column("sort_key"), since))
+        begun = self.history.filter(pc.less(self.history.column("_sort_key"), since))
+        return {
+            buckets.CHANGES: exploded(behind),
+            buckets.OPENED: begun.filter(pa.array(_reach(begun, since))),
+        }
 
     def _merge(
-        self, new: History, again: Collection[tuple[Any, ...]] = (), since: bytes | None = None
+        self, new: Mapping[str, pa.Table], late: pa.Table | None = None, since: bytes | None = None
     ) -> None:
-        """Merges new intervals into the lake's tables.
+        """Merges new rows into the lake's tables.
 
-        `again`: keys whose intervals are replaced: all of them, or those that end at sort key `since` or
-        later.
+        `late`: keys whose intervals are replaced. `since`: only those that end at this sort key or later.
         """
-        key = self._key
-        opened = {tuple(row[name] for name in key) for row in new.opened.select(key).to_pylist()}
-        assert len(opened) == len(new.opened)
-        is_open = ~valid(column(self.history, "_valid_to"))
-        of_keys = [tuple(row.values()) for row in self.history.select(key).to_pylist()]
-        ends = self.history.column("_next_sort_key").to_pylist()
-        goes = np.array(
-            [
-                row_key in again and (since is None or end is None or end >= since)
-                for row_key, end in zip(of_keys, ends, strict=True)
-            ],
-            np.bool_,
-        )
-        goes |= is_open & np.array([row_key in opened for row_key in of_keys], np.bool_)
-        self.history = pa.concat_tables([self.history.filter(pa.array(~goes)), new.closed, new.opened])
-        for gone in opened:
-            self.current.pop(gone, None)
-        for row in rows_of(current(new.opened, self.contract)):
-            self.current[tuple(row[name] for name in key)] = row
-        texts = [_key_text(self.contract, row_key) for row_key in again]
-        places = zip(*(self.breaks.column(name).to_pylist() for name in ("key", "sort_key")), strict=True)
-        stays = [text not in texts or (since is not None and at < since) for text, at in places]
-        self.breaks = pa.concat_tables([self.breaks.filter(pa.array(stays, pa.bool_())), new.breaks])
+        keys = [column(new[buckets.KEYS], name) for name in self._key]
+        goes = self._is_of(self.history, keys) & ~valid(column(self.history, "_valid_to"))
+        if late is not None:
+            late_keys = column(late, "key").flatten()
+            goes |= self._is_of(self.history, late_keys) & _reach(self.history, since)
+            texts = keys_as_json(dict(zip(self._key, late_keys, strict=True)))
+            is_resolved = pc.is_in(self.breaks.column("key"), pa.array(texts))
+            if since is not None:
+                is_behind = pc.greater_equal(self.breaks.column("sort_key"), since)
+                is_resolved = pc.and_(is_resolved, is_behind)
+            self.breaks = self.breaks.filter(pc.invert(is_resolved))
+        stays = self._current.filter(pa.array(~self._is_of(self._current, keys)))
+        self.history = pa.concat_tables([self.history.filter(pa.array(~goes)), new[buckets.HISTORY]])
+        self._current = pa.concat_tables([stays, new[buckets.CURRENT]])
+        self.breaks = pa.concat_tables([self.breaks, new[buckets.BREAKS]])
+
+    def _is_of(self, rows: pa.Table, keys: Sequence[pa.Array]) -> Bools:
+        return are_among([column(rows, name) for name in self._key], keys)
+
+    @property
+    def current(self) -> dict[tuple[Any, ...], dict[str, Any]]:
+        return {tuple(row[name] for name in self._key): row for row in rows_of(self._current)}
 
     def shown(self, name: str) -> list[dict[str, Any]]:
         """Rows of `changes`, `history`, `current` or `breaks`, without columns that depend on the windows."""
-        rows = rows_of(getattr(self, name)) if name != "current" else list(self.current.values())
+        rows = rows_of(self._current if name == "current" else getattr(self, name))
         return sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows), key=repr)
 
+    @property
+    def all_shown(self) -> dict[str, list[dict[str, Any]]]:
+        return {name: self.shown(name) for name in ("changes", "history", "current", "breaks")}
 
-def _key_text(contract: Contract, key: tuple[Any, ...]) -> str:
-    from changeledger.kernels.display import keys_as_json  # noqa: PLC0415
 
-    kinds = row_type(contract.key)
-    return keys_as_json({f.name: pa.array([v], f.type) for f, v in zip(kinds, key, strict=True)})[0]
+def _reach(intervals: pa.Table, since: bytes | None) -> Bools:
+    """Returns which intervals end at this sort key or later."""
+    ends = column(intervals, "_next_sort_key")
+    return ~valid(ends) | flags_of(pc.greater_equal(ends, since or b""))

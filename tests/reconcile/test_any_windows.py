@@ -41,9 +41,9 @@ def in_parts(changes: list[LedgerRow], rng: Random, how: str) -> list[list[Ledge
     ]
 
 
-def of_log(log: Log) -> list[LedgerRow]:
+def of_log(log: Log, feed: str = "feed") -> list[LedgerRow]:
     """Returns the log's changes in order. Every second update lacks an unchanged cell."""
-    changes = rows(log, ORDERS, MANNER)
+    changes = rows(log, ORDERS, MANNER, feed)
     at_stock = CONTRACT.names.index("stock")
     for at, row in enumerate(changes):
         if row["operation"] == "update" and "stock" not in row["changed"] and at % 2:
@@ -74,37 +74,26 @@ def test_the_tables_do_not_depend_on_the_windows(how: str, seed: int, is_faulty:
     changes = of_log(log)
     if is_faulty:
         break_some(changes, rng, with_truncate=rng.random() < 0.5)
-    lake, at_once = Lake(CONTRACT), Lake(CONTRACT)
-    at_once.carry(changes, 0)
-    for number, part in enumerate(in_parts(changes, rng, how)):
-        lake.carry(part, number)
-    for name in ("changes", "history", "current", "breaks"):
-        assert lake.shown(name) == at_once.shown(name), name
+    lake = Lake(CONTRACT, in_parts(changes, rng, how))
+    assert lake.all_shown == Lake(CONTRACT, [changes]).all_shown
     if not is_faulty:
         assert lake.shown("breaks") == []
-        current = {ORDERS.key_of(row): {n: row[n] for n in ORDERS.names} for row in lake.current.values()}
-        assert current == log.final_rows(ORDERS)
-        assert history(lake) == true_history(log)
+        assert_true(lake.shown("current"), lake.shown("history"), log)
 
 
-def history(lake: Lake) -> Counter[Any]:
-    """Counts intervals by cells, begin, end, and whether the row is deleted."""
-    return Counter(
-        (*(row[n] for n in ORDERS.names), row["_valid_from"], row["_valid_to"], row["_is_deleted"])
-        for row in lake.shown("history")
-    )
+def assert_true(current: list[dict[str, Any]], history: list[dict[str, Any]], log: Log) -> None:
+    """Asserts the cells of current rows; and cells, begin and end of intervals, and which are deleted."""
+    cells = {ORDERS.key_of(row): {n: row[n] for n in ORDERS.names} for row in current}
+    assert cells == log.final_rows(ORDERS)
 
-
-def true_history(log: Log) -> Counter[Any]:
     def plain(at: datetime | None) -> datetime | None:
         return None if at is None else at.replace(tzinfo=None)
 
-    return Counter(
-        (
-            *(interval.row[n] for n in ORDERS.names),
-            plain(interval.valid_from),
-            plain(interval.valid_to),
-            interval.deleted,
-        )
-        for interval in log.history(ORDERS)
+    intervals = Counter(
+        (*(row[n] for n in ORDERS.names), row["_valid_from"], row["_valid_to"], row["_is_deleted"])
+        for row in history
+    )
+    assert intervals == Counter(
+        (*(i.row[n] for n in ORDERS.names), plain(i.valid_from), plain(i.valid_to), i.deleted)
+        for i in log.history(ORDERS)
     )

@@ -151,17 +151,12 @@ def test_any_windows_are_as_all_at_once(changes: list[Step], seed: int, windows:
     parts: list[list[LedgerRow]] = [[] for _ in range(windows)]
     for row in rows_for(changes):
         Random(f"{seed}{row['change_id']}").choice(parts).append(row)
-    lake = Lake(CONTRACT)
-    for number, rows in enumerate(parts):
-        lake.carry(rows, number)
+    lake = Lake(CONTRACT, parts)
     wanted = reference(changes)
     assert shown(lake.shown("history")) == wanted
     alive = {key: value[:2] for (_, key), value in wanted.items() if value[4] is None and not value[5]}
     assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == alive
-    at_once = Lake(CONTRACT)
-    at_once.carry(rows_for(changes), 0)
-    for name in ("history", "current", "breaks"):
-        assert lake.shown(name) == at_once.shown(name)
+    assert lake.all_shown == Lake(CONTRACT, [rows_for(changes)]).all_shown
 
 
 def test_a_snapshot_behind_a_late_truncate_brings_its_row_back() -> None:
@@ -172,9 +167,7 @@ def test_a_snapshot_behind_a_late_truncate_brings_its_row_back() -> None:
         Step(1, "snapshot", 1, "x", frozenset(), 3),
     ]
     first, emptied, again = rows_for(changes)
-    lake = Lake(CONTRACT)
-    for number, rows in enumerate(([first], [again], [emptied])):
-        lake.carry(rows, number)
+    lake = Lake(CONTRACT, ([first], [again], [emptied]))
     assert shown(lake.shown("history")) == reference(changes)
     assert list(lake.current) == [(1,)]
 
@@ -212,9 +205,8 @@ def test_what_a_truncate_ends() -> None:
         Step(0, "truncate", None, None, frozenset(), 5),
         Step(3, "insert", 4, "z", frozenset(), 6), Step(4, "insert", 5, "x", frozenset(), 7),
     ]  # fmt: skip
-    rows, lake = rows_for(sequence), Lake(CONTRACT)
-    lake.carry(rows[:4] + rows[5:], 0)
-    lake.carry(rows[4:5], 1)
+    rows = rows_for(sequence)
+    lake = Lake(CONTRACT, (rows[:4] + rows[5:], rows[4:5]))
     versions = shown(lake.shown("history"))
     assert versions == reference(sequence)
     assert {key for name, key in versions if name == "c4"} == {2, 3}
@@ -269,9 +261,7 @@ def test_an_interval_that_ends_later_keeps_its_commit_time() -> None:
         Step(1, "update", 2, "x", frozenset(), 3),
         Step(1, "update", 3, "x", frozenset(), 12),
     ]
-    lake = Lake(CONTRACT)
-    for number, row in enumerate(rows_for(changes)):
-        lake.carry([row], number)
+    lake = Lake(CONTRACT, ([row] for row in rows_for(changes)))
     times = {row["_change_id"]: (row["_committed_at"], row["_valid_from"]) for row in rows_of(lake.history)}
     seconds = {name: tuple((time - AT).seconds for time in both) for name, both in times.items()}
     assert seconds == {"c0": (9, 9), "c1": (3, 9), "c2": (12, 12)}

@@ -173,8 +173,8 @@ def test_a_covered_row_must_be_as_it_was_left() -> None:
     assert [(row["id"], row["_change_id"], row["_break"]["columns"]) for row in broken] == [(2, "0.5", ["b"])]
 
 
-def test_scenarios_in_any_windows() -> None:
-    """Each scenario is cut at each place, its parts arrive in both orders, and then all of it is repeated."""
+def all_scenarios_in_windows() -> tuple[list[list[LedgerRow]], Reported]:
+    """Cuts each scenario at each place. Its parts arrive in both orders, and then all of it is repeated."""
     windows: list[list[LedgerRow]] = [[], [], []]
     parts: list[Reported] = []
     for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
@@ -187,12 +187,23 @@ def test_scenarios_in_any_windows() -> None:
                 windows[0] += cuts[backwards]
                 windows[1] += cuts[not backwards]
                 windows[2] += part.rows
-    truth, lake = joined(parts), Lake(CONTRACT)
-    for number, rows in enumerate(windows):
-        lake.carry(rows, number)
+    return windows, joined(parts)
+
+
+def test_scenarios_in_any_windows() -> None:
+    windows, truth = all_scenarios_in_windows()
+    lake = Lake(CONTRACT, windows)
     assert_true(lake.shown("history"), truth)
-    assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == truth.alive
+    assert cells_of(lake) == truth.alive
     assert lake.shown("breaks") == []
+
+
+def cells_of(lake: Lake) -> dict[int, tuple[Any, Any]]:
+    return {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()}
+
+
+def cut(rows: Sequence[LedgerRow], ends: Sequence[int]) -> list[Sequence[LedgerRow]]:
+    return [rows[begin:end] for begin, end in pairwise(ends)]
 
 
 SWAP, CHANGE, MOVE = [[(1, 2), (2, 1)]], [[(2, 2)]], [[(2, 5)]]
@@ -218,29 +229,22 @@ def test_a_row_leaves_at_the_time_at_which_a_swap_has_brought_it() -> None:
     """History is rebuilt from the position of 0.5 on, even if the row leaves in the same transaction."""
     rows = reported([SWAP, MOVE], 0).rows
     rows[6]["committed_at"] = rows[5]["committed_at"]
-    lake = Lake(CONTRACT)
-    lake.carry(rows[:6], 0)
-    lake.carry(rows[6:], 1)
-    assert_of_key_2(lake, rows, 6)
+    assert_of_key_2(Lake(CONTRACT, cut(rows, (0, 6, 7))), rows, 6)
 
 
 def test_history_is_built_again_from_the_midst_of_a_swap() -> None:
     """Late keys are rebuilt from the first late change on, even between the two changes of a swap."""
     rows = reported([SWAP, [[(3, 3)]], CHANGE, MOVE], 0).rows
     between = {**rows[6], "change_id": "late", "sort_key": rows[4]["sort_key"] + b"\x01"}
-    lake = Lake(CONTRACT)
-    lake.carry([*rows[:7], rows[8]], 0)
-    lake.carry([between, rows[7]], 1)
-    assert_of_key_2(lake, rows, 7, 8)
+    assert_of_key_2(Lake(CONTRACT, ([*rows[:7], rows[8]], [between, rows[7]])), rows, 7, 8)
 
 
 @pytest.mark.parametrize("statements", [[], [[(2, 4)], [(4, 6)]]], ids=["one", "two"])
 def test_rows_pass_through_a_key_whose_row_has_gone_unseen(statements: Transaction) -> None:
     """The rows leave the key with their own images, not with that of the row whose delete is missing."""
     truth = reported([[[(4, None)]], [[(1, 4)], [(4, 5)], *statements]], 0)
-    lake = Lake(CONTRACT)
-    lake.carry([*truth.rows[:4], *truth.rows[5:]], 0)
-    assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == truth.alive
+    lake = Lake(CONTRACT, [[*truth.rows[:4], *truth.rows[5:]]])
+    assert cells_of(lake) == truth.alive
     assert "row_was_there" in {broken["kind"] for broken in lake.shown("breaks")}
     lake.carry(truth.rows[4:5], 1)
     assert_true(lake.shown("history"), truth)
@@ -263,10 +267,8 @@ def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(windows: Sequence
     rows = [row, inserts[1], deletes[0], inserts[2], deletes[1]]
     for place, of_two in enumerate(rows[1:]):
         of_two["sort_key"] = bytes([0xF0 + place])
-    lake = Lake(CONTRACT)
-    for number, (begin, end) in enumerate(pairwise(windows)):
-        lake.carry(rows[begin:end], number)
-    assert {key[0]: (r["a"], r["b"]) for key, r in lake.current.items()} == {1: (8, "newer")}
+    lake = Lake(CONTRACT, cut(rows, windows))
+    assert cells_of(lake) == {1: (8, "newer")}
     of_key = [(r["_sort_key"], r["_change_id"], r["_is_deleted"], r["a"]) for r in lake.shown("history")]
     assert sorted(of_key) == [
         (row["sort_key"], "0.0", False, 1), (b"\xf0", "from 1", True, 1), (b"\xf1", "to 7", False, 7),
@@ -287,8 +289,8 @@ def test_a_row_that_is_inserted_and_deleted_is_gone(shown: str) -> None:
         delete |= {"before": (new[0], None, None), "before_unknown_columns": SILENT_CELLS}
     elif shown == "another transaction":
         delete |= {"before": row["after"], "transaction_id": "0.2"}
-    lake = Lake(CONTRACT)
-    lake.carry([row, {**row, **at_once, "change_id": "insert", "after": new, "sort_key": b"\xf0"}, delete], 0)
+    insert = {**row, **at_once, "change_id": "insert", "after": new, "sort_key": b"\xf0"}
+    lake = Lake(CONTRACT, [[row, insert, delete]])
     assert lake.current == {}
     assert {b["kind"] for b in lake.shown("breaks")} >= {"row_was_there"}
 
@@ -316,19 +318,9 @@ def test_a_row_is_deleted_behind_the_one_that_moves_to_its_key(windows: Sequence
     """
     one, two, three, four = reported([], 0).rows
     delete = in_transaction(1, 1, one, operation=change.DELETE, before=one["after"])
-    rows = [
-        one,
-        two,
-        three,
-        four,
-        moved(1, 0, two, 2, 1),
-        delete,
-        moved(2, 0, three, 3, 1),
-        moved(2, 1, two, 1, 5),
-    ]
-    lake = Lake(CONTRACT)
-    for number, (begin, end) in enumerate(pairwise(windows)):
-        lake.carry(rows[begin:end], number)
+    rows = [one, two, three, four, moved(1, 0, two, 2, 1), delete]
+    rows += [moved(2, 0, three, 3, 1), moved(2, 1, two, 1, 5)]
+    lake = Lake(CONTRACT, cut(rows, windows))
     alive_now = {key[0]: row["_change_id"] for key, row in lake.current.items()}
     assert alive_now == {1: "2.0", 4: four["change_id"], 5: "2.1"}
     assert lake.shown("breaks") == []
@@ -346,11 +338,9 @@ def test_a_window_ends_between_the_halves_of_a_row_that_another_one_covers(windo
         in_transaction(1, 1, one, operation=change.DELETE, before=one["after"], **place),
         in_transaction(1, 2, one, key=(5,), after=(5, *one["after"][1:]), **place),
     ]
-    lake = Lake(CONTRACT)
-    for number, (begin, end) in enumerate(pairwise(windows)):
-        lake.carry(rows[begin:end], number)
-    current = {key[0]: (row["a"], row["b"]) for key, row in lake.current.items() if key[0] in {1, 5}}
-    assert current == {1: (7, "new"), 5: one["after"][1:]}
+    lake = Lake(CONTRACT, cut(rows, windows))
+    untouched = {row["after"][0]: row["after"][1:] for row in first[1:]}
+    assert cells_of(lake) == {1: (7, "new"), 5: one["after"][1:], **untouched}
     assert lake.shown("breaks") == []
 
 
@@ -377,10 +367,8 @@ def test_a_delete_that_shows_the_inserted_row_as_well(
             1, 1, first[0], operation=change.DELETE, before=before, before_unknown_columns=unknown
         ),
     ]
-    lake = Lake(CONTRACT)
-    for number, (begin, end) in enumerate(pairwise(windows)):
-        lake.carry(rows[begin:end], number)
-    assert [(row["a"], row["b"]) for key, row in lake.current.items() if key == (1,)] == [after[1:]]
+    lake = Lake(CONTRACT, cut(rows, windows))
+    assert cells_of(lake)[1] == after[1:]
     assert [row["kind"] for row in lake.shown("breaks")] == [ORDER_UNKNOWN]
 
 
@@ -397,16 +385,13 @@ def test_a_delete_of_another_row_behind_an_insert_at_a_key_that_nobody_has_seen(
         in_transaction(1, 0, one, operation=change.INSERT, after=(1, 7, "new")),
         in_transaction(1, 1, one, operation=change.DELETE, before=one["after"]),
     ]
-    lake = Lake(CONTRACT)
-    for number, (begin, end) in enumerate(pairwise(windows)):
-        lake.carry(rows[begin:end], number)
-    assert [(row["a"], row["b"]) for row in lake.current.values()] == [(7, "new")]
+    lake = Lake(CONTRACT, cut(rows, windows))
+    assert cells_of(lake) == {1: (7, "new")}
     assert lake.shown("breaks") == []
 
 
 def test_a_row_that_is_inserted_and_deleted_at_once_at_a_key_that_nobody_has_seen_is_gone() -> None:
     one = reported([], 0).rows[0]
-    lake = Lake(CONTRACT)
     insert = in_transaction(1, 0, one, operation=change.INSERT, after=one["after"])
-    lake.carry([insert, in_transaction(1, 1, one, operation=change.DELETE, before=one["after"])], 0)
-    assert lake.current == {}
+    delete = in_transaction(1, 1, one, operation=change.DELETE, before=one["after"])
+    assert Lake(CONTRACT, [[insert, delete]]).current == {}

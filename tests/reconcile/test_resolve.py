@@ -237,10 +237,6 @@ def test_in_any_windows_as_at_once(rows: list[LedgerRow], seed: int) -> None:
     windows: list[list[LedgerRow]] = [[], [], []]
     for at, change in enumerate(plain):
         Random(f"{seed}{at}").choice(windows).append(change)
-    lake, at_once = Lake(CONTRACT), Lake(CONTRACT)
-    for number, part in enumerate(windows):
-        lake.carry(part, number)
-    at_once.carry(plain, 0)
+    lake = Lake(CONTRACT, windows)
     assert outcome(lake.changes) == reference(plain)
-    for name in ("changes", "history", "current"):
-        assert lake.shown(name) == at_once.shown(name)
+    assert lake.all_shown == Lake(CONTRACT, [plain]).all_shown
