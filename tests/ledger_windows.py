@@ -31,13 +31,14 @@ BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 LedgerRow = dict[str, Any]
 
 
-def feed_of(name: str, contract: Contract) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": name, "dialect": "ces", "database": "shop", "connection": "none",
-            "source": {"topics": ["t"]}, "tables": [{"table": contract.table}],
-        }
-    )  # fmt: skip
+def begun(spark: SparkSession, feed: Feed, over: Window, start: Any = None, end: Any = None) -> StageContext:
+    """Begins a run of the window, whose positions in the source are from `start` to `end`."""
+    lease = take_lease(feed, over)
+    assert lease is not None
+    ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
+    assert ctx is not None
+    ctx.control.windows.open(feed.feed, over, start, end or {})
+    return ctx
 
 
 def carry(
@@ -49,11 +50,7 @@ def carry(
     """
     start, end = (BEGIN + timedelta(hours=number + more) for more in (0, 1))
     over = Window(start=start, end=end)
-    lease = take_lease(feed, over)
-    assert lease is not None
-    ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
-    assert ctx is not None
-    ctx.control.windows.open(feed.feed, over, None, {})
+    ctx = begun(spark, feed, over)
     ctx.control.windows.begin_stage(feed.feed, over, "normalize")
     released = ctx.control.contracts.of_feed(feed.feed)
     preparing.prepare(ctx, {contract.table: contract}, {contract.table}, released)

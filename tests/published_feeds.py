@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pyarrow as pa
-
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
@@ -14,33 +12,30 @@ from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
 from sourcelab.log import Log
 from sourcelab.tables import CUSTOMERS, ORDERS, Table
+from tests import feeds
 from tests.ledger_rows import PLAIN, Manner, contract_of, rows
 from tests.reconcile.tables import ledger
 from tests.released import DAY, release
+from tests.stored_rows import replace_rows
 
 TABLES = (CUSTOMERS, ORDERS)
 
 
 def feed_of(name: str, database: str) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": name, "dialect": "ces", "database": database, "connection": "none",
-            "source": {"topics": ["t"]}, "tables": [{"table": t.full_name} for t in TABLES],
-        }
-    )  # fmt: skip
+    return feeds.feed_of(name, *(table.full_name for table in TABLES), database=database)
 
 
 def publish(feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
     catalog.create_namespace(feed.namespace)
     for table, name in zip(TABLES, _ledgers(feed), strict=True):
-        _replace(name, ledger(rows(log, table, manner, feed.feed), contract_of(table)))
+        replace_rows(name, ledger(rows(log, table, manner, feed.feed), contract_of(table)))
     release_mains(feed)
 
 
 def move_main(feed: Feed, log: Log, table: Table) -> None:
     """Moves main of one table, like a release that has not moved the other tables yet."""
     name = TableNames.of(feed.namespace, table.full_name).changes
-    _replace(name, ledger(rows(log, table, PLAIN, feed.feed), contract_of(table)))
+    replace_rows(name, ledger(rows(log, table, PLAIN, feed.feed), contract_of(table)))
 
 
 def release_mains(feed: Feed) -> None:
@@ -54,10 +49,3 @@ def release_mains(feed: Feed) -> None:
 
 def _ledgers(feed: Feed) -> list[str]:
     return [TableNames.of(feed.namespace, table.full_name).changes for table in TABLES]
-
-
-def _replace(table: str, rows: pa.Table) -> None:
-    """Replaces a table's rows without Spark, whose writes would take most of a test's time."""
-    if not catalog.exists(table):
-        catalog._catalog().create_table(tuple(table.split(".")[1:]), rows.schema)
-    catalog.load(table).overwrite(rows)

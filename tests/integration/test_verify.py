@@ -35,7 +35,7 @@ from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row
 from tests.integration.line import cdc_feed, plain, run, window
-from tests.ledgers import contract_of
+from tests.ledger_rows import contract_of
 
 pytestmark = pytest.mark.integration
 

@@ -20,8 +20,9 @@ import changeledger
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
+from tests.feeds import feed_of
 from tests.lake_states import session_of
-from tests.ledger_windows import LedgerRow, carry, feed_of
+from tests.ledger_windows import LedgerRow, carry
 
 FEED, TABLE = "shop_cdc", "dbo.customers"
 CUSTOMERS = Contract(
@@ -57,15 +58,15 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         patch.setenv("CHANGELEDGER_HOME", str(home))
         patch.setenv("CHANGELEDGER_CATALOG", json.dumps(members))
         session = session_of(spark, Settings())
-        carry(session, feed_of(FEED, ORDERS), ORDERS, [change("2026-01-01", "insert", 7, "z")], 0)
+        carry(session, feed_of(FEED, ORDERS.table), ORDERS, [change("2026-01-01", "insert", 7, "z")], 0)
         first = [change(f"2026-01-0{key}", "insert", key, "abc"[key - 1]) for key in (1, 2, 3)]
-        carry(session, feed_of(FEED, CUSTOMERS), CUSTOMERS, first, 1)
+        carry(session, feed_of(FEED, CUSTOMERS.table), CUSTOMERS, first, 1)
         second = [
             change("2026-02-01", "update", 1, "A"),
             change("2026-02-02", "delete", 2, "b"),
             change("2026-02-03", "insert", 4, "d"),
         ]
-        carry(session, feed_of(FEED, CUSTOMERS), CUSTOMERS, second, 2)
+        carry(session, feed_of(FEED, CUSTOMERS.table), CUSTOMERS, second, 2)
         yield session
 
 

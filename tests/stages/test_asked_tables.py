@@ -11,25 +11,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.audit import suites, user_expectations
-from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
-from changeledger.lake import catalog
+from changeledger.lake import catalog, refs
 from changeledger.lake.summaries import BuiltTable
 from changeledger.model.contract import Column, Contract
 from changeledger.model.table_names import TableNames
 from changeledger.spark.rows import Workers
 from changeledger.stages.auditing.asked import AskedTables, without_records
+from tests.feeds import feed_of
 from tests.spark_jobs import Counter
+from tests.stored_rows import replace_rows
 
 CONTRACT = Contract(table="dbo.t", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
 ROWS = {
     "expect_column_max_to_be_between": {"column": "id", "max_value": 10},
     "expect_table_row_count_to_be_between": {"min_value": 1},
 }
-QUANTILES = {
-    "column": "id",
-    "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[0, 10]]},
-}
+QUANTILES = {"column": "id", "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[0, 10]]}}
 
 
 def asked_of(spark: SparkSession, ids: dict[int, str], *expectations: dict[str, Any]) -> list[Any]:
@@ -37,22 +35,12 @@ def asked_of(spark: SparkSession, ids: dict[int, str], *expectations: dict[str, 
     catalog.create_namespace("asked")
     names = TableNames.of("asked", CONTRACT.table)
     runs = list(ids.values())
-    rows = pa.table(
-        {
-            "id": pa.array(ids, pa.int32()),
-            "_window_id": runs,
-            "window_id": runs,
-            "_change_id": ["c"] * len(ids),
-        }
-    )
+    cells = {"id": pa.array(ids, pa.int32()), "_window_id": runs, "window_id": runs}
+    rows = pa.table({**cells, "_change_id": ["c"] * len(ids)})
     snapshots = {}
     for name in names:
-        if not catalog.exists(name):
-            catalog._catalog().create_table(tuple(name.split(".")[1:]), rows.schema)
-        table = catalog.load(name)
-        table.overwrite(rows)
-        (snapshot,) = [row["snapshot_id"] for row in table.inspect.refs().to_pylist()]
-        snapshots[name] = snapshot
+        replace_rows(name, rows)
+        snapshots[name] = refs.snapshot_of(name)
     ctx: Any = SimpleNamespace(
         spark=spark, workers=Workers(lambda: spark), id="now", names={CONTRACT.table: names},
         snapshots=snapshots,
@@ -120,8 +108,4 @@ def test_tables_of_which_no_record_has_come_are_named() -> None:
         {"table": "dbo.read", "expectations": [wanted]},
         {"table": "dbo.quiet"},
     ]
-    feed = Feed.model_validate(
-        {"feed": "shop", "dialect": "debezium", "database": "shop", "connection": "shop",
-         "source": {"topics": ["shop.*"]}, "tables": tables}
-    )  # fmt: skip
-    assert without_records(feed, {"dbo.read"}) == ["dbo.misspelt"]
+    assert without_records(feed_of("shop", *tables), {"dbo.read"}) == ["dbo.misspelt"]

@@ -24,6 +24,7 @@ from changeledger.model.errors import AuditFailed
 from changeledger.model.window import SourceRead, Window, promised
 from changeledger.spark.rows import Workers
 from tests.audit.tables import CONTRACT
+from tests.feeds import feed_of
 from tests.spark_jobs import Counter
 
 WINDOW = Window(start=datetime(2026, 8, 7, 16, tzinfo=UTC), end=datetime(2026, 8, 7, 17, tzinfo=UTC))
@@ -56,12 +57,7 @@ def test_a_ledger_that_lost_a_published_row(kept: int | None, published: int, wr
 
 
 def feed(limit: float = 1.0) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": "shop_cdc", "dialect": "debezium", "database": "shop", "connection": "shop",
-            "source": {"topics": ["shop.*"]}, "tables": [{"table": "dbo.Orders"}], "quarantine_limit": limit,
-        }
-    )  # fmt: skip
+    return feed_of("shop_cdc", "dbo.Orders", dialect="debezium", quarantine_limit=limit)
 
 
 def of_feed(limit: float = 1.0) -> list[Rule]:

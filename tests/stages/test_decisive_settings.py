@@ -13,6 +13,7 @@ from changeledger.dialects.interface import TableDialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.model.errors import ConfigError
 from changeledger.stages.extraction.same_sources import DIALECT, require_dialect, require_setting
+from tests.feeds import feed_of
 from tests.released import release
 
 TABLE = "dbo.t"
@@ -20,21 +21,15 @@ UTC, BERLIN = {"time_zone": "UTC"}, {"time_zone": "Europe/Berlin"}
 TEXT, NULLS = {"source": {"empty_is_null": False}}, {"source": {"empty_is_null": True}}
 
 
-def feed_of(dialect: str, **settings: Any) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": "read", "dialect": dialect, "database": "shop", "connection": "c", "source": {},
-            "tables": [{"table": TABLE}], **settings,
-        }
-    )  # fmt: skip
+def feed(dialect: str, **settings: Any) -> Feed:
+    return feed_of("read", TABLE, dialect=dialect, **{"source": {}, **settings})
 
 
 def require(store: ControlStore, dialect: str, settings: dict[str, Any], released: dict[str, str]) -> None:
-    feed = feed_of(dialect, **settings)
     of_dialect = DIALECTS[dialect]
     assert isinstance(of_dialect, TableDialect)
     assert of_dialect.decisive is not None
-    require_setting(store, feed, of_dialect.decisive, released)
+    require_setting(store, feed(dialect, **settings), of_dialect.decisive, released)
 
 
 def store_of(folder: Path, fingerprint: str | None) -> ControlStore:
@@ -84,14 +79,14 @@ def test_another_dialect_than_that_of_what_is_released(tmp_path: Path) -> None:
     """LSNs and `__ct` rows are numbered by two counters: changes would stand in an order that never was."""
     store = store_of(tmp_path, "UTC")
     release(store, "read", [], counts={DIALECT: "sqlserver_cdc"})
-    require_dialect(store, feed_of("sqlserver_cdc"))
+    require_dialect(store, feed("sqlserver_cdc"))
     said = r"`dialect: sqlserver_cdc`.*`dialect: qlik_tables`(?s:.*)name of its own"
     with pytest.raises(ConfigError, match=said):
-        require_dialect(store, feed_of("qlik_tables"))
+        require_dialect(store, feed("qlik_tables"))
 
 
 def test_a_release_of_an_earlier_version_says_no_dialect(tmp_path: Path) -> None:
     store = store_of(tmp_path, "UTC")
-    require_dialect(store, feed_of("qlik_tables"))
+    require_dialect(store, feed("qlik_tables"))
     release(store, "read", [])
-    require_dialect(store, feed_of("qlik_tables"))
+    require_dialect(store, feed("qlik_tables"))

@@ -20,7 +20,9 @@ from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.stages.extraction import joined
 from tests.control.test_control import hour
+from tests.feeds import feed_of
 from tests.released import release
+from tests.stored_rows import append_rows, record, replace_rows, stored_rows
 
 PARTS = "dbo.parts"
 CONTRACT = Contract(table=PARTS, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
@@ -40,12 +42,7 @@ class Joining:
         catalog.create_namespace(name)
 
     def feed(self, *tables: str) -> Feed:
-        return Feed.model_validate(
-            {
-                "feed": self.name, "dialect": "ces", "database": "shop", "connection": "none",
-                "source": {"topics": ["t"]}, "tables": [{"table": table} for table in ("dbo.all", *tables)],
-            }
-        )  # fmt: skip
+        return feed_of(self.name, "dbo.all", *tables)
 
     def extracts(self, *tables: str) -> None:
         feed, position = self.feed(*tables), self.control.windows.position(self.name)
@@ -69,24 +66,19 @@ class Joining:
     def passes_over(self, number: int, offsets: Sequence[int], sent_at: datetime | None = None) -> None:
         """Lets the window of that hour read these messages of the table, which the feed does not list."""
         of, lake = hour(number), self.feed().lake
-        places = [{"source": "t", "partition": 0, "offset": offset} for offset in offsets]
         said = {"window_id": of.id, "disposition": change.CONTROL}
         said |= {"reason": change.TABLE_NOT_IN_FEED, "detail": PARTS}
-        rows = [{**said, "source_position": place} for place in places]
+        rows = [{**said, "source_position": record(offset)} for offset in offsets]
         replace(lake.dispositions, change.DISPOSITION_COLUMNS, rows)
         sent = {"window_id": of.id, "topic": "t", "partition": 0, "timestamp": sent_at or of.start}
         replace(lake.raw, change.RAW_MESSAGE_COLUMNS, [{**sent, "offset": offset} for offset in offsets])
 
-    def lacks(self) -> FeedTableRow | None:
-        rows = self.control.feed_tables.lacking(self.name)
-        return rows[0] if rows else None
+    def lacks(self) -> list[FeedTableRow]:
+        return self.control.feed_tables.lacking(self.name)
 
 
 def replace(table: str, columns: Sequence[tuple[str, str]], rows: list[dict[str, Any]]) -> None:
-    cells = pa.Table.from_pylist(rows, table_schema(columns))
-    if not catalog.exists(table):
-        catalog._catalog().create_table(tuple(table.split(".")[1:]), cells.schema)
-    catalog.load(table).overwrite(cells)
+    replace_rows(table, pa.Table.from_pylist(rows, table_schema(columns)))
 
 
 def test_a_table_that_was_left_out_before_it_had_a_record(control: ControlStore) -> None:
@@ -99,8 +91,7 @@ def test_a_table_that_was_left_out_before_it_had_a_record(control: ControlStore)
     feed.publishes(1, to=3)
     feed.passes_over(1, [1, 2])
     feed.extracts(PARTS)
-    row = feed.lacks()
-    assert row is not None
+    (row,) = feed.lacks()
     assert (row.lacking, row.since, row.until) == (2, hour(0).end, hour(1).end)
 
 
@@ -114,20 +105,19 @@ def test_after_a_rollback_it_lacks_what_was_passed_over_before_that_release(cont
     feed.passes_over(1, [1, 2])
     feed.extracts(PARTS)
     feed.publishes(2, PARTS, to=4)
-    assert feed.lacks() is not None
+    assert feed.lacks()
     tables = {feed.feed(PARTS).names[PARTS].changes: 0}
     control.rollbacks.commit(feed.name, 1, tables, ASKED._replace(keep_position=True))
     feed.extracts(PARTS)
-    assert feed.lacks() is not None, "it is not read again"
+    assert feed.lacks(), "it is not read again"
     control.rollbacks.commit(feed.name, 1, tables, ASKED)
     feed.passes_over(1, [])
     feed.extracts(PARTS)
-    assert feed.lacks() is None
+    assert not feed.lacks()
     control.rollbacks.commit(feed.name, 2, {}, ASKED)
     feed.passes_over(1, [1, 2])
     feed.extracts(PARTS)
-    row = feed.lacks()
-    assert row is not None
+    (row,) = feed.lacks()
     assert row.lacking == 2
 
 
@@ -138,8 +128,7 @@ def test_its_time_begins_with_the_earliest_message(control: ControlStore) -> Non
     feed.publishes(1, to=2)
     feed.passes_over(1, [1], early)
     feed.extracts(PARTS)
-    row = feed.lacks()
-    assert row is not None
+    (row,) = feed.lacks()
     assert (row.since, row.until) == (early, hour(1).end)
 
 
@@ -150,15 +139,13 @@ def test_what_was_quarantined_is_there_or_was_passed_over_since(control: Control
     feed.publishes(1, to=2)
     feed.passes_over(1, [0, 1])
     lake = feed.feed().lake
-    places = [{"source": "t", "partition": 0, "offset": offset} for offset in (0, 1)]
     said = {"window_id": hour(0).id, "table": PARTS, "reason": "unparseable_json"}
-    of_first = [{**said, "disposition": change.QUARANTINED, "source_position": place} for place in places]
-    cells = pa.Table.from_pylist(of_first, table_schema(change.DISPOSITION_COLUMNS))
-    catalog.load(lake.dispositions).append(cells)
-    replace(lake.quarantine, change.QUARANTINE_COLUMNS, [{**said, "source_position": places[1]}])
+    first = {**said, "disposition": change.QUARANTINED}
+    of_first = [{**first, "source_position": record(offset)} for offset in (0, 1)]
+    append_rows(lake.dispositions, change.DISPOSITION_COLUMNS, of_first)
+    replace(lake.quarantine, change.QUARANTINE_COLUMNS, [{**said, "source_position": record(1)}])
     feed.extracts(PARTS)
-    row = feed.lacks()
-    assert row is not None
+    (row,) = feed.lacks()
     assert row.lacking == 1
 
 
@@ -167,12 +154,9 @@ def test_a_record_that_two_windows_have_passed_over_counts_once(control: Control
     feed.publishes(0, to=2)
     feed.publishes(1, to=2)
     feed.passes_over(0, [0, 1])
-    of_second = catalog.load(feed.feed().lake.dispositions).scan().to_arrow().to_pylist()
-    for row in of_second:
-        row["window_id"] = hour(1).id
-    cells = pa.Table.from_pylist(of_second, table_schema(change.DISPOSITION_COLUMNS))
-    catalog.load(feed.feed().lake.dispositions).append(cells)
+    dispositions = feed.feed().lake.dispositions
+    of_second = [{**row, "window_id": hour(1).id} for row in stored_rows(dispositions)]
+    append_rows(dispositions, change.DISPOSITION_COLUMNS, of_second)
     feed.extracts(PARTS)
-    row = feed.lacks()
-    assert row is not None
+    (row,) = feed.lacks()
     assert (row.lacking, row.until) == (2, hour(1).end)

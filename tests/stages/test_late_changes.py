@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from random import Random, SystemRandom
 from typing import Any
 
@@ -16,11 +18,12 @@ from changeledger.audit.rules import IMAGES
 from changeledger.config.feed import Feed
 from changeledger.lake import catalog
 from changeledger.stages.auditing.evidence import may_have, with_images
-from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Reported, joined, reported
-from tests.ledger_windows import LedgerRow, carry, feed_of, rows_of
+from tests.feeds import feed_of
+from tests.key_moves import CONTRACT, reported
+from tests.ledger_windows import LedgerRow, carry, rows_of
 from tests.reconcile import test_history
 from tests.reconcile.test_history import Step
-from tests.reconcile.test_key_moves import CHANGE, MOVE, SWAP, assert_true
+from tests.reconcile.test_key_moves import CHANGE, MOVE, SWAP, all_scenarios_in_windows, assert_true
 from tests.reconcile.test_snapshot_rows import rows_for
 from tests.stored_rows import stored_rows
 
@@ -31,9 +34,25 @@ def published(feed: Feed) -> list[list[dict[str, Any]]]:
     return [sorted(stored_rows(name), key=repr) for name in names]
 
 
+def carried(spark: SparkSession, name: str, windows: Iterable[Sequence[LedgerRow]]) -> Feed:
+    """Publishes these windows, and returns their feed."""
+    feed = feed_of(name, CONTRACT.table)
+    for number, rows in enumerate(windows):
+        carry(spark, feed, CONTRACT, rows, number)
+    return feed
+
+
+def assert_as_at_once(spark: SparkSession, name: str, windows: Sequence[Sequence[LedgerRow]]) -> None:
+    """Asserts that the tables equal those of one window with all rows."""
+    in_parts = carried(spark, f"{name}_in_parts", windows)
+    at_once = carried(spark, f"{name}_at_once", [list(chain(*windows))])
+    for table in ("dbo_t_changes", "dbo_t_history", "dbo_t"):
+        assert rows_of(in_parts, table) == rows_of(at_once, table), table
+
+
 def test_a_repeated_row_touches_nothing(spark: SparkSession) -> None:
     """In a later window, the ledger gains the row, and history and current rows stay as they were."""
-    feed = feed_of("repeated_rows", CONTRACT)
+    feed = feed_of("repeated_rows", CONTRACT.table)
     rows = [row for key in range(3) for row in rows_for(key, [("snapshot", key, "x")] * 2)]
     carry(spark, feed, CONTRACT, rows[::2], 0)
     before = published(feed)
@@ -60,12 +79,7 @@ def test_whatever_comes_late(spark: SparkSession) -> None:
         steps = [("delete", None, "?") if step[0] == "delete" else step for step in steps]
         for row in rows_for(key, steps):
             rng.choice(windows).append(row)
-    at_once, in_parts = feed_of("snapshots_at_once", CONTRACT), feed_of("snapshots_in_parts", CONTRACT)
-    carry(spark, at_once, CONTRACT, [row for rows in windows for row in rows], 0)
-    for number, rows in enumerate(windows):
-        carry(spark, in_parts, CONTRACT, rows, number)
-    for name in ("dbo_t_changes", "dbo_t_history", "dbo_t"):
-        assert rows_of(in_parts, name) == rows_of(at_once, name), name
+    assert_as_at_once(spark, "snapshots", windows)
 
 
 def test_breaks_of_the_image_chain(spark: SparkSession) -> None:
@@ -74,7 +88,7 @@ def test_breaks_of_the_image_chain(spark: SparkSession) -> None:
     rows = test_history.rows_for([Step(1, "insert", 1, "x", frozenset(), 1), *updates])
     for row, a in zip(rows[1:], (9, 2, 3, 8), strict=True):
         row["before"] = (1, a, "x")
-    feed = feed_of("late_breaks", CONTRACT)
+    feed = feed_of("late_breaks", CONTRACT.table)
     carry(spark, feed, CONTRACT, rows[:2] + rows[3:], 0)
     before = breaks_of(feed)
     assert before.keys() == {"c1", "c3", "c4"}
@@ -86,12 +100,7 @@ def test_history_is_built_again_from_the_midst_of_a_swap(spark: SparkSession) ->
     """From the late change on, no interval of the key can be continued, so its whole history is rebuilt."""
     rows = reported([SWAP, [[(3, 3)]], CHANGE, MOVE], 0).rows
     between = {**rows[6], "change_id": "late", "sort_key": rows[4]["sort_key"] + b"\x01"}
-    at_once, in_parts = feed_of("swap_at_once", CONTRACT), feed_of("swap_in_parts", CONTRACT)
-    carry(spark, at_once, CONTRACT, [*rows, between], 0)
-    carry(spark, in_parts, CONTRACT, [*rows[:7], rows[8]], 0)
-    carry(spark, in_parts, CONTRACT, [between, rows[7]], 1)
-    for name in ("dbo_t_history", "dbo_t"):
-        assert rows_of(in_parts, name) == rows_of(at_once, name), name
+    assert_as_at_once(spark, "swap", ([*rows[:7], rows[8]], [between, rows[7]]))
 
 
 def test_images_of_changes_that_break_a_rule(spark: SparkSession) -> None:
@@ -105,9 +114,7 @@ def test_images_of_changes_that_break_a_rule(spark: SparkSession) -> None:
     for at, row in enumerate(rows):
         row["commit_lsn"] = at.to_bytes(10)
     rows[1]["before"] = rows[2]["before"] = (1, 1, "x")
-    feed = feed_of("late_images", CONTRACT)
-    for number, part in enumerate((rows[3:4], rows[:1] + rows[2:3], rows[4:])):
-        carry(spark, feed, CONTRACT, part, number)
+    feed = carried(spark, "late_images", (rows[3:4], rows[:1] + rows[2:3], rows[4:]))
     ctx = carry(spark, feed, CONTRACT, rows[1:2], 3)
     samples = tuple({"change_id": name} for name in ("c1", "c2", "c3"))
     of_chain = {"table": CONTRACT.table, "rule": "image_chain", "says": "", "severity": "error"}
@@ -141,9 +148,8 @@ def test_what_a_truncate_ends(spark: SparkSession) -> None:
         Step(3, "insert", 4, "z", frozenset(), 7), Step(4, "insert", 5, "x", frozenset(), 8),
         Step(5, "snapshot", 1, "x", frozenset(), 9),
     ]  # fmt: skip
-    feed, rows = feed_of("late_truncate", CONTRACT), test_history.rows_for(sequence)
-    for number, part in enumerate((rows[:5] + rows[6:8], rows[8:], rows[5:6])):
-        carry(spark, feed, CONTRACT, part, number)
+    rows = test_history.rows_for(sequence)
+    feed = carried(spark, "late_truncate", (rows[:5] + rows[6:8], rows[8:], rows[5:6]))
     history = test_history.shown(rows_of(feed, "dbo_t_history"))
     assert history == test_history.reference(sequence)
     assert {key for name, key in history if name == "c5"} == {2, 3, 5}
@@ -155,17 +161,12 @@ def test_truncates_among_changes_in_any_windows(spark: SparkSession) -> None:
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     rng = Random(seed)
-    changes, feed = [invented_step(rng) for _ in range(400)], feed_of("late_steps", CONTRACT)
+    changes = [invented_step(rng) for _ in range(400)]
     windows: list[list[LedgerRow]] = [[], [], []]
     for row in test_history.rows_for(changes):
         rng.choice(windows).append(row)
-    for number, rows in enumerate(windows):
-        carry(spark, feed, CONTRACT, rows, number)
-    history, expected = (
-        test_history.shown(rows_of(feed, "dbo_t_history")),
-        test_history.reference(changes),
-    )
-    assert history == expected
+    feed = carried(spark, "late_steps", windows)
+    assert test_history.shown(rows_of(feed, "dbo_t_history")) == test_history.reference(changes)
 
 
 def invented_step(rng: Random) -> Step:
@@ -178,22 +179,8 @@ def invented_step(rng: Random) -> Step:
 
 @pytest.mark.long
 def test_scenarios_in_any_windows(spark: SparkSession) -> None:
-    """Each scenario is cut at each place, its parts in both orders, and then everything comes once more."""
-    windows: list[list[LedgerRow]] = [[], [], []]
-    parts: list[Reported] = []
-    for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
-        for scenario in SCENARIOS.values():
-            length = len(reported(scenario, 0, manner).rows)
-            for cut, backwards in ((cut, way) for cut in range(1, length) for way in (False, True)):
-                part = reported(scenario, len(parts), manner)
-                parts.append(part)
-                cuts = part.rows[:cut], part.rows[cut:]
-                windows[0] += cuts[backwards]
-                windows[1] += cuts[not backwards]
-                windows[2] += part.rows
-    truth, feed = joined(parts), feed_of("key_moves", CONTRACT)
-    for number, rows in enumerate(windows):
-        carry(spark, feed, CONTRACT, rows, number)
+    windows, truth = all_scenarios_in_windows()
+    feed = carried(spark, "key_moves", windows)
     assert_true(rows_of(feed, "dbo_t_history"), truth)
     current = {row["id"]: (row["a"], row["b"]) for row in rows_of(feed, "dbo_t")}
     assert current == truth.alive

@@ -8,23 +8,18 @@ from typing import Any
 
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.control import AskedReset, ControlStore
 from changeledger.lake import catalog
 from changeledger.model import change
 from changeledger.model.errors import SourceDataLostError
 from changeledger.stages.extraction.same_sources import require_places
 from tests.control.test_control import hour
+from tests.feeds import feed_of
 from tests.released import release
 from tests.stages.test_joined_tables import replace
 
 PARTS, LOADED, OTHER = "dbo.parts", "dbo.loaded", "dbo.other"
-FEED = Feed.model_validate(
-    {
-        "feed": "left_out_of_a_reset", "dialect": "sqlserver_cdc", "database": "shop", "connection": "c",
-        "source": {}, "tables": [{"table": table} for table in (PARTS, LOADED, OTHER)],
-    }
-)  # fmt: skip
+FEED = feed_of("left_out_of_a_reset", PARTS, LOADED, OTHER, dialect="sqlserver_cdc", source={})
 
 
 def test_a_table_without_a_position(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.dialects.registry import DIALECTS
 from changeledger.model.contract import Column, Contract
 from changeledger.stages.normalization.other_feeds import OtherFeeds
+from tests.feeds import feed_of
 from tests.released import release
 
 TABLE = "dbo.t"
@@ -36,11 +36,7 @@ COMPUTED = Contract(
 def computed(folder: Path, control: ControlStore, other: str) -> frozenset[str]:
     """Returns the computed columns, with this text in the other feed's file."""
     (folder / "other.yaml").write_text(other)
-    source = {"source": {"topics": ["t"]}, "tables": [{"table": TABLE}]}
-    feed = Feed.model_validate(
-        {"feed": "own", "dialect": "debezium", "database": "shop", "connection": "c", **source}
-    )
-    settings = SimpleNamespace(feeds=folder)
+    feed, settings = feed_of("own", TABLE, dialect="debezium"), SimpleNamespace(feeds=folder)
     ctx: Any = SimpleNamespace(feed=feed, control=control, settings=settings, dialect=DIALECTS[feed.dialect])
     return OtherFeeds(ctx).computed(TABLE)
 

@@ -10,6 +10,7 @@ from changeledger.config.feed import Feed
 from changeledger.kernels.publishing import key_id
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.stages.common.publishing import as_stated, require_as_published
+from tests.feeds import feed_of
 from tests.model.test_publishing import PEOPLE
 
 SECRET = "sixteen or more of them"
@@ -21,9 +22,7 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def feed(**columns: Any) -> Feed:
-    table = {"table": "dbo.items", "publish": {"columns": columns}}
-    named = {"feed": "people", "dialect": "ces", "database": "shop", "connection": "c"}
-    return Feed.model_validate({**named, "source": {"topics": ["t"]}, "tables": [table]})
+    return feed_of("people", {"table": "dbo.items", "publish": {"columns": columns}})
 
 
 def test_the_contract_has_the_rules_and_which_key_hashes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,13 +15,14 @@ from changeledger.kernels.arrow import table_schema
 from changeledger.lake import iceberg, new_tables
 from changeledger.model import change
 from changeledger.model.window import Request, Window
-from changeledger.spark.rows import Workers
-from changeledger.stages.common.context import StageContext, take_lease
+from changeledger.stages.common.context import StageContext
 from changeledger.stages.normalization.quarantined import forget_read_again
 from tests.audit.tables import CONTRACT
-from tests.ledger_windows import BEGIN, feed_of
+from tests.feeds import feed_of
+from tests.ledger_windows import BEGIN
+from tests.ledger_windows import begun as window_begun
 from tests.released import release
-from tests.stored_rows import stored_rows
+from tests.stored_rows import append_rows, record, stored_rows
 
 EARLIER = "an earlier run"
 AGAIN = Request()
@@ -43,16 +45,17 @@ def test_read_again(
     In the run of chosen tables, 7 is of another table. A window of new records reads none of them, so nothing
     is searched.
     """
-    ctx = begun(spark, feed_of(name, CONTRACT), request_, begin)
+    ctx = begun(spark, feed_of(name, CONTRACT.table), request_, begin)
     quarantine, dispositions = ctx.lake.quarantine, ctx.lake.dispositions
-    add(spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, [(ctx.id, n) for n in (7, 8)], of_raw=True)
-    add(spark, quarantine, change.QUARANTINE_COLUMNS, [(EARLIER, n) for n in (7, 8, 9)])
+    raw = [{"window_id": ctx.id, "topic": "t", "partition": 0, "offset": n} for n in (7, 8)]
+    append_rows(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, raw)
+    append_rows(quarantine, change.QUARANTINE_COLUMNS, [of_run(EARLIER, n) for n in (7, 8, 9)])
     for table in (quarantine, dispositions):
         iceberg.fresh_branch(spark, table, ctx.branch)
-    add(spark, quarantine, change.QUARANTINE_COLUMNS, [(ctx.id, 8)], ctx.branch)
+    append_rows(quarantine, change.QUARANTINE_COLUMNS, [of_run(ctx.id, 8)], ctx.branch)
     if request_ == CHOSEN:
-        not_chosen = {"reason": f"'{change.TABLE_NOT_CHOSEN}'"}
-        add(spark, dispositions, change.DISPOSITION_COLUMNS, [(ctx.id, 7)], ctx.branch, **not_chosen)
+        not_chosen = {**of_run(ctx.id, 7), "reason": change.TABLE_NOT_CHOSEN}
+        append_rows(dispositions, change.DISPOSITION_COLUMNS, [not_chosen], ctx.branch)
     forget_read_again(ctx)
     rows = stored_rows(quarantine, ctx.branch)
     assert {
@@ -68,14 +71,13 @@ def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left
 
     SQL Server's rows have an LSN and come once, so nothing is searched.
     """
-    tables = [{"table": CONTRACT.table, "key": ["order"]}]
-    of = {"feed": f"again_{dialect}", "dialect": dialect, "database": "shop", "connection": "none"}
-    ctx = begun(spark, Feed.model_validate({**of, "source": {}, "tables": tables}), AGAIN, 10)
+    table = {"table": CONTRACT.table, "key": ["order"]}
+    ctx = begun(spark, feed_of(f"again_{dialect}", table, dialect=dialect, source={}), AGAIN, 10)
     raw, quarantine = ctx.names[CONTRACT.table].raw, ctx.lake.quarantine
     columns = (("window_id", "string"), ("source_position", change.RECORD_TYPE))
     new_tables.create(raw, table_schema(columns))
-    add(spark, raw, columns, [(ctx.id, 7)])
-    add(spark, quarantine, change.QUARANTINE_COLUMNS, [(EARLIER, 7)])
+    append_rows(raw, columns, [of_run(ctx.id, 7)])
+    append_rows(quarantine, change.QUARANTINE_COLUMNS, [of_run(EARLIER, 7)])
     iceberg.fresh_branch(spark, quarantine, ctx.branch)
     forget_read_again(ctx)
     assert {row["window_id"] for row in stored_rows(quarantine, ctx.branch)} == left
@@ -83,37 +85,15 @@ def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left
 
 def begun(spark: SparkSession, feed: Feed, request: Request, begin: int) -> StageContext:
     """Begins a run of a feed that is released up to offset 10; the run reads from offset `begin` on."""
-    name = feed.feed
-    release(ControlStore(Settings().control_url), name, [], position={"t": {"0": 10}})
+    end = {"t": {"0": 10}}
+    release(ControlStore(Settings().control_url), feed.feed, [], position=end)
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=1), request=request)
-    lease = take_lease(feed, over)
-    assert lease is not None
-    ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
-    assert ctx is not None
-    ctx.control.windows.open(name, over, {"t": {"0": begin}}, {"t": {"0": 10}})
+    ctx = window_begun(spark, feed, over, {"t": {"0": begin}}, end)
     new_tables.create(feed.lake.raw, table_schema(change.RAW_MESSAGE_COLUMNS), change.RAW_PARTITIONS)
     new_tables.create(feed.lake.quarantine, table_schema(change.QUARANTINE_COLUMNS))
     new_tables.create(feed.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     return ctx
 
 
-def add(
-    spark: SparkSession,
-    table: str,
-    columns: tuple[tuple[str, str], ...],
-    records: list[tuple[str, int]],
-    branch: str = "main",
-    *,
-    of_raw: bool = False,
-    **said: str,
-) -> None:
-    """Adds one row for each run and offset."""
-
-    def row(run: str, offset: int) -> str:
-        place = f"named_struct('source', 't', 'partition', 0, 'offset', {offset}L, 'row', NULL)"
-        known = {"topic": "'t'", "partition": "0", "offset": str(offset)} if of_raw else {**said}
-        known |= {"window_id": f"'{run}'", "source_position": place}
-        cells = ((known.get(name, "NULL"), kind, name) for name, kind in columns)
-        return "SELECT " + ", ".join(f"CAST({text} AS {kind}) `{name}`" for text, kind, name in cells)
-
-    iceberg.append(spark.sql(" UNION ALL ".join(row(*record) for record in records)), table, branch)
+def of_run(run: str, offset: int) -> dict[str, Any]:
+    return {"window_id": run, "source_position": record(offset)}

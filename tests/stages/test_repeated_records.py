@@ -19,8 +19,9 @@ from changeledger.model.table_names import TableNames
 from changeledger.spark.rows import Workers
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.common.context import StageContext
+from tests.feeds import feed_of
 from tests.key_moves import CONTRACT
-from tests.ledger_windows import carry, feed_of
+from tests.ledger_windows import carry
 from tests.reconcile.test_snapshot_rows import rows_for
 from tests.stored_rows import stored_rows
 
@@ -30,7 +31,7 @@ NAMES = TableNames.of("repeated_records", CONTRACT.table)
 @pytest.fixture(scope="module")
 def feed(spark: SparkSession) -> Feed:
     """The first window has key 0, the second key 1, and the last both of them again."""
-    feed = feed_of("repeated_records", CONTRACT)
+    feed = feed_of("repeated_records", CONTRACT.table)
     rows = [rows_for(key, [("insert", key, "x")])[0] | {"commit_lsn": bytes([key] * 10)} for key in range(2)]
     for number, part in enumerate(([rows[0]], [rows[1]], rows)):
         carry(spark, feed, CONTRACT, part, number)

@@ -4,44 +4,39 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from changeledger.config.database import AUTO, REUSE, Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.control.outcomes import last_proofs
-from changeledger.lake import catalog, iceberg, refs
-from changeledger.model import change, table_names
+from changeledger.lake import catalog, refs
+from changeledger.model import table_names
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
+from changeledger.reconcile.buckets import current
 from changeledger.stages import verify
-from tests.ledgers import published_of
+from tests.feeds import feed_of
+from tests.reconcile.tables import all_at_once, ledger
 from tests.redelivered_rows import AT, CONTRACT, rows
 from tests.released import release
+from tests.stored_rows import replace_rows
 
 
-def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
-    columns = change.ledger_columns(CONTRACT)
-    return spark.createDataFrame(
-        [tuple(row.get(name) for name, _ in columns) for row in rows(run)],
-        ", ".join(f"{change.quoted(n)} {kind}" for n, kind in columns),
-    )
-
-
-def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
+def publish(feed: Feed, window: Window) -> None:
     """Publishes a release like the five stages."""
     control, names = ControlStore(Settings().control_url), TableNames.of(feed.namespace, CONTRACT.table)
     catalog.create_namespace(feed.namespace)
-    published = published_of(spark, rows(window.id), CONTRACT, window.id)
-    snapshots = {
-        name: iceberg.put(table, name)
-        for name, table in zip(
-            names, (published.current, published.history, ledger(spark, window.id)), strict=True
-        )
-    }
+    changes = ledger(rows(window.id), CONTRACT)
+    built = all_at_once(changes, CONTRACT, window.id)
+    history = pa.concat_tables([built.closed, built.opened])
+    for name, table in zip(names, (current(built.opened, CONTRACT), history, changes), strict=True):
+        replace_rows(name, table)
+    snapshots = refs.heads(names, refs.MAIN)
     counts = {"tables": {CONTRACT.table: {"changes": {"insert": 6, "snapshot": 6}}}}
     released = release(control, feed.feed, [CONTRACT], window, snapshots, counts, {"t": {"0": 1}})
     for name, snapshot in snapshots.items():
@@ -50,17 +45,12 @@ def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
 
 
 def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession) -> None:
-    feed = Feed.model_validate(
-        {
-            "feed": "stream", "dialect": "ces", "database": "redelivered", "connection": "none",
-            "source": {"topics": ["t"]}, "tables": [{"table": CONTRACT.table}],
-        }
-    )  # fmt: skip
+    feed = feed_of("stream", CONTRACT.table, database="redelivered")
     feeds, database = {feed.feed: feed}, Database(database="redelivered")
     assert not verify.waits(database, feeds, AUTO)
     with pytest.raises(ConfigError, match="no feed 'other'"):
         verify.run(spark, database, feeds, only="other")
-    publish(spark, feed, Window(start=AT, end=AT + timedelta(hours=1)))
+    publish(feed, Window(start=AT, end=AT + timedelta(hours=1)))
     assert verify.waits(database, feeds, REUSE)
     with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):
         verify.run(spark, database, feeds)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 from changeledger.stages.common.publishing import require_names
+from tests.feeds import feed_of
 from tests.released import release
 
 
@@ -20,15 +20,6 @@ def control(tmp_path: Path) -> ControlStore:
     columns = (Column(name="id", type="int", ordinal=1, key_position=1),)
     release(control, "named", [Contract(table="dbo.Order Lines", columns=columns)])
     return control
-
-
-def feed(*tables: str) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": "named", "dialect": "ces", "database": "shop", "connection": "none",
-            "source": {"topics": ["t"]}, "tables": [{"table": table} for table in tables],
-        }
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -45,7 +36,7 @@ def test_a_name_that_another_table_has_in_the_lake(control: ControlStore, table:
     with pytest.raises(
         ConfigError, match=rf"lake\.named\.{place}, which has the rows of dbo\.Order Lines"
     ) as raised:
-        require_names(control, feed("dbo.customers", table))
+        require_names(control, feed_of("named", "dbo.customers", table))
     assert "write it as dbo.Order Lines" in raised.value.remedy
 
 
@@ -53,11 +44,11 @@ def test_a_name_that_another_table_has_in_the_lake(control: ControlStore, table:
     "tables", [("dbo.Order Lines",), ("dbo.customers",), ("dbo.Order Lines", "dbo.lines")]
 )
 def test_names_of_their_own(control: ControlStore, tables: tuple[str, ...]) -> None:
-    require_names(control, feed(*tables))
+    require_names(control, feed_of("named", *tables))
 
 
 def test_a_table_that_was_published_by_both_names_goes_on(control: ControlStore) -> None:
     """An earlier version did not refuse it."""
     columns = (Column(name="id", type="int", ordinal=1, key_position=1),)
     release(control, "other", [Contract(table=name, columns=columns) for name in ("dbo.A", "dbo.a")])
-    require_names(control, Feed.model_validate({**feed("dbo.a").model_dump(), "feed": "other"}))
+    require_names(control, feed_of("other", "dbo.a"))

@@ -20,11 +20,10 @@ from changeledger.stages.maintain import trim_results
 from changeledger.stages.maintenance.raw_rows import trim_raw
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS
-from tests.ledger_windows import feed_of
-from tests.ledgers import contract_of
+from tests.feeds import feed_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-FEED = feed_of("trimmed", contract_of(ORDERS))
+FEED = feed_of("trimmed", ORDERS.full_name)
 
 
 def compared(name: str, feed: str, days: int) -> ComparisonRow:
@@ -88,7 +87,7 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     - 9: was replayed, and no rollback can go back before that.
     - 10: has waited longer than raw records are kept; it is quarantined once it has waited too long.
     """
-    feed = feed_of("trimmed_raw", contract_of(ORDERS))
+    feed = feed_of("trimmed_raw", ORDERS.full_name)
     catalog.create_namespace(feed.feed)
     new_tables.create(feed.lake.raw, table_schema(change.RAW_MESSAGE_COLUMNS), change.RAW_PARTITIONS)
     new_tables.create(feed.lake.quarantine, table_schema(change.QUARANTINE_COLUMNS))

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.config.database import Database
-from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ReleaseRow, SnapshotRow, WindowRow
 from changeledger.lake import catalog, iceberg, new_tables
@@ -20,6 +19,7 @@ from changeledger.model.table_names import NAMESPACE
 from changeledger.stages import verify
 from changeledger.stages.verification import proofs
 from changeledger.stages.verification.snapshot import is_sent
+from tests.feeds import feed_of
 
 NO_SPARK: Any = None
 
@@ -36,22 +36,13 @@ def test_one_table_is_read_once_however_feeds_write_its_name() -> None:
     """Two concurrent readings would write one table in the lake, each in the columns of its feed."""
 
     def of_feed(name: str, table: str, columns: str) -> Any:
-        feed = Feed.model_validate(
-            {
-                "feed": name,
-                "dialect": "ces",
-                "database": "shop",
-                "connection": "c",
-                "source": {"topics": ["t"]},
-                "tables": [{"table": table}],
-            }
-        )
         described = [
             Column(name=c, type="int", ordinal=at, key_position=int(c == "id"))
             for at, c in enumerate(columns.split(), 1)
         ]
         release = ReleaseRow(feed=name, id=1, window_id="w", created_at=datetime(2026, 8, 7, tzinfo=UTC))
-        return verify._Table(feed, table, Contract(table=table, columns=tuple(described)), release, None)
+        contract = Contract(table=table, columns=tuple(described))
+        return verify._Table(feed_of(name, table), table, contract, release, None)
 
     tables = [of_feed("one", "dbo.Orders", "id a"), of_feed("other", "dbo.orders", "id b")]
     (read,) = verify._contracts(tables).items()
