@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config.feed import Feed
+from changeledger.config.settings import PROJECT
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
+from sourcelab.log import Log
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker, Postgres
+from sourcelab.tables import Table
+from tests.feeds import feed_of
 
 STAGES: tuple[ModuleType, ...] = (extract, normalize, reconcile, audit, publish)
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 TABLES = ("dbo.customers", "sales.orders", "dbo.parts", "dbo.wide")
-
-
+OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 # Qlik's change tables do not contain the tables' keys.
 KEYS = {
     "dbo.customers": ["id"],
@@ -65,16 +73,7 @@ def _feed(
     patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
     # Windows have few records, most of them spoilt on purpose.
     reported = {"tables": [{"table": table} for table in TABLES], "quarantine_limit": 1, **settings}
-    return Feed.model_validate(
-        {
-            "feed": name,
-            "dialect": dialect,
-            "database": "shop",
-            "connection": name,
-            "source": source,
-            **reported,
-        }
-    )
+    return feed_of(name, **{"dialect": dialect, "connection": name, "source": source, **reported})
 
 
 def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
@@ -101,6 +100,21 @@ def without_spark() -> SparkSession:
     raise AssertionError("Spark was started")
 
 
+def write_feeds(folder: Path, patch: pytest.MonkeyPatch, *feeds: Feed) -> None:
+    """Makes `folder` the folder of feeds, and writes their files."""
+    folder.mkdir()
+    for feed in feeds:
+        (folder / f"{feed.feed}.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json")), "utf-8")
+    patch.setenv("CHANGELEDGER_FEEDS", str(folder))
+
+
+def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python with the package and further variables, and returns how it ended."""
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "include"), **variables}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
 def lake_name(feed: Feed, table: str, kind: str = "") -> str:
     return f"lake.{feed.feed}.{table.replace('.', '_').lower()}{kind}"
 
@@ -111,3 +125,30 @@ def rows(spark: SparkSession, name: str) -> list[Row]:
 
 def plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
+
+
+def current(spark: SparkSession, feed: Feed, table: Table) -> dict[Any, Any]:
+    """Returns the current rows by key, as `Log.final_rows` does."""
+    return {
+        tuple(row[name] for name in table.key): {n: plain(row[n]) for n in table.names}
+        for row in rows(spark, lake_name(feed, table.full_name))
+    }
+
+
+def assert_whole(spark: SparkSession, feed: Feed, log: Log, *tables: str) -> None:
+    """Asserts that the current rows of these tables are those at the end of the log."""
+    for table in map(log.table, tables):
+        assert current(spark, feed, table) == log.final_rows(table), (feed.feed, table.name)
+
+
+def published(spark: SparkSession, feed: Feed, *tables: str) -> dict[str, list[Any]]:
+    """Returns all rows of these tables, without the columns that say which run and feed wrote them."""
+
+    def of_source(row: Row) -> dict[str, Any]:
+        return {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
+
+    return {
+        f"{table}{kind}": sorted(map(of_source, rows(spark, lake_name(feed, table, kind))), key=repr)
+        for table in tables
+        for kind in ("", "_history", "_changes")
+    }

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from changeledger.cli import quarantine
 from changeledger.config.feed import Feed
@@ -22,14 +22,22 @@ from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
-from tests.integration.line import BEGIN, carry, debezium_feed, lake_name, message_feed, rows, run, window
+from tests.integration.line import (
+    BEGIN,
+    carry,
+    debezium_feed,
+    lake_name,
+    message_feed,
+    published,
+    rows,
+    run,
+    window,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLES = ("sales.orders", "dbo.parts")
 LOGIN = "reader:s3cret"
-# Columns that say which run wrote a row.
-OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
 def reported(log: Log, prefix: str) -> list[Message]:
@@ -49,17 +57,6 @@ def seam(messages: list[Message]) -> int:
 
 def position(payload: dict[str, Any]) -> tuple[str, str]:
     return payload["source"]["commit_lsn"], payload["source"]["change_lsn"]
-
-
-def published(spark: SparkSession, feed: Feed, tables: Sequence[str] = TABLES) -> dict[str, list[Any]]:
-    def plain(row: Row) -> dict[str, Any]:
-        return {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
-
-    return {
-        f"{table}{kind}": sorted((plain(row) for row in rows(spark, lake_name(feed, table, kind))), key=repr)
-        for table in tables
-        for kind in ("", "_history", "_changes")
-    }
 
 
 def connect(patch: pytest.MonkeyPatch, feed: Feed, kafka: KafkaBroker, registry: str) -> None:
@@ -124,7 +121,7 @@ def test_debezium_whatever_befalls_the_registry(
         assert quarantine.replay(spark, in_avro, Chosen(), print) == 1
         run(spark, in_avro, window())
     assert not list(quarantine.records(in_avro, Chosen()))
-    assert published(spark, in_avro) == published(spark, in_json)
+    assert published(spark, in_avro, *TABLES) == published(spark, in_json, *TABLES)
     moved = spark.table(lake_name(in_avro, TABLES[0], "_changes")).where("paired_change_id IS NOT NULL")
     assert not moved.isEmpty()
 
@@ -155,7 +152,7 @@ def in_two_windows(
     waited = Counter(row["reason"] for row in rows(spark, parted.lake.pending))
     carry(spark, kafka, parted, to(parted, parts[1]), BEGIN if from_the_same_time else end)
     assert not rows(spark, parted.lake.pending)
-    assert published(spark, parted, tables) == published(spark, at_once, tables)
+    assert published(spark, parted, *tables) == published(spark, at_once, *tables)
     return waited
 
 

@@ -37,7 +37,7 @@ from sourcelab.shared_workers import SharedWorkers
 from sourcelab.tables import ORDERS
 from tests.certificates import Authority
 from tests.integration.attached import Attached
-from tests.integration.line import BEGIN, STAGES, rows, run
+from tests.integration.line import BEGIN, STAGES, python, rows, run
 from tests.integration.token_proxy import TokenProxy
 from tests.lake_states import session_of
 
@@ -195,16 +195,8 @@ def test_a_session_of_ones_own_shows_no_password(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(
         f"spark.eventLog.enabled true\nspark.eventLog.dir file://{events}\nspark.eventLog.compress false\n"
     )
-    environment = {
-        **os.environ,
-        "SPARK_CONF_DIR": str(tmp_path),
-        "CHANGELEDGER_HOME": str(tmp_path),
-        "CHANGELEDGER_CATALOG": json.dumps(CATALOG),
-        "PYTHONPATH": str(PROJECT / "include"),
-    }
-    ended = subprocess.run(
-        [sys.executable, "-c", _IN_PROCESS], env=environment, capture_output=True, text=True, check=False
-    )
+    variables = {"SPARK_CONF_DIR": str(tmp_path), "CHANGELEDGER_HOME": str(tmp_path)}
+    ended = python("-c", _IN_PROCESS, **variables, CHANGELEDGER_CATALOG=json.dumps(CATALOG))
     assert ended.returncode == 0, ended.stderr[-3000:]
     # Before it, the JVM may say that it has no class archive for this class path.
     reported, seen = ended.stdout.partition("password: ")[2].split("\n", 1)
@@ -265,14 +257,8 @@ def submit(stage: str, over: Window, airflow: Path) -> None:
     """Runs a stage by Airflow's own spark-submit."""
     interval = over.start.isoformat(), over.end.isoformat()
     connection = json.dumps({"conn_type": "spark", "host": "local[2]"})
-    environment = {
-        **os.environ, "AIRFLOW_HOME": str(airflow), "AIRFLOW_CONN_CHANGELEDGER_SPARK": connection,
-        "PYTHONPATH": str(PROJECT / "include"),
-    }  # fmt: skip
-    ended = subprocess.run(
-        [sys.executable, "-c", _TASK, QLIK, stage, over.request.run, *interval],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    variables = {"AIRFLOW_HOME": str(airflow), "AIRFLOW_CONN_CHANGELEDGER_SPARK": connection}
+    ended = python("-c", _TASK, QLIK, stage, over.request.run, *interval, **variables)
     assert ended.returncode == 0, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
 
 
@@ -332,20 +318,22 @@ def test_every_job_runs_over_connect(
     assert attached.rows(counted) == [{"n": in_the_end}]
 
 
-def test_a_dead_proxy_does_not_stand_before_this_machine(server: SharedWorkers, tmp_path: Path) -> None:
+def test_a_dead_proxy_does_not_stand_before_this_machine(
+    server: SharedWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "catalog.db").touch()
     proxy = f"http://127.0.0.1:{free_port()}"
     names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-    kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "changeledger.cli", "query", "--spark", "--json",
-         "SELECT TIMESTAMP '2026-10-25 01:30:00' AS a"],
-        env={**kept, **dict.fromkeys(names, proxy), "SPARK_REMOTE": server.remote,
-             # In this zone the hour is the second of two.
-             "TZ": "Europe/Berlin",
-             "CHANGELEDGER_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT / "include")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    # In this zone the hour is the second of two.
+    variables = {"TZ": "Europe/Berlin", "SPARK_REMOTE": server.remote, "CHANGELEDGER_HOME": str(tmp_path)}
+    ended = python(
+        *("-m", "changeledger.cli", "query", "--spark", "--json"),
+        "SELECT TIMESTAMP '2026-10-25 01:30:00' AS a",
+        **dict.fromkeys(names, proxy),
+        **variables,
+    )
     assert (ended.stdout, ended.returncode) == ('{"a": "2026-10-25 01:30:00+00:00"}\n', 0), ended.stderr
 
 
@@ -353,12 +341,9 @@ def test_a_proxy_that_refuses_the_token_or_is_not_trusted(
     proxy: TokenProxy, authority: Authority, tmp_path: Path
 ) -> None:
     (tmp_path / "catalog.db").touch()
-    environment = {
-        **os.environ, "SPARK_REMOTE": proxy.remote("another"), "CHANGELEDGER_HOME": str(tmp_path),
-        "PYTHONPATH": str(PROJECT / "include"), TRUSTED: str(authority.path),
-    }  # fmt: skip
-    command = [sys.executable, "-m", "changeledger.cli", "query", "--spark", "SELECT 1"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    variables = {"SPARK_REMOTE": proxy.remote("another"), TRUSTED: str(authority.path)}
+    command = ("-m", "changeledger.cli", "query", "--spark", "SELECT 1")
+    ended = python(*command, CHANGELEDGER_HOME=str(tmp_path), **variables)
     assert proxy.refused, ended.stderr
     assert (
         "the proxy in front of Spark's server refuses the token: status = StatusCode.UNAUTHENTICATED"
@@ -387,12 +372,9 @@ input()
 def test_another_version_is_refused_and_a_process_ends_though_its_server_is_gone(
     server: SharedWorkers, stack: ExitStack
 ) -> None:
-    environment = {
-        **os.environ, "SPARK_REMOTE": server.remote, "PYTHONPATH": str(PROJECT / "include"),
-    }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-c", _ATTACHED],
-        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", _ATTACHED], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "SPARK_REMOTE": server.remote, "PYTHONPATH": str(PROJECT / "include")},
     )  # fmt: skip
     assert process.stdout is not None
     assert "was started with another version of changeledger" in process.stdout.readline()

@@ -23,6 +23,7 @@ from tests.integration.line import (
     KEYS,
     TABLES,
     cdc_feed,
+    current,
     debezium_feed,
     lake_name,
     message_feed,
@@ -152,7 +153,7 @@ def _messages(log: Log, first: int, last: int) -> Iterator[Message]:
 def _check(spark: SparkSession, feed: Feed, log: Log, table: Table) -> None:
     where = f"{feed.feed} {table.full_name}"
     may = LEGITIMATE[feed.dialect]
-    assert _current(spark, feed, table) == log.final_rows(table), where
+    assert current(spark, feed, table) == log.final_rows(table), where
     assert _history(spark, feed, table) == _lasting(log, table), where
     ledger = sorted(
         rows(spark, lake_name(feed, table.full_name, "_changes")), key=lambda row: row["sort_key"]
@@ -168,21 +169,12 @@ def _check(spark: SparkSession, feed: Feed, log: Log, table: Table) -> None:
             _same(change, expected, table, may, f"{where} {place}", loaded)
 
 
-def _current(spark: SparkSession, feed: Feed, table: Table) -> dict[Any, Any]:
-    current = rows(spark, lake_name(feed, table.full_name))
-    return {_key(row, table): {n: plain(row[n]) for n in table.names} for row in current}
-
-
-def _key(row: Row, table: Table) -> tuple[Any, ...]:
-    return tuple(row[name] for name in table.key)
-
-
 def _history(spark: SparkSession, feed: Feed, table: Table) -> list[Any]:
     """Returns the intervals that last. A deleted one has no cells, since the delete may lack some."""
     intervals = [row for row in rows(spark, lake_name(feed, table.full_name, "_history")) if _lasts(row)]
     return _in_order(
         (
-            repr(_key(row, table)),
+            repr(tuple(row[name] for name in table.key)),
             row["_valid_from"],
             row["_valid_to"],
             row["_is_deleted"],

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,7 @@ from sourcelab import ces, debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
+from tests.feeds import feed_of
 from tests.integration.line import cdc_feed, debezium_feed, lake_name, message_feed, rows, run, window
 from tests.released import release
 
@@ -313,11 +314,7 @@ def test_a_key_that_a_row_was_moved_from(
 def test_a_key_that_the_table_has_not(
     spark: SparkSession, table: str, key: dict[str, str], said: str
 ) -> None:
-    reported: dict[str, Any] = {
-        "feed": "erasing_nothing", "dialect": "ces", "database": "shop", "connection": "c",
-        "source": {"topics": ["t"]}, "tables": [{"table": TABLE}],
-    }  # fmt: skip
-    feed = Feed.model_validate(reported)
+    feed = feed_of("erasing_nothing", TABLE)
     contract = Contract(table=TABLE, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
     release(ControlStore(Settings().control_url), feed.feed, [contract])
     with pytest.raises(ConfigError, match=said):

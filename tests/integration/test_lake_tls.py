@@ -6,9 +6,6 @@ Python and Spark trust the authority by their environment, and exchange a secret
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ import pytest
 from sourcelab.object_store import RestCatalog, S3Server
 from tests.certificates import Authority
 from tests.conftest import JARS
+from tests.integration.line import python
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -55,8 +53,7 @@ def test_a_private_authority_and_oauth2(tmp_path: Path) -> None:
         S3Server(JARS.parent, tmp_path, keystore=keystore) as store,
         RestCatalog(JARS.parent, tmp_path, store, oauth2=True) as server,
     ):
-        environment = {
-            **os.environ,
+        variables = {
             "CHANGELEDGER_HOME": str(tmp_path / "home"),
             "CHANGELEDGER_CATALOG": json.dumps(server.settings),
             "CHANGELEDGER_PAGES": f"{server.settings['warehouse']}/pages",
@@ -67,17 +64,12 @@ def test_a_private_authority_and_oauth2(tmp_path: Path) -> None:
             "SSL_CERT_FILE": str(authority.path),
             "JAVA_TOOL_OPTIONS": " ".join(keystore.trusting),
         }
-        written = _python(BOTH, {**environment, **trusting})
+        written = python("-c", BOTH, **variables, **trusting)
         assert "ids [1, 2]" in written.stdout, written.stderr[-3000:]
         for script in (CATALOG, STORE):
-            refused = _python(script, environment)
+            refused = python("-c", script, **variables)
             assert "ConfigError: a server's certificate is not trusted" in refused.stderr
             assert "docs/lake.md" in refused.stderr
-        wrong = json.dumps({**server.settings, "credential": "lake:another"})
-        refused = _python(CATALOG, {**environment, **trusting, "CHANGELEDGER_CATALOG": wrong})
+        variables["CHANGELEDGER_CATALOG"] = json.dumps({**server.settings, "credential": "lake:another"})
+        refused = python("-c", CATALOG, **variables, **trusting)
         assert "ConfigError: the lake's catalog or store refuses the credentials" in refused.stderr
-
-
-def _python(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", script]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)

@@ -36,11 +36,10 @@ from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import Table
 from tests.integration.line import (
     STAGES,
+    assert_whole,
     carry,
     cdc_feed,
-    lake_name,
     message_feed,
-    plain,
     rows,
     run,
     window,
@@ -102,8 +101,7 @@ def test_quiet_tables(
     if has_past:
         read_its_past(spark, late, source.changes(past), caplog.text)
     assert lacking(late) == ()
-    for table in (CUSTOMERS, ORDERS, PARTS):
-        assert published(spark, late, log.table(table)) == log.final_rows(log.table(table)), table
+    assert_whole(spark, late, log, CUSTOMERS, ORDERS, PARTS)
     # Each run that read the record quarantined it, yet it is there once.
     quarantined = {repr(row["source_position"]) for row in rows(spark, feed.lake.quarantine)}
     assert len(quarantined) == 1, quarantined
@@ -142,8 +140,7 @@ def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pyt
     assert {name: len(catalog.load(name).metadata.metadata_log) - commits[name] for name in of_parts} == (
         dict.fromkeys(of_parts, 1)
     )
-    for table in (CUSTOMERS, PARTS):
-        assert published(spark, feed, log.table(table)) == log.final_rows(log.table(table)), table
+    assert_whole(spark, feed, log, CUSTOMERS, PARTS)
 
 
 @pytest.mark.long
@@ -219,7 +216,7 @@ def test_a_table_that_the_feed_leaves_out_for_a_time(
     assert changes <= len(passed_over), "not what it has read before"
     read_its_past(spark, feed, source.changes(passed_over), caplog.text)
     assert lacking(feed) == ()
-    assert published(spark, feed, log.table(PARTS)) == log.final_rows(log.table(PARTS))
+    assert_whole(spark, feed, log, PARTS)
     # Left out and listed once more: what was read meanwhile is not lacking, nor is a half of a key update.
     for of_window in (fewer, feed):
         begin = carry(spark, kafka, of_window, source.control(), begin)
@@ -242,13 +239,6 @@ def read_its_past(spark: SparkSession, feed: Feed, passed_over: int, said: str) 
     others = spark.table(feed.lake.dispositions).where(f"window_id = '{again.id}'").collect()
     reasons = {row["reason"] for row in others if (row["detail"] or "").lower() == CUSTOMERS}
     assert reasons == {change.TABLE_NOT_CHOSEN}
-
-
-def published(spark: SparkSession, feed: Feed, table: Table) -> dict[Any, Any]:
-    return {
-        tuple(row[name] for name in table.key): {n: plain(row[n]) for n in table.names}
-        for row in rows(spark, lake_name(feed, table.full_name))
-    }
 
 
 class Source:

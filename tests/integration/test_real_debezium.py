@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import PROJECT
 from changeledger.kafka.topics import Kafka
 from sourcelab.services import KafkaBroker, Postgres, java
-from tests.integration.line import plain, rows, run, window
+from tests.integration.line import message_feed, plain, rows, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -57,7 +56,8 @@ def test_a_real_engine(
         Postgres(tmp_path, wal_level="logical") as postgres,
         psycopg.connect(postgres.url.replace("+psycopg", ""), autocommit=True) as database,
     ):
-        feed = _feed(kafka, monkeypatch)
+        topics, tables = [f"{PREFIX}.*"], [{"table": "public.items"}]
+        feed = message_feed("real", "debezium", kafka, topics, monkeypatch, tables=tables)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
         database.execute(CREATE)
@@ -84,17 +84,6 @@ def test_a_real_engine(
     assert deleted["before_unknown_columns"]["name"] == "unavailable", (
         "the default replica identity sends the key alone"
     )
-
-
-def _feed(kafka: KafkaBroker, patch: pytest.MonkeyPatch) -> Feed:
-    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": kafka.bootstrap}}
-    patch.setenv("AIRFLOW_CONN_REAL", json.dumps(connection))
-    return Feed.model_validate(
-        {
-            "feed": "real", "dialect": "debezium", "database": "pg", "connection": "real",
-            "source": {"topics": [f"{PREFIX}.*"]}, "tables": [{"table": "public.items"}],
-        }
-    )  # fmt: skip
 
 
 def _counter(feed: Feed) -> Callable[[], int]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from changeledger.cli import quarantine
 from changeledger.config.feed import Feed
@@ -19,7 +18,7 @@ from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import ORDERS
-from tests.integration.line import cdc_feed, debezium_feed, lake_name, rows, run, window
+from tests.integration.line import cdc_feed, debezium_feed, published, rows, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -31,23 +30,11 @@ STATED = {
 }
 EVERYTHING = Chosen()
 Replay = Callable[[SparkSession, Feed, Chosen, Callable[[str], None]], int]
-# Columns that say which run wrote a row.
-OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
 @pytest.fixture(scope="module")
 def log() -> Log:
     return simulate(11, 30)
-
-
-def published(spark: SparkSession, feed: Feed) -> dict[str, list[Any]]:
-    def plain(row: Row) -> dict[str, Any]:
-        return {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
-
-    return {
-        kind: sorted((plain(row) for row in rows(spark, lake_name(feed, TABLE, kind))), key=repr)
-        for kind in ("", "_history", "_changes")
-    }
 
 
 def reported(log: Log, prefix: str) -> list[Message]:
@@ -108,7 +95,7 @@ def test_messages_of_a_shape_that_was_refused(
     assert records.keys() == {"unparseable_json", "value_does_not_fit"}
     assert records["value_does_not_fit"] > 10
     assert {line["table"] for line in quarantine.summary(wrong, EVERYTHING)} == {TABLE}
-    assert published(spark, wrong) != published(spark, right)
+    assert published(spark, wrong, TABLE) != published(spark, right, TABLE)
 
     every = sum(records.values())
     # Replayed twice: the second time, quarantine has the records by the replay's run, raw by the first.
@@ -119,7 +106,7 @@ def test_messages_of_a_shape_that_was_refused(
     assert quarantine.replay(spark, corrected, EVERYTHING, print) == every
     assert quarantine.replay(spark, corrected, EVERYTHING, print) == 0, "they are on the list already"
     run(spark, corrected, window())
-    assert published(spark, corrected) == published(spark, right)
+    assert published(spark, corrected, TABLE) == published(spark, right, TABLE)
     assert not rows(spark, corrected.lake.replay_requests), "read again once"
     stands = status.gather(ControlStore(Settings().control_url), corrected)
     assert stands.quarantine == ((TABLE, "unparseable_json", 1),)
@@ -148,6 +135,6 @@ def test_rows_of_a_change_table(
     corrected = wrong.model_copy(update={"mask_order": "auto"})
     assert quarantine.replay(spark, corrected, EVERYTHING, print) == line["records"]
     run(spark, corrected, window())
-    assert published(spark, corrected) == published(spark, right)
+    assert published(spark, corrected, TABLE) == published(spark, right, TABLE)
     assert not list(quarantine.records(corrected, EVERYTHING))
     assert quarantined_on_the_page(corrected) == 0

@@ -24,14 +24,23 @@ from sourcelab import ces, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
-from sourcelab.tables import CUSTOMERS, ORDERS
-from tests.integration.line import BEGIN, cdc_feed, lake_name, message_feed, plain, rows, run, without_spark
+from tests.integration.line import (
+    BEGIN,
+    assert_whole,
+    cdc_feed,
+    lake_name,
+    message_feed,
+    rows,
+    run,
+    without_spark,
+)
 from tests.one_release import OneRelease
 
 pytestmark = pytest.mark.integration
 
 BUILD = (extract, normalize, reconcile)
-BOTH = [{"table": "dbo.customers"}, {"table": "sales.orders"}]
+NAMES = ("dbo.customers", "sales.orders")
+BOTH = [{"table": table} for table in NAMES]
 HALF = 12
 
 
@@ -90,13 +99,8 @@ def control() -> ControlStore:
     return ControlStore(Settings().control_url)
 
 
-def current(spark: SparkSession, feed: Feed, table: Any) -> dict[Any, Any]:
-    current_rows = rows(spark, lake_name(feed, table.full_name))
-    return {tuple(r[k] for k in table.key): {n: plain(r[n]) for n in table.names} for r in current_rows}
-
-
 def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
-    names = [lake_name(feed, table["table"], kind) for table in BOTH for kind in ("", "_history", "_changes")]
+    names = [lake_name(feed, table, kind) for table in NAMES for kind in ("", "_history", "_changes")]
     return {name: refs.snapshot_of(name) for name in names}
 
 
@@ -126,8 +130,8 @@ def test_chosen_tables_are_read_again(
     assert release.window_id == again.id
     counts = release.counts["tables"]
     assert {name: sum(of["changes"].values()) for name, of in counts.items()} == dict.fromkeys(counts, 0)
-    for table in (CUSTOMERS, ORDERS):
-        assert counts[table.full_name]["current"] == len(current(lake, feed, table)), "also if not chosen"
+    for name in NAMES:
+        assert counts[name]["current"] == len(rows(lake, lake_name(feed, name))), "also if not chosen"
     for name in after:
         assert refs.snapshot_of(name, release_tag(release.id)) == after[name], "one tag for all tables"
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
@@ -147,15 +151,14 @@ def test_a_table_that_the_feed_got_later(
     run(spark, early, over)
     feed = Feed.model_validate({**early.model_dump(), "tables": BOTH})
     run(spark, feed, asked(over.end, mode="window", tables=("sales.orders",), run="manual__1"))
-    assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
-    assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
+    assert_whole(spark, feed, log, *NAMES)
     assert extract.run(without_spark, feed, idle()) is False, "nothing of the topic is left"
 
 
 @pytest.mark.long
 def test_a_feed_of_change_tables_knows_its_tables(lake: SparkSession, feed: Feed) -> None:
     """The feed knows the tables that it reads, and one that it no longer reads."""
-    assert set(control().feed_tables.of_feed(feed.feed)) == {"dbo.customers", "sales.orders"}
+    assert set(control().feed_tables.of_feed(feed.feed)) == {*NAMES}
     assert control().feed_tables.lacking(feed.feed) == []
     fewer = Feed.model_validate({**feed.model_dump(), "tables": BOTH[:1]})
     assert gather(control(), fewer).removed == ("sales.orders",)
@@ -193,8 +196,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     true = asked(trial.end, run="manual__2")
     assert true.id == trial.id
     run(lake, feed, true)
-    assert current(lake, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
-    assert current(lake, feed, ORDERS) == log.final_rows(ORDERS)
+    assert_whole(lake, feed, log, *NAMES)
 
 
 @pytest.mark.long
@@ -247,8 +249,7 @@ def test_a_branch_that_no_longer_follows_main(
     assert main_of(spark, feed) == done
     assert not control().releases.incomplete(feed.feed)
     run(spark, feed, early, (normalize, reconcile, audit, publish))
-    assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
-    assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
+    assert_whole(spark, feed, log, *NAMES)
 
 
 def spoil(source: Postgres) -> None:

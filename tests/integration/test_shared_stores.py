@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config.settings import PROJECT, Settings
+from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.control.database import engine_for
 from changeledger.model.errors import SourceUnavailable
@@ -20,7 +17,7 @@ from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
-from tests.integration.line import cdc_feed, run, window
+from tests.integration.line import cdc_feed, python, run, window
 from tests.lake_states import session_of
 
 pytestmark = pytest.mark.integration
@@ -50,11 +47,7 @@ def test_a_line_on_postgresql(
     feed = cdc_feed("shared", postgres, monkeypatch, tables=[{"table": TABLE}])
     run(session_of(spark, Settings()), feed, window())
     query = "SELECT id FROM lake.shared.dbo_customers"
-    asked = subprocess.run(
-        [sys.executable, "-m", "changeledger.cli", "query", "--json", query],
-        env={**os.environ, "PYTHONPATH": str(PROJECT / "include")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    asked = python("-m", "changeledger.cli", "query", "--json", query)
     assert postgres.password not in asked.stdout + asked.stderr
     with psycopg.connect(plain_url(postgres.url)) as session:
         released = session.execute("SELECT status FROM releases").fetchall()

@@ -32,7 +32,6 @@ from pyspark.sql import SparkSession
 from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
-from changeledger.config.feed import Feed
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kafka import topics as kafka_storage
 from changeledger.kafka.topics import Kafka
@@ -44,6 +43,7 @@ from sourcelab.messages import in_order
 from sourcelab.services import KafkaBroker, Postgres
 from tests.certificates import Authority
 from tests.conftest import JARS
+from tests.feeds import feed_of
 from tests.integration.line import window
 
 pytestmark = pytest.mark.integration
@@ -116,6 +116,14 @@ def login(broker: KafkaBroker, authority: Authority, user: str = "reader", **opt
     }
 
 
+def by_certificate(broker: KafkaBroker, authority: Authority) -> dict[str, str]:
+    return {
+        "bootstrap.servers": f"127.0.0.1:{broker.certificate_port}",
+        "security.protocol": "ssl",
+        "ssl.ca.location": str(authority.path),
+    }
+
+
 def kafka(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Kafka:
     # As Airflow passes it to the job.
     monkeypatch.setenv("AIRFLOW_CONN_TLS", json.dumps({"conn_type": "kafka", "extra": extra}))
@@ -175,11 +183,9 @@ def test_a_client_certificate(
     how: str,
 ) -> None:
     issued = authority.issue("machine", password="sésame" if how == "locked key" else "")
-    extra = {
-        "bootstrap.servers": f"127.0.0.1:{broker.certificate_port}",
-        "security.protocol": "ssl",
-    }
+    extra = by_certificate(broker, authority)
     if how == "texts":
+        del extra["ssl.ca.location"]
         extra |= {
             "ssl.ca.pem": authority.path.read_text(),
             "ssl.certificate.pem": issued.certificate.read_text(),
@@ -187,7 +193,6 @@ def test_a_client_certificate(
         }
     else:
         extra |= {
-            "ssl.ca.location": str(authority.path),
             "ssl.certificate.location": str(issued.certificate),
             "ssl.key.location": str(issued.key),
         }
@@ -203,55 +208,39 @@ def test_a_client_certificate(
 
 
 @pytest.mark.parametrize("what", ["plan", "read", "read by workers"])
-def test_the_certificate_of_another_authority(
+@pytest.mark.parametrize(
+    ("wrong", "said", "remedy"),
+    [
+        (
+            "the certificate of another authority",
+            r"certificate of Kafka at 127\.0\.0\.1:.* is not trusted",
+            "ssl.ca.location or ssl.ca.pem",
+        ),
+        ("no certificate", "does not accept the client's certificate", "ssl.certificate.location"),
+        ("the password", "does not accept the login", "sasl.password"),
+    ],
+)
+def test_a_connection_that_is_refused(
     spark: SparkSession,
     broker: KafkaBroker,
+    authority: Authority,
     stranger: Authority,
     monkeypatch: pytest.MonkeyPatch,
     what: str,
-) -> None:
-    short(monkeypatch)
-    source = kafka(login(broker, stranger), monkeypatch)
-    with pytest.raises(
-        ConfigError, match=r"certificate of Kafka at 127\.0\.0\.1:.* is not trusted"
-    ) as refused:
-        {"plan": planned, "read": read, "read by workers": partial(read_by_workers, spark)}[what](source)
-    assert "ssl.ca.location or ssl.ca.pem" in refused.value.remedy
-
-
-@pytest.mark.parametrize("what", ["plan", "read", "read by workers"])
-def test_no_client_certificate(
-    spark: SparkSession,
-    broker: KafkaBroker,
-    authority: Authority,
-    monkeypatch: pytest.MonkeyPatch,
-    what: str,
+    wrong: str,
+    said: str,
+    remedy: str,
 ) -> None:
     short(monkeypatch)
     extra = {
-        "bootstrap.servers": f"127.0.0.1:{broker.certificate_port}",
-        "security.protocol": "SSL",
-        "ssl.ca.location": str(authority.path),
-    }
+        "the certificate of another authority": login(broker, stranger),
+        "no certificate": by_certificate(broker, authority),
+        "the password": login(broker, authority, sasl__password="gehäim"),
+    }[wrong]
     source = kafka(extra, monkeypatch)
-    with pytest.raises(ConfigError, match="does not accept the client's certificate") as refused:
+    with pytest.raises(ConfigError, match=said) as refused:
         {"plan": planned, "read": read, "read by workers": partial(read_by_workers, spark)}[what](source)
-    assert "ssl.certificate.location" in refused.value.remedy
-
-
-@pytest.mark.parametrize("what", ["plan", "read", "read by workers"])
-def test_a_wrong_password(
-    spark: SparkSession,
-    broker: KafkaBroker,
-    authority: Authority,
-    monkeypatch: pytest.MonkeyPatch,
-    what: str,
-) -> None:
-    short(monkeypatch)
-    source = kafka(login(broker, authority, sasl__password="gehäim"), monkeypatch)
-    with pytest.raises(ConfigError, match="does not accept the login") as refused:
-        {"plan": planned, "read": read, "read by workers": partial(read_by_workers, spark)}[what](source)
-    assert "sasl.password" in refused.value.remedy
+    assert remedy in refused.value.remedy
     assert "gehäim" not in str(refused.value)
 
 
@@ -274,12 +263,7 @@ def test_a_topic_that_the_login_may_not_see(
 ) -> None:
     """The whole stage runs, and names the missing right."""
     kafka(login(broker, authority), monkeypatch)
-    feed = Feed.model_validate(
-        {
-            "feed": "tls", "dialect": "debezium", "database": "shop", "connection": "tls",
-            "source": {"topics": ["closed"]}, "tables": [{"table": "dbo.customers"}],
-        }
-    )  # fmt: skip
+    feed = feed_of("tls", "dbo.customers", connection="tls", source={"topics": ["closed"]})
     with pytest.raises(ConfigError, match="no topic of 'tls' matches closed") as refused:
         extract.run(spark, feed, window())
     assert "DESCRIBE and READ" in refused.value.remedy

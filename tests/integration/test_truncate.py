@@ -12,11 +12,10 @@ from pyspark.sql import Row, SparkSession
 from changeledger.config.feed import Feed
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
-from tests.integration.line import lake_name, qlik_tables_feed, run, window
+from tests.integration.line import OF_THE_RUN, lake_name, qlik_tables_feed, run, window
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
-OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 # Letter, key and cell by number. The number is the place in the source's order.
 TABLE_QUERY: dict[int, tuple[str, int | None, str | None]] = {
     1: ("I", 1, "stays until the first truncate"),
