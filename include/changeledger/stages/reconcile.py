@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from changeledger.lake import catalog, refs, scans
 from changeledger.model.contract import Contract
 from changeledger.stages.common import branches
@@ -28,50 +25,24 @@ def run(ctx: StageContext) -> None:
     ctx.control.windows.begin_stage(ctx.feed.feed, ctx.window, "reconcile")
     written = {name: normalized[name] for name in ledgers.values() if name not in untouched}
     new = scans.of_run(written, ctx.id)
-    run_tables = _Tables(ctx, loaded, published, ctx.control.contracts.of_feed(ctx.feed.feed))
+    quiet = [ctx.names[c.table] for c in contracts if not new.get(ledgers[c.table])]
+    of_quiet = {name: loaded[name] for names in quiet for name in (names.history, names.current)}
+    untouched |= branches.untouched(of_quiet, published)
+    released = ctx.control.contracts.of_feed(ctx.feed.feed)
 
-    def build(contract: Contract) -> _Built:
-        ledger = ledgers[contract.table]
-        return run_tables.build(contract, normalized[ledger], new.get(ledger, 0))
-
-    built = ctx.workers.each(build, contracts)
-    write_breaks(ctx, [of.breaks for of in built if of.breaks is not None])
-    for of in built:
-        untouched |= of.untouched
-    tables.update(catalog.existing([ctx.lake.image_chain_breaks]))
-    ctx.finish("reconcile", tables - untouched.keys(), untouched=untouched)
-
-
-class _Built(NamedTuple):
-    """A built table: the breaks of its image chain, and the main snapshots of what the run did not change."""
-
-    breaks: Breaks | None
-    untouched: Mapping[str, int]
-
-
-class _Tables(NamedTuple):
-    """What the history and current rows of the run's tables continue from."""
-
-    ctx: StageContext
-    loaded: refs.Tables
-    # The snapshots of main.
-    published: Mapping[str, int]
-    # The contracts of the newest release.
-    released: Mapping[str, Contract]
-
-    def build(self, contract: Contract, ledger: int, changes: int) -> _Built:
-        """Builds history and current rows of one table.
-
-        `ledger`: the ledger's snapshot with the new changes. `changes`: how many new changes there are.
-        """
-        names = self.ctx.names[contract.table]
-        loaded = {name: self.loaded[name] for name in (names.history, names.current)}
-        untouched = {} if changes else branches.untouched(loaded, self.published)
-        released = self.released.get(contract.table)
+    def build(contract: Contract) -> Breaks | None:
+        """Builds history and current rows of one table. Returns the breaks of its image chain."""
+        table, names = contract.table, ctx.names[contract.table]
         begun = {
-            name: branches.begin(self.ctx, name, contract, self.published.get(name), released)
-            for name in loaded
+            name: branches.begin(ctx, name, contract, published.get(name), released.get(table))
+            for name in (names.history, names.current)
             if name not in untouched
         }
-        building = Building(self.ctx, contract, ledger, begun.get(names.history))
-        return _Built(building.build() if changes else None, untouched)
+        if not new.get(names.changes):
+            return None
+        return Building(ctx, contract, normalized[names.changes], begun[names.history]).build()
+
+    built = ctx.workers.each(build, contracts)
+    write_breaks(ctx, [breaks for breaks in built if breaks is not None])
+    tables.update(catalog.existing([ctx.lake.image_chain_breaks]))
+    ctx.finish("reconcile", tables - untouched.keys(), untouched=untouched)

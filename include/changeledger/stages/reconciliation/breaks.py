@@ -9,17 +9,15 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Rows, count, together
 from changeledger.lake import catalog, iceberg, new_tables, writes
-from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.contract import Contract
 from changeledger.reconcile import image_chain
+from changeledger.reconcile.image_chain import first_found
 from changeledger.stages.common.context import StageContext
 
-_SCHEMA = table_schema(change.BREAK_COLUMNS)
 _LATE = pa.schema([("table", pa.string()), ("key", pa.string()), ("since", pa.binary())])
 
 
@@ -53,7 +51,7 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     if not is_known:
         if not continued and not (rebuilt and count(together(rebuilt))):
             return
-        new_tables.create(ctx.lake.image_chain_breaks, _SCHEMA)
+        new_tables.create(ctx.lake.image_chain_breaks, image_chain.BREAKS)
     iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if ctx.starts_over:
         iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
@@ -80,7 +78,7 @@ def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
         near = ", ".join(map(literal, sorted(runs)))
         iceberg.delete(late, ctx.lake.image_chain_breaks, ctx.branch, f"{same} AND t.`table` IN ({near})")
     return [
-        again.breaks.through(partial(image_chain.first_found, runs.get(of_table.contract.table, {})), _SCHEMA)
+        again.breaks.through(partial(first_found, runs.get(of_table.contract.table, {})), image_chain.BREAKS)
         for of_table in tables
         for again in of_table.rebuilt
     ]

@@ -72,7 +72,7 @@ class Building:
             ]
         )
         late = self._late(again.combine_chunks(), truncates, keys)
-        self._write([files, *(rebuilt.files for rebuilt in late)], *self._gone(intervals, known, late))
+        self._write([files, *(rebuilt.files for rebuilt in late)], intervals, known, late)
         log.info("%s: %s: rebuilt the history of %d late keys", ctx.feed.feed, contract.table, len(again))
         return Breaks(contract, continued[buckets.BREAKS], sum(breaks.column("n").to_pylist()), late)
 
@@ -109,40 +109,30 @@ class Building:
         return self.ctx.names[self.contract.table]
 
     def _write(
-        self,
-        files: Sequence[Sequence[pa.Table]],
-        of_history: Sequence[writes.Keys],
-        of_current: Sequence[writes.Keys],
+        self, files: Sequence[Sequence[pa.Table]], opened: Rows, known: pa.Table, late: Sequence[Rebuilt]
     ) -> None:
-        """Commits the new files to the branch, in place of the rows with these keys that they continue."""
-        names, branch = self._names, self.ctx.branch
-        history, current = (pa.concat_tables(of_table) for of_table in zip(*files, strict=True))
-        writes.apply(
-            self.ctx.workers,
-            [
-                writes.TableChange(names.history, branch, history, of_history),
-                writes.TableChange(names.current, branch, current, of_current),
-            ],
-        )
-
-    def _gone(
-        self, opened: Rows, known: pa.Table, late: Sequence[Rebuilt]
-    ) -> tuple[list[writes.Keys], list[writes.Keys]]:
-        """Returns the keys of rows to remove from history and from current rows.
+        """Commits the new files to the branch, in place of the rows that they continue.
 
         From history go the open intervals that are continued (`opened`, of which `known` are collected), and
         for late keys the intervals that end after the sort key from which they were rebuilt.
         """
-        if self.published is None:
-            return [], []
-        history, current = [self._keys(opened, known, Ends("_valid_to"))], [self._keys(opened, known)]
-        for rebuilt in late:
-            ends = None if rebuilt.since is None else Ends("_next_sort_key", rebuilt.since)
-            of_late = self._key_columns(rebuilt.keys)
-            rows = self.ctx.workers.given(of_late)
-            history.append(self._keys(rows, of_late, ends))
-            current.append(self._keys(rows, of_late))
-        return history, current
+        names, branch = self._names, self.ctx.branch
+        of_history, of_current = [], []
+        if self.published is not None:
+            of_history.append(self._keys(opened, known, Ends("_valid_to")))
+            of_current.append(self._keys(opened, known))
+            for rebuilt in late:
+                ends = None if rebuilt.since is None else Ends("_next_sort_key", rebuilt.since)
+                of_late = self._key_columns(rebuilt.keys)
+                rows = self.ctx.workers.given(of_late)
+                of_history.append(self._keys(rows, of_late, ends))
+                of_current.append(self._keys(rows, of_late))
+        history, current = (pa.concat_tables(of_table) for of_table in zip(*files, strict=True))
+        changes = [
+            writes.TableChange(names.history, branch, history, of_history),
+            writes.TableChange(names.current, branch, current, of_current),
+        ]
+        writes.apply(self.ctx.workers, changes)
 
     def _rebuilt(
         self, again: pa.Table, since: bytes | None, truncates: pa.Table, keys: Keys

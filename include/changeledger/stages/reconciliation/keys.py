@@ -59,7 +59,7 @@ class Keys:
     ledger: int
     published: int | None
     emptied: tuple[bytes, ...]
-    # None if nothing is published.
+    # None if nothing is published. No cached property: its lock is the class's, and tables ask together.
     changes: _Changes | None = None
 
     def with_changes(self) -> Keys:
