@@ -27,7 +27,7 @@ from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.common.first_row import first_row
+from changeledger.stages.common.databases import first_row
 from changeledger.stages.common.publishing import require_names
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.findings import FindingsWriter

@@ -22,7 +22,7 @@ from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.errors import StageOrderError
 from changeledger.model.table_names import TableNames
-from changeledger.stages.common import input_records, log_ends, streamed
+from changeledger.stages.common import arrivals, input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.extraction.same_sources import DIALECT
@@ -97,8 +97,8 @@ def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
     return {
         "tables": tables,
         DIALECT: ctx.feed.dialect,
-        log_ends.LOG_END: of_changes.log_end(),
-        **streamed.with_tables(ctx, of_changes.tables),
+        arrivals.LOG_END: of_changes.log_end(),
+        **arrivals.with_tables(ctx, of_changes.tables),
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [[*kind, n] for kind, n in dispositions.items()],
         "records": _records(ctx),
@@ -112,21 +112,21 @@ class _OfChanges:
 
     def __init__(self, ctx: StageContext) -> None:
         self.times: list[pa.ChunkedArray] = []
-        self.tables: dict[str, set[str]] = {streamed.STREAMED: set(), streamed.WITH_LSNS: set()}
-        self._has_log, self._ends = log_ends.are_judged(ctx), [log_ends.published(ctx)]
+        self.tables: dict[str, set[str]] = {arrivals.STREAMED: set(), arrivals.WITH_LSNS: set()}
+        self._has_log, self._ends = arrivals.has_log_end(ctx), [arrivals.log_end(ctx)]
 
     def by_operation(self, table: str, changes: Iterable[pa.RecordBatch]) -> dict[str, int]:
         """Counts the table's changes by operation, and keeps their times and positions."""
         counts = tallied(map(partial(self._operations, table), changes))
         of_table = {operation: n for (operation,), n in counts.items()}
         if of_table.keys() - {change.SNAPSHOT}:
-            self.tables[streamed.STREAMED].add(table)
+            self.tables[arrivals.STREAMED].add(table)
         return of_table
 
     def _operations(self, table: str, changes: pa.RecordBatch) -> pa.RecordBatch:
         rows = pa.Table.from_batches([changes])
         if loads.have_lsns(rows).any():
-            self.tables[streamed.WITH_LSNS].add(table)
+            self.tables[arrivals.WITH_LSNS].add(table)
         self.times.append(lateness.timed(rows))
         if self._has_log:
             self._ends.append(log_end.of_changes(rows))
@@ -139,10 +139,7 @@ class _OfChanges:
 
 def _records(ctx: StageContext) -> int:
     """Returns how many records the run accounts for."""
-    if (
-        input_records.waiting(ctx) is None
-        and input_records.replayed(ctx) is None
-        and input_records.planned(ctx) is None
-    ):
-        return sum(scans.weight(raw, ctx.id)[0] for raw in ctx.raws)
-    return input_records.raw_records(ctx).count()
+    others = (input_records.waiting, input_records.replayed, input_records.planned)
+    if any(records(ctx) is not None for records in others):
+        return input_records.raw_records(ctx).count()
+    return sum(scans.weight(raw, ctx.id)[0] for raw in ctx.raws)

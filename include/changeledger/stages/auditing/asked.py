@@ -42,20 +42,17 @@ class AskedTables:
         """
         shared: dict[tuple[str, str], list[ExpectationConfig]] = {}
         asked = []
+        is_written = any(self._is_written(contract, kind) for kind in _WINDOW)
         for expectation in table.expectations:
-            kinds = [expectation.on] if expectation.expect else list(_WINDOW)
-            if expectation.scope == "touched" and not any(self._is_written(contract, kind) for kind in kinds):
-                continue
             if expectation.expect:
                 shared.setdefault((expectation.on, expectation.scope), []).append(expectation)
-                continue
-            name = suite_name(contract.table, expectation.rule)
-            returned = partial(self._returned, contract, expectation)
-            asked.append(Asked(contract.table, name, returned, (expectation,), (ROW,)))
+            elif is_written or expectation.scope != "touched":
+                name = suite_name(contract.table, expectation.rule)
+                returned = partial(self._returned, contract, expectation)
+                asked.append(Asked(contract.table, name, returned, (expectation,), (ROW,)))
         key = tuple(column.name for column in contract.key)
         for (on, scope), expectations in shared.items():
             shown = ("change_id",) if on == "changes" else (*key, "_change_id")
-            # A run with deletes only has written the table, but no row of it.
             if scope == "touched" and not self._has_rows_of_run(contract, on):
                 continue
             name = suite_name(contract.table, f"{on} {scope}")
@@ -69,7 +66,10 @@ class AskedTables:
 
     def _has_rows_of_run(self, contract: Contract, kind: str) -> bool:
         name = self._name(contract, kind)
-        return scans.has_rows(name, self.ctx.id, self._snapshot(name), _WINDOW[kind])
+        # A run with deletes only has written the table, but no row of it.
+        return self._is_written(contract, kind) and scans.has_rows(
+            name, self.ctx.id, self._snapshot(name), _WINDOW[kind]
+        )
 
     def _name(self, contract: Contract, kind: str) -> str:
         name: str = getattr(self.ctx.names[contract.table], kind)

@@ -41,15 +41,11 @@ def with_images(ctx: StageContext, results: Sequence[RuleResult], contract: Cont
     images: dict[str, list[dict[str, Any]]] = {}
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
         images.setdefault(row["change_id"], []).append(_image(row))
-    return [
-        replace(
-            result,
-            samples=tuple(
-                {**row, IMAGES: images.get(row.get("change_id", ""), [])} for row in result.samples
-            ),
-        )
-        for result in results
-    ]
+
+    def shown(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {**row, IMAGES: images.get(row.get("change_id", ""), [])}
+
+    return [replace(result, samples=tuple(map(shown, result.samples))) for result in results]
 
 
 def may_have(ctx: StageContext, table: str, ids: Sequence[str]) -> BooleanExpression:
@@ -72,18 +68,15 @@ def _image(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a change for the page. `cells`: both values of each column, and whether the mask names it."""
     before, after = row["before"], row["after"]
     names = list(before or after or ())
-    unknown = [row[f"{side}_unknown_columns"] or {} for side in ("before", "after")]
+    of_before, of_after = (row[f"{side}_unknown_columns"] or {} for side in ("before", "after"))
+    known = set(names) - of_before.keys() - of_after.keys() if before and after else set()
     cells = [
         {
             "name": name,
-            "before": _cell(before, name, unknown[0]),
-            "after": _cell(after, name, unknown[1]),
-            "differs": before is not None
-            and after is not None
-            and name not in unknown[0]
-            and name not in unknown[1]
-            and before[name] != after[name],
-            "named": row["changed"] is not None and name in row["changed"],
+            "before": _cell(before, name, of_before),
+            "after": _cell(after, name, of_after),
+            "differs": name in known and before[name] != after[name],
+            "named": name in (row["changed"] or ()),
         }
         for name in names
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -33,14 +34,14 @@ from changeledger.kernels.touched import HASHES, Among, Known, known
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.auditing.judged_rows import Around, JudgedRows
-from changeledger.stages.common import log_ends, streamed
+from changeledger.stages.common import arrivals
 
 
 class Dispositions(NamedTuple):
     """The run's dispositions, and their numbers by kind (`dispositions.KINDS`)."""
 
     rows: Rows
-    kinds: list[dict[str, object]]
+    kinds: list[dict[str, Any]]
 
     def has(self, table: str, *, named: bool) -> bool:
         """Returns whether the table has duplicates that name a change (`named`) or that do not."""
@@ -129,23 +130,23 @@ class Judging:
     def _strangers(self, table: str) -> dict[str, changes.Strangers]:
         """Returns how to check those of `rules.OF_ARRIVAL` that apply to the feed's source."""
         ctx, checks = self.judged.ctx, dict[str, changes.Strangers]()
-        if log_ends.are_judged(ctx):
+        if arrivals.has_log_end(ctx):
             checks[rules.ONE_LOG] = partial(of_another_log, end=self._log_end)
-        if streamed.loads_are_judged(ctx):
-            is_streamed = table in self._published[streamed.STREAMED]
+        if arrivals.loads_are_judged(ctx):
+            is_streamed = table in self._published[arrivals.STREAMED]
             checks[rules.LOADS_FIRST] = partial(behind_changes, is_streamed=is_streamed)
-        if streamed.lsns_are_judged(ctx):
-            had_lsns = table in self._published[streamed.WITH_LSNS]
+        if arrivals.lsns_are_judged(ctx):
+            had_lsns = table in self._published[arrivals.WITH_LSNS]
             checks[rules.LSNS_STAY] = partial(have_lost_lsns, had_lsns=had_lsns)
         return checks
 
     @cached_property
     def _log_end(self) -> LogEnd | None:
-        return log_ends.published(self.judged.ctx)
+        return arrivals.log_end(self.judged.ctx)
 
     @cached_property
     def _published(self) -> dict[str, frozenset[str]]:
-        return streamed.published(self.judged.ctx)
+        return arrivals.tables(self.judged.ctx)
 
     def _by_id(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
         """Returns the inputs of `ids.of_ids`."""
@@ -228,11 +229,10 @@ class Judging:
 
     def quarantined(self) -> dict[str, int]:
         """Returns the number of quarantined records by reason."""
-        counts: dict[str, int] = {}
+        counts = Counter[str]()
         for kind in self.beside.kinds:
             if kind["disposition"] == change.QUARANTINED:
-                reason = str(kind["reason"])
-                counts[reason] = counts.get(reason, 0) + int(str(kind["n"]))
+                counts[kind["reason"]] += kind["n"]
         return counts
 
     def of_records(self, feed: str, *, redact: bool) -> Rows:

@@ -18,7 +18,7 @@ from changeledger.kernels.rows import Rows
 from changeledger.lake import catalog, iceberg, new_tables
 from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers, as_spark
-from changeledger.stages.common import database_lease
+from changeledger.stages.common import databases
 
 # Up to this many findings of a table are buffered, to be written together with those of other tables.
 _FEW = 20_000
@@ -51,7 +51,7 @@ class FindingsWriter:
         process has taken it since: what was read may have rows that were erased.
         """
         lease = database.comparison
-        with database_lease.held(control, lease):
+        with databases.lease(control, lease):
             new_tables.create(FINDINGS, findings.FINDINGS, {"comparison_id": "identity"})
             writer = cls(workers, control, lease, _stored())
             try:

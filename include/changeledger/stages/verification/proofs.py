@@ -19,7 +19,7 @@ from changeledger.lake import catalog, iceberg, new_tables
 from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
 from changeledger.model.wording import counted
 from changeledger.spark.rows import Workers, as_spark
-from changeledger.stages.common import database_lease
+from changeledger.stages.common import databases
 from changeledger.stages.common.context import log
 from changeledger.verify import drift, verdicts
 
@@ -45,7 +45,7 @@ def _prepare(spark: SparkSession, control: ControlStore) -> None:
     for name, schema, columns in _OF_WRONG:
         new_tables.create(name, schema, {"proof_id": "identity"})
         if not iceberg.has_columns(catalog.load(name), columns):
-            with database_lease.held(control, NAMESPACE):
+            with databases.lease(control, NAMESPACE):
                 iceberg.widen(spark, name, columns)
 
 
@@ -69,7 +69,7 @@ class ProofWriter:
     ) -> Iterator[ProofWriter]:
         """What proofs have found is saved even if a later one fails. Raises as `FindingsWriter.opened`."""
         lease = database.verification
-        with database_lease.held(control, lease):
+        with databases.lease(control, lease):
             _prepare(spark, control)
             writer = cls(workers, control, lease)
             try:
