@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -21,7 +20,6 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.lake.parallel import parallel_map
-from changeledger.model.contract import Contract
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
@@ -32,7 +30,7 @@ from changeledger.stages.common.publishing import require_names
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Method
-from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range
+from changeledger.stages.comparison.ranges import FeedRange, Translation, corresponding, with_extent
 from changeledger.stages.comparison.tables import Pair, TablePair
 
 
@@ -55,12 +53,9 @@ def run(
     with Workers(lambda: spark) as workers, FindingsWriter.opened(workers, control, database) as writer:
         compared = [reference, *others]
         published = parallel_map(lambda feed: _published(spark, workers, control, feed), compared)
-        reference_range, *ranges = workers.each(
-            lambda of_feed: feed_range(of_feed.feed, of_feed.ledgers), published
-        )
-        contracts = {of_feed.feed.feed: of_feed.contracts for of_feed in published}
+        reference_range, *ranges = workers.each(with_extent, published)
         for other in ranges:
-            rows += _compared(Pair(control, database, reference_range, other, full, contracts), writer)
+            rows += _compared(Pair(control, database, reference_range, other, full), writer)
     pairs = {(reference.feed, other.feed) for other in others}
     differing = [
         row
@@ -78,15 +73,7 @@ def run(
     return rows
 
 
-class _Published(NamedTuple):
-    """What a feed has published: its ledgers by lower-case table name, and its contracts."""
-
-    feed: Feed
-    ledgers: dict[str, Stored]
-    contracts: dict[str, Contract]
-
-
-def _published(spark: SparkSession, workers: Workers, control: ControlStore, feed: Feed) -> _Published:
+def _published(spark: SparkSession, workers: Workers, control: ControlStore, feed: Feed) -> FeedRange:
     """Opens the feed's ledgers at its last completed release, without repairs, which no tool has captured.
 
     Reads the release and not main: a release in progress moves one table after the other, so tables would
@@ -94,7 +81,7 @@ def _published(spark: SparkSession, workers: Workers, control: ControlStore, fee
     """
     release = control.releases.latest_completed(feed.feed)
     if release is None:
-        return _Published(feed, {}, {})
+        return FeedRange(feed, {}, {})
     ledgers = {
         table.lower(): replace(
             Stored.of(spark, workers, names.changes),
@@ -104,7 +91,8 @@ def _published(spark: SparkSession, workers: Workers, control: ControlStore, fee
         for table, names in feed.names.items()
         if names.changes in release.tables
     }
-    return _Published(feed, ledgers, control.contracts.of_feed(feed.feed, release=release.id))
+    contracts = control.contracts.of_feed(feed.feed, release=release.id)
+    return FeedRange(feed, ledgers, {t.lower(): contracts[t] for t in feed.names if t in contracts})
 
 
 def _faults(row: ComparisonRow) -> str:

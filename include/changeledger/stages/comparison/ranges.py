@@ -14,6 +14,7 @@ from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.config.feed import Feed
 from changeledger.kernels.rows import Part, Rows, bucketed, together, where
+from changeledger.model.contract import Contract
 from changeledger.stages.common.stored import Ledger
 
 
@@ -23,8 +24,9 @@ class FeedRange:
     has at least in part."""
 
     feed: Feed
-    # By lower-case table name.
+    # By lower-case table name. Contracts have the source's columns.
     ledgers: Mapping[str, Ledger]
+    contracts: Mapping[str, Contract]
     # Number of changes.
     rows: int = 0
     first: bytes | None = None
@@ -57,25 +59,25 @@ def log_of(ledger: Ledger) -> Rows:
     return ledger.rows(log.NEEDED).through(log.as_log, LOG)
 
 
-def feed_range(feed: Feed, ledgers: Mapping[str, Ledger]) -> FeedRange:
-    if not ledgers:
-        return FeedRange(feed, ledgers)
-    each = [log_of(ledger).through(log.extent, EXTENT) for ledger in ledgers.values()]
+def with_extent(of_feed: FeedRange) -> FeedRange:
+    """Reads which part of the log the feed's ledgers have."""
+    if not of_feed.ledgers:
+        return of_feed
+    each = [log_of(ledger).through(log.extent, EXTENT) for ledger in of_feed.ledgers.values()]
     extent = log.whole(together(each).collected())
     first = extent.first
     # A first snapshot covers everything up to its own position; the log continues after it.
     if extent.loaded is not None and (first is None or extent.loaded < first):
         first = (int.from_bytes(extent.loaded) + 1).to_bytes(len(extent.loaded))
-    return FeedRange(
-        feed,
-        ledgers,
-        extent.rows,
-        first,
-        extent.last,
-        (extent.first_change, extent.last_change),
-        moment(extent.since),
-        moment(extent.until),
-        extent.unplaced,
+    return replace(
+        of_feed,
+        rows=extent.rows,
+        first=first,
+        last=extent.last,
+        changes=(extent.first_change, extent.last_change),
+        since=moment(extent.since),
+        until=moment(extent.until),
+        unplaced=extent.unplaced,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,7 +14,6 @@ from changeledger.config.database import Counted, Database
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.tables.results import AGREE, DIFFER, WARN
 from changeledger.model.column_names import shown
-from changeledger.model.contract import Contract
 from changeledger.stages.common.context import log
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Matching, Method, Side
@@ -31,8 +30,6 @@ class Pair:
     other: FeedRange
     # Compare from the beginning, whatever was compared before.
     full: bool
-    # Contracts with the source's columns, by feed and table.
-    contracts: Mapping[str, Mapping[str, Contract]]
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,8 @@ class TablePair:
             "feed": feed,
         }
         log.info("%s: %s: from LSN %s to %s", feed, self.table, from_lsn or "the first", to_lsn or "the last")
-        contracts = self._contracts()
-        matching = self._matching([contract.published for contract in contracts])
+        matching = self._matching()
+        contracts = [of_feed.contracts[self.table.lower()] for of_feed in (pair.reference, pair.other)]
         left_out = not_compared(contracts[REFERENCE], contracts[OTHER], (reference, feed))
         for column, why in left_out.items():
             log.warning("%s: %s: %s is not compared: %s", feed, self.table, shown([column]), why)
@@ -81,25 +78,15 @@ class TablePair:
         log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
         return row
 
-    def _contracts(self) -> list[Contract]:
-        """Returns the contracts of both feeds, with the source's columns."""
-        contracts = []
-        for feed_range in (self.pair.reference, self.pair.other):
-            feed, config = feed_range.feed, feed_range.feed.table(self.table)
-            assert config is not None, "its ledger is published"
-            contracts.append(self.pair.contracts[feed.feed][config.table])
-        return contracts
-
-    def _matching(self, contracts: Sequence[Contract]) -> Matching:
+    def _matching(self) -> Matching:
         pair, method, table = self.pair, self.method, self.table.lower()
         sides = []
-        for number, (feed_range, contract) in enumerate(
-            zip((pair.reference, pair.other), contracts, strict=True)
-        ):
+        for number, of_feed in enumerate((pair.reference, pair.other)):
             translation = None
-            if method.translation is not None and method.translation.known is not feed_range:
+            if method.translation is not None and method.translation.known is not of_feed:
                 translation = (method.translation, method.translation.known.ledgers[table])
-            sides.append(Side(number, feed_range.ledgers[table], contract, method.reach, translation))
+            ledger, contract = of_feed.ledgers[table], of_feed.contracts[table].published
+            sides.append(Side(number, ledger, contract, method.reach, translation))
         return Matching.of(sides[REFERENCE], sides[OTHER], method, f"{pair.other.feed.feed}: {self.table}")
 
 
