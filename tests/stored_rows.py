@@ -37,3 +37,9 @@ def append_rows(
 def record(offset: int) -> dict[str, Any]:
     """Returns the `source_position` of a message of the topic `t`."""
     return {"source": "t", "partition": 0, "offset": offset}
+
+
+def message(run: str, offset: int) -> dict[str, Any]:
+    """Returns the columns that name a message and the run that read it; each table has some of them."""
+    place = {"topic": "t", "partition": 0, "offset": offset}
+    return {"window_id": run, **place, "source_position": record(offset)}

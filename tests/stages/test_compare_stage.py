@@ -32,11 +32,9 @@ from tests.published_feeds import TABLES, feed_of, move_main, publish, release_m
 
 def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     log = simulate(11, 40)
-    feeds = {name: feed_of(name, "billing") for name in ("old_tool", "new_tool")}
-    database = Database(database="billing", reference="old_tool")
     reported, lost = faults.lose(log, 20)
-    publish(feeds["old_tool"], log)
-    publish(feeds["new_tool"], reported)
+    feeds = published_pair("billing", {"old_tool": log, "new_tool": reported})
+    database = Database(database="billing", reference="billing_old_tool")
     with pytest.raises(FeedsDisagree, match=r"new_tool .* missing"):
         compare_and_report(spark, database, feeds)
     rows = ControlStore(Settings().control_url).comparisons.of_database("billing")
@@ -61,17 +59,14 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
 
 def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> None:
     log = simulate(12, 40)
-    feeds = {name: feed_of(name, "stock") for name in ("one", "two")}
-    database = Database(database="stock")
-    first = replace(log, transactions=log.transactions[:20])
-    for feed in feeds.values():
-        publish(feed, first)
+    database, first = Database(database="stock"), replace(log, transactions=log.transactions[:20])
+    feeds = published_pair("stock", {"one": first, "two": first})
     assert {row.outcome for row in compare.run(spark, database, feeds)} == {"agree"}
     assert compare.run(spark, database, feeds) == []
     reported, fault = faults.change_value(log, 30, Random(1))
     ((transaction, corrupted),) = fault.changes
-    publish(feeds["one"], log)
-    publish(feeds["two"], reported)
+    publish(feeds["stock_one"], log)
+    publish(feeds["stock_two"], reported)
     with pytest.raises(FeedsDisagree, match=r"1 differs\. The first: .*, key \{.*: differs"):
         compare.run(spark, database, feeds)
     (finding,) = spark.table(FINDINGS).where("database = 'stock'").collect()
@@ -85,7 +80,7 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     begun = {row.from_lsn for row in ControlStore(Settings().control_url).comparisons.of_database("stock")}
     assert first.transactions[-1].commit_lsn.hex().upper() in begun
     # After the correction, comparing everything again removes the findings.
-    publish(feeds["two"], log)
+    publish(feeds["stock_two"], log)
     assert {row.outcome for row in compare.run(spark, database, feeds, full=True)} == {"agree"}
     assert spark.table(FINDINGS).where("database = 'stock'").isEmpty()
     rows = ControlStore(Settings().control_url).comparisons.of_database("stock")
@@ -94,19 +89,16 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
 
 def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSession) -> None:
     log = simulate(12, 40)
-    feeds = {name: feed_of(name, "stays") for name in ("one", "two")}
-    database = Database(database="stays")
-    first = replace(log, transactions=log.transactions[:35])
+    database, first = Database(database="stays"), replace(log, transactions=log.transactions[:35])
     reported, fault = faults.change_value(first, 30, Random(1))
     ((_, corrupted),) = fault.changes
-    publish(feeds["one"], first)
-    publish(feeds["two"], reported)
+    feeds = published_pair("stays", {"one": first, "two": reported})
     control = ControlStore(Settings().control_url)
     # With nothing new, and with a log that has grown: each run fails, and the break is stored once.
     for to in (first, first, log):
-        publish(feeds["one"], to)
+        publish(feeds["stays_one"], to)
         wrong = replace(log, transactions=[*reported.transactions, *to.transactions[35:]])
-        publish(feeds["two"], wrong)
+        publish(feeds["stays_two"], wrong)
         with pytest.raises(FeedsDisagree, match=f"two {corrupted.table.full_name}: 1 differs"):
             compare.run(spark, database, feeds)
         (finding,) = spark.table(FINDINGS).where("database = 'stays'").collect()
@@ -114,12 +106,8 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
         assert (finding["comparison_id"], row.table) == (row.id, corrupted.table.full_name)
     assert row.to_lsn == log.transactions[-1].commit_lsn.hex().upper()
     assert control.comparisons.accept("stays", "no", "me", table="dbo.no_table") == 0
-    assert (
-        control.comparisons.accept(
-            "stays", "known", "me", feed="two", table=corrupted.table.full_name.upper()
-        )
-        == 1
-    )
+    table = corrupted.table.full_name.upper()
+    assert control.comparisons.accept("stays", "known", "me", feed="stays_two", table=table) == 1
     compare_and_report(spark, database, feeds)
     report = (Settings().data_docs / "compare_stays" / "comparison.md").read_text("utf-8")
     assert "Accepted by me" in report
@@ -127,7 +115,7 @@ def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSessi
     # A full comparison reports it again. Once the feed is right, no option is needed.
     with pytest.raises(FeedsDisagree, match="1 differs"):
         compare.run(spark, database, feeds, full=True)
-    publish(feeds["two"], log)
+    publish(feeds["stays_two"], log)
     rows = compare.run(spark, database, feeds)
     assert [(row.table, row.outcome) for row in rows] == [(corrupted.table.full_name, "agree")]
     assert spark.table(FINDINGS).where("database = 'stays'").isEmpty()
@@ -141,23 +129,19 @@ def test_a_release_that_moves_its_tables_is_not_half_compared(spark: SparkSessio
     """
     log = simulate(19, 40)
     first = replace(log, transactions=log.transactions[:20])
-    feeds = {name: feed_of(name, "moving") for name in ("moved", "moves")}
-    publish(feeds["moved"], log)
-    publish(feeds["moves"], first)
-    move_main(feeds["moves"], log, CUSTOMERS)
+    feeds = published_pair("moving", {"moved": log, "moves": first})
+    move_main(feeds["moving_moves"], log, CUSTOMERS)
     rows = compare.run(spark, Database(database="moving"), feeds)
     assert {(row.table, row.outcome) for row in rows} == {(table.full_name, "agree") for table in TABLES}
     fence = [t for t in first.transactions if touches(t)][-1]
     assert {row.to_lsn for row in rows} == {fence.commit_lsn.hex().upper()}
-    release_mains(feeds["moves"])
+    release_mains(feeds["moving_moves"])
 
 
 def test_one_comparison_at_a_time(spark: SparkSession) -> None:
     """Two comparisons would overwrite each other's results, and an erasure must not run during one."""
     log = simulate(12, 10)
-    feeds = {name: feed_of(name, "alone") for name in ("first", "second")}
-    for feed in feeds.values():
-        publish(feed, log)
+    feeds = published_pair("alone", {"first": log, "second": log})
     other = ControlStore(Settings().control_url, process="another")
     other.leases.acquire("compare_alone", "another comparison", 60)
     with pytest.raises(LeaseHeld, match="another comparison works on the comparison of 'alone'"):
@@ -170,10 +154,8 @@ def test_one_comparison_at_a_time(spark: SparkSession) -> None:
 def test_repairs_are_not_compared(spark: SparkSession) -> None:
     """No tool reports repairs. Repairs without an LSN must not make the other changes lose theirs."""
     log = simulate(13, 30)
-    feeds = {name: feed_of(name, "corrected") for name in ("right", "repaired")}
-    for feed in feeds.values():
-        publish(feed, log)
-    changes = TableNames.of(feeds["repaired"].namespace, CUSTOMERS.full_name).changes
+    feeds = published_pair("corrected", {"right": log, "repaired": log})
+    changes = TableNames.of(feeds["corrected_repaired"].namespace, CUSTOMERS.full_name).changes
     some = spark.table(changes).where("operation = 'update'").limit(3)
     repairs = some.withColumns(
         {
@@ -183,7 +165,7 @@ def test_repairs_are_not_compared(spark: SparkSession) -> None:
         }
     )
     repairs.writeTo(changes).append()
-    release_mains(feeds["repaired"])
+    release_mains(feeds["corrected_repaired"])
     assert spark.table(changes).where("commit_lsn IS NULL").count() == 3
     rows = compare.run(spark, Database(database="corrected"), feeds)
     assert {(row.table, row.outcome, row.to_lsn) for row in rows} == {
@@ -200,12 +182,12 @@ def test_one_feed_alone_has_nothing_to_be_compared_with() -> None:
         )
 
 
-def published_pair(database: str, logs: dict[str, Log], manners: dict[str, Manner]) -> dict[str, Feed]:
+def published_pair(database: str, logs: dict[str, Log], **manners: Manner) -> dict[str, Feed]:
     """Publishes two feeds; the first is the reference."""
-    feeds = {f"{database}_{name}": feed_of(f"{database}_{name}", database) for name in logs}
-    for name, log in logs.items():
-        publish(feeds[f"{database}_{name}"], log, manners.get(name, PLAIN))
-    return feeds
+    feeds = {name: feed_of(f"{database}_{name}", database) for name in logs}
+    for name, feed in feeds.items():
+        publish(feed, logs[name], manners.get(name, PLAIN))
+    return {feed.feed: feed for feed in feeds.values()}
 
 
 def compared(spark: SparkSession, database: str, feeds: dict[str, Feed]) -> dict[str, list[ComparisonRow]]:
@@ -258,7 +240,7 @@ def test_positions_that_are_change_lsns_are_found_out(
     log = simulate(15, 40)
     without, lost = faults.lose(log, plain(log, 20))
     logs = {"reference": log, "other": log, lost_by: without}
-    feeds = published_pair(database, logs, {unclear: Manner(position="change")})
+    feeds = published_pair(database, logs, **{unclear: Manner(position="change")})
     rows = compared(spark, database, feeds)
     expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
     assert faulty(rows) == {t: {verdict: n} for t, n in expected.items() if n}
@@ -274,7 +256,7 @@ def test_positions_that_are_change_lsns_are_found_out(
 
 def test_positions_that_are_commit_lsns_are_said_to_be(spark: SparkSession) -> None:
     log = simulate(15, 15)
-    feeds = published_pair("usual", {"one": log, "two": log}, {})
+    feeds = published_pair("usual", {"one": log, "two": log})
     compare_and_report(spark, Database(database="usual"), feeds)
     folder = Settings().data_docs / "compare_usual"
     for name in ("index.html", "comparison.md"):
@@ -293,7 +275,7 @@ def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSessi
     early = replace(opened, changes=(replace(first, change_lsn=lsn), *later_changes))
     later = replace(log, transactions=(*log.transactions[:at], early, *log.transactions[at + 1 :]))
     logs = {"one": replace(later, transactions=later.transactions[:at]), "two": later}
-    feeds = published_pair("opened", logs, {"two": Manner(position="change")})
+    feeds = published_pair("opened", logs, two=Manner(position="change"))
     rows = compared(spark, "opened", feeds)
     assert faulty(rows) == {}
     assert {row.to_lsn for (row,) in rows.values()} == {fence.commit_lsn.hex().upper()}
@@ -312,7 +294,7 @@ def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -
     log = simulate(17, 40)
     without, lost = faults.lose(log, plain(log, 20))
     logs = {"reference": log, "other": without}
-    feeds = published_pair("foreign", logs, {"other": Manner(position="other")})
+    feeds = published_pair("foreign", logs, other=Manner(position="other"))
     rows = compared(spark, "foreign", feeds)
     expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
     assert faulty(rows) == {t: {"missing": n} for t, n in expected.items() if n}
@@ -329,7 +311,8 @@ def test_of_a_feed_without_lsns_the_time_that_both_have_is_compared(spark: Spark
     last = next(at for at in range(30, 38) if len(without.transactions[at].changes) > 1)
     begun = replace(without.transactions[last], changes=without.transactions[last].changes[:1])
     behind = replace(without, transactions=(*without.transactions[:last], begun))
-    feeds = published_pair("no_lsns", {"reference": log, "other": behind}, {"other": Manner(knows_lsn=False)})
+    logs = {"reference": log, "other": behind}
+    feeds = published_pair("no_lsns", logs, other=Manner(knows_lsn=False))
     rows = compared(spark, "no_lsns", feeds)
     expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
     assert faulty(rows) == {t: {"missing": n} for t, n in expected.items() if n}
@@ -346,8 +329,7 @@ def test_in_any_buckets_the_same_is_found(
     reported, _ = faults.change_value(log, plain(log, 25), Random(2))
     without, _ = faults.lose(reported, plain(log, 20))
     logs = {"reference": log, "other": without}
-    manners = {"other": Manner(position=position)}
-    feeds = published_pair(f"buckets_{position}", logs, manners)
+    feeds = published_pair(f"buckets_{position}", logs, other=Manner(position=position))
     outcomes = []
     for at, size in enumerate((tasks.BUCKET, 100)):
         monkeypatch.setattr(dealing, "BUCKET", size)

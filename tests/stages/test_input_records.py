@@ -16,9 +16,7 @@ from changeledger.stages.normalization import waiting
 from tests.audit.tables import CONTRACT
 from tests.feeds import feed_of
 from tests.ledger_windows import BEGIN, begun
-from tests.stored_rows import append_rows, record, stored_rows
-
-MESSAGE = {"topic": "t", "partition": 0, "offset": 7}
+from tests.stored_rows import append_rows, message, stored_rows
 
 
 def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkSession) -> None:
@@ -27,7 +25,7 @@ def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkS
     assert input_records.waiting(ctx) is None
     new_tables.create(ctx.lake.pending, table_schema(change.PENDING_COLUMNS))
     assert input_records.waiting(ctx) is None
-    append_rows(ctx.lake.pending, change.PENDING_COLUMNS, [MESSAGE])
+    append_rows(ctx.lake.pending, change.PENDING_COLUMNS, [message("earlier", 7)])
     messages = input_records.waiting(ctx)
     assert messages is not None
     assert [row["offset"] for row in messages.collect()] == [7]
@@ -40,7 +38,7 @@ def test_a_run_of_chosen_tables_leaves_what_waits(spark: SparkSession) -> None:
     new_tables.create(ctx.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     iceberg.fresh_branch(spark, ctx.lake.dispositions, ctx.branch)
     new_tables.create(ctx.lake.pending, table_schema(change.PENDING_COLUMNS))
-    append_rows(ctx.lake.pending, change.PENDING_COLUMNS, [MESSAGE])
+    append_rows(ctx.lake.pending, change.PENDING_COLUMNS, [message("earlier", 7)])
     waiting.write(ctx, some=False)
     assert stored_rows(ctx.lake.pending, ctx.branch) == stored_rows(ctx.lake.pending)
 
@@ -48,10 +46,10 @@ def test_a_run_of_chosen_tables_leaves_what_waits(spark: SparkSession) -> None:
 def test_a_message_waits_from_the_end_of_the_window_that_read_it(spark: SparkSession) -> None:
     """The start of a long window, as after an outage, may be longer ago than messages may wait."""
     ctx = _begun(spark, "begins", Request())
-    append_rows(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, [{**MESSAGE, "window_id": ctx.id}])
+    append_rows(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, [message(ctx.id, 7)])
     new_tables.create(ctx.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     iceberg.fresh_branch(spark, ctx.lake.dispositions, ctx.branch)
-    waits = {"window_id": ctx.id, "source_position": record(7), "disposition": change.PENDING}
+    waits = {**message(ctx.id, 7), "disposition": change.PENDING}
     append_rows(ctx.lake.dispositions, change.DISPOSITION_COLUMNS, [waits], ctx.branch)
     waiting.write(ctx, some=True)
     (row,) = stored_rows(ctx.lake.pending, ctx.branch)
@@ -73,13 +71,10 @@ def test_a_run_of_chosen_tables_leaves_what_is_asked_for_again(spark: SparkSessi
 def test_of_a_topic_that_was_made_again_the_record_in_quarantine_is_read(spark: SparkSession) -> None:
     """Another window read another record at that offset. Records replayed in vain have no such window."""
     ctx = _begun(spark, "made_again", Request())
-    raw = [{**MESSAGE, "window_id": run, "offset": n} for run, n in (("a", 5), ("b", 5), ("a", 6), ("b", 7))]
+    raw = [message(run, offset) for run, offset in (("a", 5), ("b", 5), ("a", 6), ("b", 7))]
     append_rows(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, raw)
     new_tables.create(ctx.lake.replay_requests, table_schema(change.REPLAY_COLUMNS))
-    asked = [
-        {"window_id": run, "source_position": record(offset)}
-        for run, offset in (("b", 5), ("a", 6), ("a replay", 7))
-    ]
+    asked = [message(run, offset) for run, offset in (("b", 5), ("a", 6), ("a replay", 7))]
     append_rows(ctx.lake.replay_requests, change.REPLAY_COLUMNS, asked)
     ctx.open(lambda: (None, {}))
     records = input_records.asked_again(ctx, ctx.lake.raw)

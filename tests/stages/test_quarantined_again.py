@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,7 +21,7 @@ from tests.feeds import feed_of
 from tests.ledger_windows import BEGIN
 from tests.ledger_windows import begun as window_begun
 from tests.released import release
-from tests.stored_rows import append_rows, record, stored_rows
+from tests.stored_rows import append_rows, message, stored_rows
 
 EARLIER = "an earlier run"
 AGAIN = Request()
@@ -47,14 +46,13 @@ def test_read_again(
     """
     ctx = begun(spark, feed_of(name, CONTRACT.table), request_, begin)
     quarantine, dispositions = ctx.lake.quarantine, ctx.lake.dispositions
-    raw = [{"window_id": ctx.id, "topic": "t", "partition": 0, "offset": n} for n in (7, 8)]
-    append_rows(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, raw)
-    append_rows(quarantine, change.QUARANTINE_COLUMNS, [of_run(EARLIER, n) for n in (7, 8, 9)])
+    append_rows(ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, [message(ctx.id, n) for n in (7, 8)])
+    append_rows(quarantine, change.QUARANTINE_COLUMNS, [message(EARLIER, n) for n in (7, 8, 9)])
     for table in (quarantine, dispositions):
         iceberg.fresh_branch(spark, table, ctx.branch)
-    append_rows(quarantine, change.QUARANTINE_COLUMNS, [of_run(ctx.id, 8)], ctx.branch)
+    append_rows(quarantine, change.QUARANTINE_COLUMNS, [message(ctx.id, 8)], ctx.branch)
     if request_ == CHOSEN:
-        not_chosen = {**of_run(ctx.id, 7), "reason": change.TABLE_NOT_CHOSEN}
+        not_chosen = {**message(ctx.id, 7), "reason": change.TABLE_NOT_CHOSEN}
         append_rows(dispositions, change.DISPOSITION_COLUMNS, [not_chosen], ctx.branch)
     forget_read_again(ctx)
     rows = stored_rows(quarantine, ctx.branch)
@@ -76,8 +74,8 @@ def test_rows_that_each_window_has_again(spark: SparkSession, dialect: str, left
     raw, quarantine = ctx.names[CONTRACT.table].raw, ctx.lake.quarantine
     columns = (("window_id", "string"), ("source_position", change.RECORD_TYPE))
     new_tables.create(raw, table_schema(columns))
-    append_rows(raw, columns, [of_run(ctx.id, 7)])
-    append_rows(quarantine, change.QUARANTINE_COLUMNS, [of_run(EARLIER, 7)])
+    append_rows(raw, columns, [message(ctx.id, 7)])
+    append_rows(quarantine, change.QUARANTINE_COLUMNS, [message(EARLIER, 7)])
     iceberg.fresh_branch(spark, quarantine, ctx.branch)
     forget_read_again(ctx)
     assert {row["window_id"] for row in stored_rows(quarantine, ctx.branch)} == left
@@ -93,7 +91,3 @@ def begun(spark: SparkSession, feed: Feed, request: Request, begin: int) -> Stag
     new_tables.create(feed.lake.quarantine, table_schema(change.QUARANTINE_COLUMNS))
     new_tables.create(feed.lake.dispositions, table_schema(change.DISPOSITION_COLUMNS))
     return ctx
-
-
-def of_run(run: str, offset: int) -> dict[str, Any]:
-    return {"window_id": run, "source_position": record(offset)}

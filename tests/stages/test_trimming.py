@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -21,6 +22,7 @@ from changeledger.stages.maintenance.raw_rows import trim_raw
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS
 from tests.feeds import feed_of
+from tests.stored_rows import append_rows, message
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FEED = feed_of("trimmed", ORDERS.full_name)
@@ -51,17 +53,15 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
         (REPAIRS, "proof_id", drift.REPAIR_COLUMNS),
     )
     names = {"first": 90, "second": 60, "last": 40}
-    for feed in (FEED.feed, "another"):
-        for name, days in names.items():
-            control.comparisons.save(compared(f"{feed}.{name}", feed, days))
-            control.proofs.save(proved(f"{feed}.{name}", feed, days))
+    results = [f"{feed}.{name}" for feed in (FEED.feed, "another") for name in names]
+    for result in results:
+        feed, name = result.split(".")
+        control.comparisons.save(compared(result, feed, names[name]))
+        control.proofs.save(proved(result, feed, names[name]))
     for table, column, columns in places:
-        new_tables.create(table, to_arrow_schema(iceberg.schema_of(columns)), {column: "identity"})
-        for feed in (FEED.feed, "another"):
-            for name in names:
-                cells = {n: "NULL" for n, _ in columns} | {column: f"'{feed}.{name}'"}
-                row = spark.range(1).selectExpr(*(f"CAST({cells[n]} AS {k}) AS `{n}`" for n, k in columns))
-                iceberg.replace_partition(row, table, column, f"{feed}.{name}")
+        schema = to_arrow_schema(iceberg.schema_of(columns))
+        new_tables.create(table, schema, {column: "identity"})
+        catalog.load(table).append(pa.Table.from_pylist([{column: result} for result in results], schema))
 
     trim_results(spark, FEED, control, NOW - timedelta(days=50))
 
@@ -70,7 +70,7 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
     assert {row.id for row in control.proofs.of_database(FEED.database)} == kept
     for table, column, _ in places:
         stored = {row[column] for row in spark.table(table).collect()}
-        assert stored & {f"{f}.{n}" for f in (FEED.feed, "another") for n in names} == kept, table
+        assert stored & {*results} == kept, table
 
     trim_results(spark, FEED, control, NOW)
     assert {row.id for row in control.proofs.of_database(FEED.database)} == kept, "the last ones, however old"
@@ -92,7 +92,6 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
     new_tables.create(feed.lake.raw, table_schema(change.RAW_MESSAGE_COLUMNS), change.RAW_PARTITIONS)
     new_tables.create(feed.lake.quarantine, table_schema(change.QUARANTINE_COLUMNS))
     new_tables.create(feed.lake.pending, table_schema(change.PENDING_COLUMNS))
-    place = "named_struct('source', 't', 'partition', 0, 'offset', `offset`, 'row', NULL) AS source_position"
     for table, columns, records in (
         (
             feed.lake.raw,
@@ -104,10 +103,7 @@ def test_raw_rows_of_records_in_quarantine_stay(spark: SparkSession) -> None:
         (feed.lake.quarantine, change.QUARANTINE_COLUMNS, [("b", 5), ("a replay", 6)]),
         (feed.lake.pending, change.PENDING_COLUMNS, [("b", 10)]),
     ):
-        given = spark.createDataFrame(records, "window_id string, `offset` bigint")
-        given = given.selectExpr("*", "'t' AS topic", "0 AS `partition`", place)
-        cells = {name: name if name in given.columns else "NULL" for name, _ in columns}
-        iceberg.append(given.selectExpr(*(f"CAST({cells[n]} AS {k}) AS `{n}`" for n, k in columns)), table)
+        append_rows(table, columns, [message(*each) for each in records])
         if records == [("a", 8)]:
             upkeep.delete_where(spark, table, "source_position.`offset` = 9")
             released = refs.snapshot_of(table)
