@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -14,11 +14,11 @@ from changeledger.config.feed import Feed
 from changeledger.lake import catalog
 from changeledger.stages import compare, extract, verify
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
-from sourcelab.log import Change, Interval, Log, Transaction, simulate
+from sourcelab.log import Interval, Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker, Postgres
-from sourcelab.tables import TABLES as SOURCE_TABLES
 from sourcelab.tables import Table
+from tests.dialects.test_dialect_equivalence import ANY_LENGTH, LARGE, May, Wanted, wanted
 from tests.integration.line import (
     KEYS,
     TABLES,
@@ -38,37 +38,19 @@ from tests.integration.line import (
 pytestmark = pytest.mark.integration
 
 
-class Differences(NamedTuple):
-    """What a dialect may legitimately write differently from the log."""
-
-    # Columns whose cell may be unknown in a before image, or in an after image.
-    before: frozenset[str] = frozenset()
-    after: frozenset[str] = frozenset()
-    # The image of a delete holds only its key.
-    key_only_deletes: bool = False
-    # An update of a key is written as a delete and an insert.
-    parts_key_updates: bool = False
-
-
-# An xml is a large value, too.
-LARGE = frozenset({"notes", "document"})
 # Qlik's change tables are in PostgreSQL here, where bytes and texts have no length: they count as large.
 ENDLESS = {"digest", "opens_at", "changed_at"}
-ANY_LENGTH = frozenset(
-    c.name
-    for table in SOURCE_TABLES
-    for c in table.columns
-    if c.base in {"char", "varchar", "nvarchar", "varbinary", "xml"} and c.name not in table.key
-)
+# What a dialect may write differently from the log. SQL Server's capture and the connector on top of it join
+# the halves of key updates, and do not write a large value that did not change.
+WHOLE = May(LARGE, LARGE, parts_key_updates=False)
 LEGITIMATE = {
-    # SQL Server's capture, and the connector on top of it, do not write a large value that did not change.
-    "sqlserver_cdc": Differences(LARGE, LARGE),
+    "sqlserver_cdc": WHOLE,
     # Texts and bytes have no stated length: a NULL may stand for a large value, an empty one for a NULL.
-    "debezium": Differences(ANY_LENGTH, ANY_LENGTH),
+    "debezium": WHOLE._replace(before=ANY_LENGTH, after=ANY_LENGTH),
     # Old large values are not sent.
-    "ces": Differences(LARGE, parts_key_updates=True),
-    "qlik_messages": Differences(LARGE, key_only_deletes=True),
-    "qlik_tables": Differences(LARGE | ENDLESS, LARGE | ENDLESS, key_only_deletes=True),
+    "ces": May(LARGE),
+    "qlik_messages": WHOLE._replace(after=frozenset(), key_only_deletes=True),
+    "qlik_tables": WHOLE._replace(before=LARGE | ENDLESS, after=LARGE | ENDLESS, key_only_deletes=True),
 }
 
 
@@ -155,18 +137,25 @@ def _check(spark: SparkSession, feed: Feed, log: Log, table: Table) -> None:
     may = LEGITIMATE[feed.dialect]
     assert current(spark, feed, table) == log.final_rows(table), where
     assert _history(spark, feed, table) == _lasting(log, table), where
-    ledger = sorted(
-        rows(spark, lake_name(feed, table.full_name, "_changes")), key=lambda row: row["sort_key"]
-    )
-    reported = _by_place(_reported(row) for row in ledger)
-    wanted = _by_place(_wanted(log, table, may))
-    assert {p: len(changes) for p, changes in reported.items()} == {p: len(c) for p, c in wanted.items()}, (
-        where
-    )
+    ledger = rows(spark, lake_name(feed, table.full_name, "_changes"))
+    by_place: dict[Any, list[Row]] = {}
+    for row in sorted(ledger, key=lambda row: row["sort_key"]):
+        operation = "insert" if row["operation"] == "snapshot" else row["operation"]
+        keys = (row[name] and tuple(map(plain, row[name])) for name in ("key", "previous_key"))
+        by_place.setdefault((operation, bytes(row["commit_lsn"]), *keys), []).append(row)
     loaded = log.transactions[0].commit_lsn if feed.dialect == "debezium" else None
-    for place, changes in wanted.items():
-        for change, expected in zip(reported[place], changes, strict=True):
-            _same(change, expected, table, may, f"{where} {place}", loaded)
+    for want in wanted(log, may):
+        if want.change.table is table:
+            place = (want.operation, want.transaction.commit_lsn, *_keys(want))
+            assert by_place.get(place), (where, place)
+            _same(by_place[place].pop(0), want, may, f"{where} {place}", loaded)
+    assert not [row for of_place in by_place.values() for row in of_place], where
+
+
+def _keys(want: Wanted) -> tuple[Any, Any]:
+    """Returns the change's key, and the previous key if it changes the key."""
+    old, new = (image and want.change.table.key_of(image) for image in (want.before, want.after))
+    return new or old, old if new and old != new else None
 
 
 def _history(spark: SparkSession, feed: Feed, table: Table) -> list[Any]:
@@ -203,109 +192,28 @@ def _lasting(log: Log, table: Table) -> list[Any]:
     )
 
 
-class Canonical(NamedTuple):
-    """A change, as the log has it or as a feed writes it."""
-
-    operation: str
-    commit_lsn: bytes
-    change_lsn: bytes | None
-    committed_at: Any
-    key: tuple[Any, ...]
-    previous_key: tuple[Any, ...] | None
-    before: Mapping[str, Any] | None
-    after: Mapping[str, Any] | None
-    changed: frozenset[str] | None
-    gaps: Mapping[str, frozenset[str]]
-
-
-def _by_place(changes: Iterable[Canonical]) -> dict[tuple[Any, ...], list[Canonical]]:
-    """Groups changes by the position members that every dialect writes, in their order."""
-    places: dict[tuple[Any, ...], list[Canonical]] = {}
-    for change in changes:
-        operation = "insert" if change.operation == "snapshot" else change.operation
-        place = (operation, change.commit_lsn, change.key, change.previous_key)
-        places.setdefault(place, []).append(change)
-    return places
-
-
-def _reported(row: Row) -> Canonical:
-    def image(side: str) -> Mapping[str, Any] | None:
-        return None if row[side] is None else {n: plain(v) for n, v in row[side].asDict().items()}
-
-    return Canonical(
-        row["operation"],
-        bytes(row["commit_lsn"]),
-        None if row["change_lsn"] is None else bytes(row["change_lsn"]),
-        row["committed_at"],
-        tuple(plain(v) for v in row["key"]),
-        None if row["previous_key"] is None else tuple(plain(v) for v in row["previous_key"]),
-        image("before"),
-        image("after"),
-        None if row["changed"] is None else frozenset(row["changed"]),
-        {side: frozenset(row[f"{side}_unknown_columns"] or {}) for side in ("before", "after")},
-    )
-
-
-def _wanted(log: Log, table: Table, may: Differences) -> Iterator[Canonical]:
-    for transaction in log.transactions:
-        for change in transaction.changes:
-            if change.table is not table:
-                continue
-            if change.operation == "key_update" and may.parts_key_updates:
-                yield _canonical(transaction, change, "delete", before=change.before)
-                yield _canonical(transaction, change, "insert", after=change.after)
-            else:
-                operation = "update" if change.operation == "key_update" else change.operation
-                yield _canonical(transaction, change, operation, change.before, change.after)
-
-
-def _canonical(
-    transaction: Transaction,
-    change: Change,
-    operation: str,
-    before: Mapping[str, Any] | None = None,
-    after: Mapping[str, Any] | None = None,
-) -> Canonical:
-    table, both = change.table, before is not None and after is not None
-    row = dict(after or before or {})
-    old = table.key_of(dict(before)) if before is not None else None
-    return Canonical(
-        operation,
-        transaction.commit_lsn,
-        change.change_lsn,
-        transaction.commit_time.replace(tzinfo=None),
-        table.key_of(row),
-        old if both and old != table.key_of(row) else None,
-        before,
-        after,
-        frozenset(change.changed) if operation == "update" else None,
-        {},
-    )
-
-
-def _same(
-    reported: Canonical, wanted: Canonical, table: Table, may: Differences, where: str, loaded: bytes | None
-) -> None:
-    is_loaded = reported.commit_lsn == loaded
-    if reported.change_lsn is not None:
-        assert reported.change_lsn == wanted.change_lsn, where
-    assert reported.committed_at == wanted.committed_at, where
-    assert (reported.operation == "snapshot") == is_loaded, where
-    if wanted.changed is not None:
-        # A mask may name a column whose old value is unknown.
-        unknown = reported.gaps["before"] | reported.gaps["after"]
-        if reported.changed is None:
-            # No known value differs, so only columns with an unknown old or new value may have changed.
-            assert reported.gaps["before"], where
-            assert wanted.changed <= unknown, where
-        else:
-            assert wanted.changed - unknown <= reported.changed <= wanted.changed, where
+def _same(row: Row, want: Wanted, may: May, where: str, loaded: bytes | None) -> None:
+    table, lacking = want.change.table, {}
+    if row["change_lsn"] is not None:
+        assert bytes(row["change_lsn"]) == want.change.change_lsn, where
+    assert row["committed_at"] == want.transaction.commit_time.replace(tzinfo=None), where
+    assert (row["operation"] == "snapshot") == (want.transaction.commit_lsn == loaded), where
     beside_the_key = frozenset(table.names) - set(table.key)
-    key_only = may.key_only_deletes and reported.operation == "delete"
-    for side, unknown in (("before", beside_the_key if key_only else may.before), ("after", may.after)):
-        image, wanted_image = getattr(reported, side), getattr(wanted, side)
+    key_only = may.key_only_deletes and want.operation == "delete"
+    for side, may_lack in (("before", beside_the_key if key_only else may.before), ("after", may.after)):
+        image, wanted_image = row[side], getattr(want, side)
+        lacking[side] = frozenset(row[f"{side}_unknown_columns"] or {})
         assert (image is None) == (wanted_image is None), (where, side)
-        assert reported.gaps[side] <= unknown, (where, side)
+        assert lacking[side] <= may_lack, (where, side)
         if image is not None:
-            known = {n: v for n, v in image.items() if n not in reported.gaps[side]}
+            known = {n: plain(v) for n, v in image.asDict().items() if n not in lacking[side]}
             assert known == {n: wanted_image[n] for n in known}, (where, side)
+    if want.operation == "update":
+        # A mask may name a column whose old value is unknown.
+        unknown, changed = lacking["before"] | lacking["after"], frozenset(want.change.changed)
+        if row["changed"] is None:
+            # No known value differs, so only columns with an unknown old or new value may have changed.
+            assert lacking["before"], where
+            assert changed <= unknown, where
+        else:
+            assert changed - unknown <= frozenset(row["changed"]) <= changed, where

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -28,21 +30,27 @@ from tests.integration.line import cdc_feed, lake_name, run, window
 pytestmark = pytest.mark.integration
 
 
+@contextmanager
+def jvm_in(spark: SparkSession, zone: str) -> Iterator[None]:
+    zones = spark.sparkContext._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+
+
 def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, postgres: Postgres) -> None:
     """PostgreSQL prints moments in the session's zone, which its driver sets to that of the JVM."""
-    zones = spark.sparkContext._jvm.java.util.TimeZone
-    jvm_zone = zones.getDefault()
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
         session.execute("CREATE TABLE moments (at timestamptz(6))")
         session.execute("INSERT INTO moments VALUES ('2026-08-07 16:25:06.863899+01:00')")
         target = JdbcDatabase("target", Connection.model_validate(postgres.connection))
         at = as_read(column("at"), SqlType.parse("datetimeoffset(6)"))
-        zones.setDefault(zones.getTimeZone("Asia/Kolkata"))
-        try:
-            query = select(at.label("at")).select_from(table("moments"))
+        query = select(at.label("at")).select_from(table("moments"))
+        with jvm_in(spark, "Asia/Kolkata"):
             rows = [*target.rows(query), *target.read(spark, [query]).collect()]
-        finally:
-            zones.setDefault(jvm_zone)
     assert [row["at"] for row in rows] == ["2026-08-07 15:25:06.863899+00"] * 2
 
 
@@ -53,8 +61,6 @@ def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: P
         "2026-03-29 02:30:00.863899", "2011-12-30 12:00:00", "1582-10-10 23:59:59", "0001-01-01 00:00:00",
         "9999-12-31 23:59:59.999999", "2026-10-25 02:30:00",
     )  # fmt: skip
-    zones = spark.sparkContext._jvm.java.util.TimeZone
-    jvm_zone = zones.getDefault()
     with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
         session.execute('CREATE TABLE times (id int, "at `x" timestamp(6), day date, zoned timestamptz)')
         for number, at in enumerate(times):
@@ -63,13 +69,10 @@ def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, postgres: P
             )
         target = JdbcDatabase("target", Connection.model_validate(postgres.connection))
         every = select(*map(column, ("id", "at `x", "day", "zoned"))).select_from(table("times"))
-        zones.setDefault(zones.getTimeZone(zone))
-        try:
+        with jvm_in(spark, zone):
             frame = target.read(spark, [every.where(column("id") <= 2), every.where(column("id") > 2)])
             zoned = F.date_format("zoned", "HH:mm").alias("zoned")
             rows = {row["id"]: row for row in frame.select("id", "`at ``x`", "day", zoned).collect()}
-        finally:
-            zones.setDefault(jvm_zone)
     assert dict(frame.dtypes) == {
         "id": "int", "at `x": "timestamp_ntz", "day": "date", "zoned": "timestamp"
     }  # fmt: skip

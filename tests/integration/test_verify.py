@@ -73,17 +73,11 @@ def database(**verified: Any) -> Database:
 
 
 def reported(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
-    (base_tables.append if first else _load)(postgres.url, log, first, last)
-    if captured:
-        (sqlserver_cdc.append if first else _captured)(postgres.url, log, first, last)
-
-
-def _load(url: str, log: Log, _first: int, last: int) -> None:
-    base_tables.load(url, log, last)
-
-
-def _captured(url: str, log: Log, _first: int, last: int) -> None:
-    sqlserver_cdc.load(url, log, last)
+    for source in (base_tables, sqlserver_cdc) if captured else (base_tables,):
+        if first:
+            source.append(postgres.url, log, first, last)
+        else:
+            source.load(postgres.url, log, last)
 
 
 def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = AUTO) -> dict[str, Any]:
