@@ -6,16 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from changeledger.model import change
-from changeledger.model.contract import Column, Contract
+from tests.key_moves import CONTRACT
 
-CONTRACT = Contract(
-    table="dbo.t",
-    columns=(
-        Column(name="id", type="int", ordinal=1, nullable=False, key_position=1),
-        Column(name="a", type="int", ordinal=2),
-        Column(name="b", type="nvarchar(9)", ordinal=3),
-    ),
-)
+__all__ = ["AT", "CONTRACT", "rows"]
+
 AT = datetime(2026, 8, 7, 16, tzinfo=UTC)
 
 # (key, operation, a, b). A b of `?` is unknown.
